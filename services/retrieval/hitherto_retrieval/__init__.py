@@ -1,1 +1,1 @@
-"""The retrieval service: questions in, memories and context out. It never writes a memory."""
+"""The retrieval service: answers questions with memories and context. It never writes a memory."""

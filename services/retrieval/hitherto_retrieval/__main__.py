@@ -1,4 +1,4 @@
-"""The retrieval service as a process: the one place that wires it together."""
+"""The process of the retrieval service, and the only place that wires it."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ logger = logging.getLogger("hitherto.retrieval")
 async def running(
     settings: RetrievalSettings, conninfo: str, *, processes: int = 1
 ) -> AsyncIterator[Server]:
-    """The service at work on a database whose schema is up to date; leaving drains it.
+    """The running service on a database with a current schema; leaving the context drains it.
 
-    With several `processes` it shares its port and the bound on connections with the others.
+    With several `processes`, it shares its port and the limit on connections with the others.
 
     Raises:
-        ValueError: The installation has another hash key than the settings name.
+        ValueError: The settings name another hash key than the installation has.
     """
     async with AsyncExitStack() as stack:
         embedders = embedders_for(settings)
         primary = _pool(settings, conninfo, processes)
-        # Counters have a connection of their own, so that they never stand in a reader's way.
+        # Counters have a separate connection, so that they never delay a reader.
         counters = Database(
             conninfo,
             "hitherto_read",
@@ -71,7 +71,7 @@ async def running(
             max_size=1,
             configure=prepare_counting,
         )
-        # So has the audit log: what a person reads of others waits for it.
+        # So has the audit log: reads of another user's data wait for its entry.
         audited = Database(conninfo, "hitherto_read", application=f"{NAME}-audit", max_size=2)
         replica = None
         if settings.read_database_url is not None:
@@ -103,7 +103,7 @@ async def running(
         audit = AuditedReads(audited, Trail(hash_key))
         keys = load_user_keys(settings, hash_key)
         snapshots = Snapshots(
-            # As API keys are: at the primary, while it is in reach.
+            # Like API keys: at the primary while it is reachable.
             readers.keys,
             (settings.snapshot_memory_mb << 20) // processes,
         )
@@ -147,7 +147,7 @@ async def running(
         )
         stack.push_async_callback(accesses.stop)
         await accesses.start()
-        # Before the embedders close: calls that end by then are on the bill.
+        # Before the embedders close, so that calls that end by then are charged.
         stack.push_async_callback(paid.stop)
         await paid.start()
         stack.push_async_callback(audit.stop)
@@ -173,7 +173,7 @@ def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Databas
         "hitherto_read",
         application=NAME,
         max_size=max(1, settings.read_pool_size // processes),
-        # A reader that waits longer for its turn is better told to come back.
+        # A reader that would wait longer for a connection is refused with a retry delay.
         wait_seconds=_POOL_WAIT_SECONDS,
         configure=prepare_session,
     )

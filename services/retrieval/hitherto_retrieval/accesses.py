@@ -16,7 +16,7 @@ _Key = tuple[str, UUID]
 
 
 class AccessCounter:
-    """Collects and writes counts. The database is the primary, whatever is read from."""
+    """Collects and writes counts. The database is the primary, even if reads go to a replica."""
 
     def __init__(self, database: Database) -> None:
         self._counts: Counts[_Key] = Counts(
@@ -26,7 +26,7 @@ class AccessCounter:
         self.stop = self._counts.stop
 
     def told(self, scope: Scope, memory_ids: Iterable[UUID]) -> None:
-        """Note that memories were part of an answer."""
+        """Record that an answer contained memories."""
         self._counts.add(scope.tenant_id, [(scope.user_id, each) for each in memory_ids])
 
 

@@ -13,7 +13,7 @@ from hitherto_shared.database.connect import RETRIEVAL_LOGINS
 
 
 class RetrievalSettings(SharedSettings):
-    """Settings of this service; see the README's table for every variable."""
+    """Settings of this service; docs/configuration.md describes every variable."""
 
     logins = RETRIEVAL_LOGINS
 

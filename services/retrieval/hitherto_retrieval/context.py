@@ -44,21 +44,22 @@ from hitherto_shared.models import (
 from hitherto_shared.offloading import beside_loop
 
 FRESH_PLACES = 5
-"""Places of the top list that go to the newest memories of the last week."""
+"""Places of the top list for the newest memories of the last week."""
 
 _WORK_OF_AN_ITEM = 128
-"""Characters of what is shown of one, about."""
+"""Approximate characters shown of one item."""
 
 TOLD_CONFIDENCE = 0.6
-"""What behaviour showed only once, or as often the other way, is not told to an assistant."""
+"""Preferences below this confidence were observed once, or contradicted as often, and are left
+out."""
 
 _FIRST = 1.0
-"""The score of what goes before all that was found: the most that a score can be."""
+"""The score of what precedes all candidates: the highest possible score."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """What a context should hold; 0 leaves a section out and asks no question for it."""
+    """What a context should contain; 0 leaves a section out and saves its statements."""
 
     question: Question
     conversation_id: str | None
@@ -97,7 +98,10 @@ class ContextBuilder:
     def begin(
         self, scope: Scope, wanted: ContextRequest, *, deadline: float, opener: Opener
     ) -> Building:
-        """A context by the loop's time `deadline`; a context manager that ends what it began."""
+        """A context with a deadline in the loop's time.
+
+        A context manager that ends its background work.
+        """
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
             searching = self._search.begin(scope, wanted.question, deadline=deadline, opener=opener)
@@ -105,7 +109,7 @@ class ContextBuilder:
 
 
 class Building:
-    """One context on its way: `statements` are asked first, then `finish` answers."""
+    """One running GetContext: the `statements` run first, then `finish` answers."""
 
     def __init__(
         self,
@@ -124,7 +128,7 @@ class Building:
         self._moment = wanted.question.moment
         self._searching = searching
         self._began = Stopwatch.start()
-        # A search asks for the user's switches along with its words.
+        # A search reads the user's switches along with its words.
         self._user = None if searching else people.user(scope)
         self._preferences = people.preferences(scope)
         self._profile = self._profile_of()
@@ -139,7 +143,7 @@ class Building:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask before `finish`."""
+        """Statements to run before `finish`."""
         asked: list[Statement[Any] | None] = [
             self._profile,
             self._preferences,
@@ -154,14 +158,14 @@ class Building:
 
     @property
     def user(self) -> UserReadState:
-        """The user's switches, once the statements have been asked."""
+        """The user's switches, once the statements have run."""
         if self._searching is not None:
             return self._searching.user
         assert self._user is not None
         return self._user.answer
 
     def nothing_to_read(self) -> None:
-        """Say that the user turned out to have no memory, or one that is switched off."""
+        """Note that the user turned out to have no memories, or memory switched off."""
         if self._searching is not None:
             self._searching.nothing_to_read()
 
@@ -180,7 +184,7 @@ class Building:
             self._searching.__exit__(kind, error, trace)
 
     async def finish(self, database: Reads, legs: Legs) -> Context:
-        """The context; `statements` have been asked."""
+        """The context; `statements` must have run."""
         wanted = self._wanted
         seconds = self._began.seconds
         profile = self._profile.answer
@@ -193,7 +197,7 @@ class Building:
             for preference in self._preferences.answer
             if known_at is None or preference.updated_at <= known_at
         ]
-        # They travel together: the time of one is the time of all.
+        # They travel together, so all have the same time.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
         if self._top is not None:
             legs.add(Leg("recent", "ran", seconds, len(top)))
@@ -304,16 +308,16 @@ class Building:
         )
 
     def _in_order(self, recent: Sequence[Summary], about: Sequence[Summary]) -> list[Summary]:
-        """The conversation that goes on, those about the question, then the most recent ones."""
+        """The ongoing conversation, those about the question, then the most recent."""
         own = [s for s in recent if s.conversation_id == self._wanted.conversation_id]
         found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
         return list(found.values())[: self._wanted.max_conversations]
 
 
 def _relevant(previous: Sequence[Previous], hits: Sequence[Hit]) -> list[RelevantItem]:
-    """What is printed for a question, one that came twice only where it came first.
+    """The items to print for a question, each at its first position only.
 
-    What the last answer rested on comes before everything that was found.
+    The items of the last answer precede all candidates.
     """
     scored = [(item.item, _FIRST) for item in previous] + [(hit.item, hit.score) for hit in hits]
     first: dict[Hashable, RelevantItem] = {}
@@ -323,7 +327,7 @@ def _relevant(previous: Sequence[Previous], hits: Sequence[Hit]) -> list[Relevan
 
 
 def _not_shown(memories: Sequence[Memory], hits: Sequence[Hit]) -> list[Memory]:
-    """Of memories those whose words are not shown by the messages they were made of."""
+    """The memories whose text is not shown by their messages."""
     said = {
         source for hit in hits if isinstance(hit.item, Message) for source in sources_of(hit.item)
     }
@@ -343,7 +347,7 @@ def _identity(item: Item) -> Hashable:
 
 
 def _printed(item: Item, score: float) -> RelevantItem:
-    """What is printed of a found item."""
+    """The printed form of a found item."""
     if isinstance(item, Memory):
         return RelevantItem.of_memory(item, score)
     if isinstance(item, Summary):

@@ -1,8 +1,7 @@
-"""Health of the replica and the primary: whether a database is worth asking.
+"""Tracks whether the replica and the primary are reachable.
 
-A call that meets a database out of reach tells it here and goes to the other one. From then on
-calls go around it at once, and a task of this process's own asks it again and again until it
-answers: no caller waits to find that out.
+A call that finds a database unreachable records it here and uses the other one. From then on calls
+bypass it, and a background task probes it until it answers: no caller waits to find that out.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from hitherto_shared.database.pool import Database
 logger = logging.getLogger("hitherto.readers")
 
 _ANSWER_SECONDS = 0.5
-"""Postgres answers that it lives within this time, or it is taken for dead or frozen."""
+"""A database that does not answer within this time counts as down or frozen."""
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
 class DatabaseHealth:
-    """A database, and whether it was in reach when last heard of.
+    """A database and whether it is reachable as far as known.
 
     Args:
         database: The database.
-        what: How it is called in logs, such as `the replica`.
+        what: Its name in logs, such as `the replica`.
     """
 
     def __init__(self, database: Database, what: str) -> None:
@@ -36,11 +35,11 @@ class DatabaseHealth:
         self._asking: asyncio.Task[None] | None = None
 
     def doubt(self, *, lost: bool) -> None:
-        """Note that a call got no answer.
+        """Record that a call got no answer.
 
         Args:
-            lost: It is out of reach for certain. Else it was slow or busy, and whether it is still
-                there is found out before calls go around it.
+            lost: Whether it is certainly unreachable. Otherwise it was slow or busy, and a probe
+                decides before calls bypass it.
         """
         if lost:
             self._lose()
@@ -48,7 +47,7 @@ class DatabaseHealth:
             self._asking = asyncio.create_task(self._ask(), name=f"asking {self._what}")
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop probing."""
         if self._asking is not None:
             self._asking.cancel()
             with suppress(asyncio.CancelledError):

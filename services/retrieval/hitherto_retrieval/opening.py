@@ -1,7 +1,7 @@
 """Opens sealed rows of one user within a call: fetches the key once, and only if needed.
 
-Rows carry what is sealed along (`Memory.sealed` and the like). Statements and connections are done
-with by the time it is opened, except in a search, which has to compare what it opens.
+Rows carry their sealed values (`Memory.sealed` and the like). Statements and connections are
+finished before anything is opened, except in a search, which must compare what it opens.
 """
 
 from __future__ import annotations
@@ -33,35 +33,34 @@ from hitherto_shared.models import Memory, Message, Profile, Scope, Summary
 logger = logging.getLogger("hitherto.sealed")
 
 _AT_ONCE = 32
-"""How many users' keys are asked for at once."""
+"""Number of users whose keys are requested concurrently."""
 
 Failure = KeyUnavailable | KeyServiceUnavailable
 Anything = TypeVar("Anything")
 
 
 class Opener:
-    """What is sealed for one user, opened.
+    """Opens the sealed values of one user.
 
-    Nothing of it may be awaited for items none of which `is_sealed`: whoever encrypts nothing pays
-    nothing.
+    Do not await it for items of which none `is_sealed`: a user without encryption pays nothing.
 
     Attributes:
-        failure: Why the key cannot be had, once it was asked for.
-        asked: Whether the key was asked for.
-        opened: How many items were opened.
-        missed: Places of what stayed closed for want of the key.
-        broken: Places of what the key did not open.
-        compared: How many sealed items a search compared.
+        failure: Why the key is unavailable, once it was requested.
+        asked: Whether the key was requested.
+        opened: Number of opened items.
+        missed: Places of values that stayed closed for lack of the key.
+        broken: Places of values that the key did not open.
+        compared: Number of sealed items that a search compared.
         capped: Whether there were more than it compares.
     """
 
     def __init__(self, keys: UserKeys, scope: Scope, *, deadline: float) -> None:
-        """Nothing is fetched yet.
+        """Fetches nothing yet.
 
         Args:
-            keys: Where the user's key is had.
-            scope: Whose.
-            deadline: The loop's time by which the call ends; half of what is left goes to the key.
+            keys: Provides the user's key.
+            scope: The user.
+            deadline: The loop's time by which the call ends; the key gets half of what is left.
         """
         self._keys = keys
         self._scope = scope
@@ -77,16 +76,16 @@ class Opener:
 
     @property
     def configured(self) -> bool:
-        """Whether keys can be had here at all."""
+        """Whether keys are available at all in this installation."""
         return self._keys.configured
 
     @property
     def degraded(self) -> bool:
-        """Whether a key that should open did not."""
+        """Whether a key that should open values did not."""
         return self.failure is not None and not isinstance(self.failure, EncryptionNotConfigured)
 
     async def fetch(self) -> UserKey | None:
-        """The user's key, or None with the reason in `failure`; asked for once."""
+        """The user's key, or None with the reason in `failure`; requested once."""
         if self.asked:
             return self._key
         left = self._deadline - asyncio.get_running_loop().time()
@@ -101,7 +100,7 @@ class Opener:
         return self._key
 
     def values(self, sealed: bytes, place: Place) -> dict[str, Any] | None:
-        """What is sealed at a place; None if it does not open. `fetch` came before."""
+        """The sealed values of a place; None if it does not open. Requires `fetch` first."""
         if self._key is None:
             self.missed.add(place)
             return None
@@ -112,7 +111,7 @@ class Opener:
             return None
 
     def bytes_at(self, sealed: bytes, place: Place) -> bytes | None:
-        """The same of bytes, such as a vector's; what does not open counts as not there."""
+        """The same for bytes, such as a vector; a value that does not open counts as missing."""
         if self._key is None:
             return None
         try:
@@ -122,7 +121,7 @@ class Opener:
             return None
 
     async def whole(self, items: Iterable[Anything]) -> list[Anything]:
-        """The items with what is sealed in them opened; those that do not open are left out."""
+        """The items with their sealed values opened; items that do not open are left out."""
         listed = list(items)
         if any_sealed(listed):
             await self.fetch()
@@ -133,8 +132,8 @@ class Opener:
         """One item, opened.
 
         Raises:
-            KeyUnavailable: Its key cannot be had, or does not open it.
-            KeyServiceUnavailable: Its key cannot be had at the moment.
+            KeyUnavailable: Its key is unavailable or does not open it.
+            KeyServiceUnavailable: Its key is temporarily unavailable.
         """
         found = await self.whole([item])
         if found:
@@ -164,18 +163,18 @@ class Opener:
 async def whole_of_many(
     keys: UserKeys, items: Sequence[tuple[Scope, Anything]], *, deadline: float
 ) -> list[Anything]:
-    """Items of several users in their order, each opened with its own user's key, many at once.
+    """Items of several users in order, each opened with its user's key, many at once.
 
-    Those that no key will open, until an administrator has done something, are left out.
+    Items that no key will open without an administrator's action are left out.
 
     Args:
-        keys: Where keys are had.
-        items: Each with whose it is.
+        keys: Provides keys.
+        items: Each with its user.
         deadline: The loop's time by which the call ends.
 
     Raises:
-        KeyServiceUnavailable: A key cannot be had at the moment: what is left out now would be
-            shown later.
+        KeyServiceUnavailable: A key is temporarily unavailable: an item left out now would appear
+            later.
     """
     turns = asyncio.Semaphore(_AT_ONCE)
     outages: list[KeyServiceUnavailable] = []
@@ -221,7 +220,7 @@ def _sealed_in(item: object) -> tuple[bytes | None, Place | None]:
 
 
 def _with(item: Anything, values: Mapping[str, Any]) -> Anything:
-    """The item with its true values; what it has no room for is of no use to readers."""
+    """The item with its opened values; values without a field are not used by readers."""
     known = {field.name for field in fields(cast(Any, item))} - {"sealed"}
     true = {name: value for name, value in values.items() if name in known}
     return cast(Anything, replace(cast(Any, item), sealed=None, **true))

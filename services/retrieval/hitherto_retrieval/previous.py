@@ -27,7 +27,7 @@ class Previous:
 async def named_by(
     answer: LastAnswer, conversation_id: str, opener: Opener
 ) -> Sequence[tuple[str, float]]:
-    """Ids and relevance of what an answer was based on; nothing if it does not open."""
+    """Ids and relevance of the items an answer was based on; empty if they do not open."""
     if answer.sealed is None:
         return answer.named
     await opener.fetch()
@@ -42,16 +42,16 @@ async def read_previous(
     conversation_id: str,
     named: Sequence[tuple[str, float]],
 ) -> list[Previous]:
-    """The items behind ids, as they are now, in the order in which they were named.
+    """The items behind ids, in their present form, in the order in which they were named.
 
-    Ids that mean nothing of this user, or nothing any more, are left out; what was named twice
-    comes once.
+    Ids that the user does not have, or no longer has, are left out; an id that was named twice
+    appears once.
 
     Args:
-        connection: Where to read.
-        scope: Whose.
-        conversation_id: Where they were named.
-        named: `named_by` that answer.
+        connection: Connection to read from.
+        scope: The user.
+        conversation_id: The conversation of the answer.
+        named: The result of `named_by` for that answer.
     """
     if not named:
         return []

@@ -1,7 +1,7 @@
 """Counts the tokens of embedded queries, off the request path (B14).
 
-Reading never stops for want of budget: what it costs is charged like everything else and leaves
-less for the work that can wait.
+Reading never stops for lack of budget: its cost is charged like everything else and leaves less for
+deferrable work.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from hitherto_shared.embeddings.protocol import EmbeddingBatch
 _CALLS, _TOKENS = "calls", "tokens"
 
 _Key = tuple[str, str]
-"""Model, and what is counted of it."""
+"""Model, and the counted quantity."""
 
 
 class QuestionsPaid:
-    """Collects and writes the counts. The database is the primary, whatever is read from."""
+    """Collects and writes the counts.
+
+    The database is the primary, even if reads go to a replica.
+    """
 
     def __init__(self, database: Database) -> None:
         self._counts: Counts[_Key] = Counts(
@@ -32,12 +35,12 @@ class QuestionsPaid:
         self.stop = self._counts.stop
 
     def embedded(self, model: str, batch: EmbeddingBatch, texts: Sequence[tuple[str, str]]) -> None:
-        """Note a call.
+        """Record a model call.
 
         Args:
-            model: That was asked.
-            batch: What it answered.
-            texts: Each with the tenant who asked for it first. Tokens are shared out by length; the
+            model: The model.
+            batch: Its reply.
+            texts: Each with the tenant that requested it first. Tokens are divided by length; the
                 call itself counts once, for the tenant with the most text.
         """
         sizes: Counter[str] = Counter()

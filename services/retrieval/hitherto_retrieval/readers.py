@@ -1,17 +1,16 @@
 """Chooses the database of a read: the replica if it is suitable, else the primary.
 
-The rule for a call, with its share of the time that is left:
+The rule for a call, with its share of the remaining time:
 
-1. The replica, unless it is out of reach. With a consistency token it is first asked whether it has
-   replayed that position. What it is about to replay is waited for (a small gap, for a twentieth of
-   the time and 20 ms at most). Any more, or another timeline or database, and the primary is the
-   quicker way.
-2. The primary, when the replica is behind, lost, frozen, too busy or refuses.
-3. The replica again, when the primary is out of reach as well: what is behind is now waited for.
+1. The replica, unless it is unreachable. With a consistency token, the call first checks whether
+   the replica has replayed that position, and waits for a small gap (a twentieth of the time, 20 ms
+   at most). For a larger gap, or another timeline or database, the primary is faster.
+2. The primary, if the replica is behind, lost, frozen, too busy or refuses.
+3. The replica again, if the primary is unreachable as well; now the call waits for it to catch up.
 
-A query that the standby ended because it stood in the way of replay is repeated there once. Every
-step asks for itself on the very connection it reads from, so that the name of the replica may stand
-for several servers.
+A query that the standby cancelled because it conflicted with replay is repeated there once. Every
+step checks the very connection it reads from, so that the name of the replica may stand for several
+servers.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from hitherto_shared.database.pool import Connection, Database, Reads
 from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, Unavailable
 
 _SHARE = 0.5
-"""What a database may take of the time that is left while another one could still answer."""
+"""The share of the remaining time that a database may use while another one could still answer."""
 _KEY_SECONDS = 1.0
-"""And at most so long for looking up an API key, which takes a fraction of a millisecond."""
+"""Longest time for looking up an API key, which takes a fraction of a millisecond."""
 
 _SMALL_GAP_BYTES = 1 << 20
 _SHORT_WAIT_SECONDS = 0.02
@@ -45,11 +44,11 @@ Work = Callable[[Connection], Awaitable[Result]]
 
 
 class _Behind(Exception):
-    """The replica does not show what the caller wrote."""
+    """The replica has not replayed the caller's write."""
 
 
 class Readers:
-    """The primary and perhaps a replica."""
+    """The primary and, if configured, a replica."""
 
     def __init__(
         self, primary: Database, replica: Database | None, tokens: ConsistencyTokens
@@ -59,7 +58,7 @@ class Readers:
         self._tokens = tokens
 
     async def open(self) -> None:
-        """Connect. With a replica, one of the two that answers is enough.
+        """Connect. With a replica, one of the two is enough.
 
         Raises:
             PoolTimeout: There was no connection; the text says what to check.
@@ -88,7 +87,7 @@ class Readers:
             opening[task].doubt(lost=True)
 
     async def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         for side in (self._primary, self._replica):
             if side is not None:
                 await side.close()
@@ -96,16 +95,16 @@ class Readers:
 
     @property
     def keys(self) -> Reads:
-        """Where API keys are looked up: a replica may not know yet that one was revoked."""
+        """Looks up API keys at the primary first: a replica may not know yet of a revocation."""
         if self._replica is None:
             return self._primary.database
         return _PrimaryFirst(self._primary, self._replica)
 
     async def choose(self, token: str, tenant_id: str, *, timeout: float) -> Reads:
-        """Where a call that carries `token`, or none, reads; each read is bounded by itself.
+        """The database for a call that carries `token`, or none; each read has its own time limit.
 
         Raises:
-            InvalidRequest: The token is not of this deployment and tenant.
+            InvalidRequest: The token belongs to another deployment or tenant.
         """
         del timeout
         position = self._tokens.open(token, tenant_id) if token else None
@@ -126,7 +125,7 @@ class _ReplicaFirst:
         self._fresh: WeakSet[Connection] = WeakSet()
 
     async def run(self, work: Work[Result], *, timeout: float, repeatable: bool = False) -> Result:
-        """As `Database.run`; only what is `repeatable` is done elsewhere after a failure."""
+        """See `Database.run`; after a failure, only `repeatable` work runs elsewhere."""
         left = _countdown(timeout)
         may_return = True
         if self._replica.in_reach or not self._primary.in_reach:
@@ -169,12 +168,12 @@ class _ReplicaFirst:
         repeatable: bool,
         patience: float | None = None,
     ) -> Result:
-        """Read from the replica once it shows the position.
+        """Read from the replica once it has replayed the position.
 
         Args:
-            work: What to do there.
+            work: The read.
             timeout: Seconds for all of it.
-            repeatable: Whether to do it again when the standby ended it for the sake of replay.
+            repeatable: Whether to repeat it if the standby cancelled it for replay.
             patience: Seconds to wait for the position; None for the short wait.
         """
 
@@ -197,7 +196,7 @@ class _ReplicaFirst:
     async def _wait(
         self, connection: Connection, position: Position, timeout: float, patience: float | None
     ) -> None:
-        """Return when the server behind `connection` shows `position`; else raise `_Behind`."""
+        """Return once the server of `connection` has replayed `position`; else raise `_Behind`."""
         worth_it = _SMALL_GAP_BYTES if patience is None else float("inf")
         if patience is None:
             patience = min(_SHORT_WAIT_SECONDS, timeout * _SHORT_WAIT_SHARE)
@@ -209,14 +208,14 @@ class _ReplicaFirst:
 
 
 class _PrimaryFirst:
-    """The primary, and the replica where the primary is out of reach."""
+    """The primary, and the replica while the primary is unreachable."""
 
     def __init__(self, primary: DatabaseHealth, replica: DatabaseHealth) -> None:
         self._primary = primary
         self._replica = replica
 
     async def run(self, work: Work[Result], *, timeout: float, repeatable: bool = False) -> Result:
-        """As `Database.run`; only what is `repeatable` is done elsewhere after a failure."""
+        """See `Database.run`; after a failure, only `repeatable` work runs elsewhere."""
         left = _countdown(timeout)
         if self._primary.in_reach or not self._replica.in_reach:
             try:
@@ -235,7 +234,7 @@ class _PrimaryFirst:
 
 
 def _countdown(seconds: float) -> Callable[[], float]:
-    """What is left of `seconds` from now on, never less than 0."""
+    """What is left of `seconds` from now on, at least 0."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     return lambda: max(0.0, end - clock())
@@ -246,10 +245,10 @@ def _told(error: Exception) -> HithertoError | None:
 
 
 def _noted(side: DatabaseHealth, error: Exception) -> bool:
-    """Whether `side` is in trouble, which it is told; False when its server lives and declined.
+    """Whether `side` is in trouble, which it records; False if its server is up and refused.
 
     Raises:
-        Exception: `error`, where any other database would say the same.
+        Exception: `error`, if any other database would fail in the same way.
     """
     told = _told(error)
     if isinstance(told, Unavailable):

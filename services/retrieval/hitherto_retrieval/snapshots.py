@@ -1,15 +1,16 @@
-"""What this process holds of users who come back: each in one state, known by its revision.
+"""Snapshots of returning users in this process, each of one state, identified by its revision.
 
-A read asks the database for the user's revision, along with the words of its question; where what
-is held is of that revision it need not be read again. So a snapshot is as fresh as any read: what
-the database would not show yet, or not any more, is not told from here either, whichever server
-answers and whatever it has replayed. Revisions grow by random leaps, so that no two states of a
-user have one, not even those of a lost primary and of the server that took over.
+A read fetches the user's revision from the database along with the words of its question. If the
+snapshot has that revision, the memories need not be read again. A snapshot is thus as fresh as any
+read: it shows neither more nor less than the database would, whichever server answers and whatever
+it has replayed. Revisions grow by random steps, so that no two states of a user share one, not even
+those of a lost primary and of the server that took over.
 
-Whose revision a second read finds unchanged is loaded, in the background: of users who are written
-to between any two reads nothing is. Nothing is held of those who ever decided on encryption, and of
-those who have more than `MOST_MEMORIES`. What was used last stays within the bound in bytes; what
-has changed goes when a read finds that, or with a sweep that asks for all.
+A snapshot is loaded in the background when a second read finds a revision unchanged; users who are
+written to between any two reads have none. There is none either for users who have ever decided on
+encryption, or who have more than `MOST_MEMORIES`. The most recently used stay within the limit in
+bytes; a changed user's snapshot is dropped when a read notices the change, or by a sweep over all
+of them.
 """
 
 from __future__ import annotations
@@ -31,25 +32,26 @@ from hitherto_shared.models import Scope
 logger = logging.getLogger("hitherto.snapshots")
 
 MOST_MEMORIES = CODES_ABOVE
-"""Above this, Postgres takes a first look at signs, which finds a little less than all there is."""
+"""Above this number, Postgres searches by sign bits first, which finds slightly less than
+everything."""
 SWEEP_SECONDS = 20.0
 _ASKED_AT_ONCE = 500
 _LOAD_SECONDS = 5.0
 _LOADED_AT_ONCE = 2
 _REMEMBERED = 10_000
-"""Users of whom it is known at which revision they were last read."""
+"""Number of users whose last read revision is remembered."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _State = tuple[int, tuple[str, int]]
-"""A revision, and the model in force with its dimensions."""
+"""A revision, and the active model with its dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is held of a user.
+    """The snapshot of a user.
 
     Attributes:
-        state: The revision it is of, and the model whose vectors it has.
+        state: Its revision, and the model of its vectors.
         memories: The current memories.
     """
 
@@ -58,7 +60,7 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return self.memories.size
 
 
@@ -66,9 +68,9 @@ class Snapshots:
     """Holds snapshots.
 
     Args:
-        sweeping: Where the sweep asks which are still true; the primary, while it is in reach.
-        most_bytes: What all of them take together, at most; 0 holds none.
-        after: How many reads must have found a user unchanged before one is loaded.
+        sweeping: The database for the sweep's checks: the primary, while it is reachable.
+        most_bytes: Maximum size of all snapshots together; 0 disables them.
+        after: Number of reads that must find a user unchanged before a snapshot is loaded.
     """
 
     def __init__(self, sweeping: Reads, most_bytes: int, *, after: int = 1) -> None:
@@ -89,16 +91,16 @@ class Snapshots:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes all of them take."""
+        """Approximate size of all snapshots in bytes."""
         return self._bytes
 
     async def start(self) -> None:
-        """Begin to sweep in the background."""
+        """Start sweeping in the background."""
         if self._most_bytes:
             self._sweep = asyncio.create_task(self._run(), name="snapshots")
 
     async def stop(self) -> None:
-        """Let go of everything."""
+        """Stop sweeping and drop all snapshots."""
         tasks = [*self._loading.values(), *([] if self._sweep is None else [self._sweep])]
         for task in tasks:
             task.cancel()
@@ -106,12 +108,12 @@ class Snapshots:
         self._clear()
 
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
-        """What is held of a user whose state was read a moment ago; None is to be read.
+        """The snapshot of a user whose state was just read; None if the database must be read.
 
         Args:
-            scope: Who.
-            user: Their state.
-            database: Where it was read, and from where a snapshot is loaded.
+            scope: The user.
+            user: The user's state.
+            database: Where the state was read, and where a snapshot is loaded from.
         """
         if not self._most_bytes:
             return None
@@ -130,7 +132,7 @@ class Snapshots:
             if held.state == state:
                 self._held.move_to_end(scope)
                 return held
-            # A replica that is behind says nothing against what the primary has.
+            # A lagging replica does not invalidate what the primary has.
             if held.state[0] > user.revision:
                 return None
             self._drop(scope)
@@ -138,12 +140,12 @@ class Snapshots:
         return None
 
     async def loaded(self) -> None:
-        """Wait until nothing is being loaded."""
+        """Wait until no snapshot is being loaded."""
         while self._loading:
             await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     async def sweep(self) -> None:
-        """Let go of whoever has changed, was erased, or cannot be asked for."""
+        """Drop the snapshots of users who have changed, were erased, or cannot be checked."""
         of_tenants: defaultdict[str, list[Scope]] = defaultdict(list)
         for scope in self._held:
             of_tenants[scope.tenant_id].append(scope)
@@ -170,7 +172,7 @@ class Snapshots:
                 self._drop(scope)
 
     def _meet(self, scope: Scope, state: _State, database: Reads) -> None:
-        """Note at which revision a user was read; load whoever was met there before."""
+        """Record the revision at which a user was read; load the snapshot of a returning user."""
         met, times = self._met.pop(scope, (state, 0))
         times = times + 1 if met == state else 1
         self._met[scope] = (state, times)
@@ -213,7 +215,7 @@ class Snapshots:
             )
             self._keep(scope, Snapshot((state.revision, model), held))
         except Exception as error:
-            # The next read goes to the database as this one did.
+            # The next read goes to the database like this one.
             logger.info("a snapshot was not loaded: %s", error)
 
     def _keep(self, scope: Scope, snapshot: Snapshot) -> None:

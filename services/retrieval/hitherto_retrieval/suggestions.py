@@ -1,4 +1,7 @@
-"""Follow-ups worth suggesting, from what extraction prepared with the summaries (D15). Pure."""
+"""Suggested follow-up questions, which extraction prepared with the summaries (D15).
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ from hitherto_shared.models import Summary
 from hitherto_shared.text.normalise import fold
 
 CONVERSATIONS = 5
-"""How many of the last conversations suggestions come from."""
+"""Number of recent conversations that suggestions come from."""
 MAX_CHARACTERS = 100
 _URGENCY = {"needs_followup": 0, "ongoing": 1, "resolved": 2}
 
 
 def suggest(summaries: Sequence[Summary], limit: int) -> list[str]:
-    """At most `limit` suggestions, what needs a follow-up first, then what goes on, then the rest.
+    """At most `limit` suggestions: what needs a follow-up first, then ongoing work, then the rest.
 
     Args:
         summaries: The last conversations, newest first.
-        limit: How many.
+        limit: Maximum number.
     """
     ordered = sorted(summaries[:CONVERSATIONS], key=lambda summary: _URGENCY[summary.outcome])
     found: dict[str, str] = {}
@@ -30,7 +33,7 @@ def suggest(summaries: Sequence[Summary], limit: int) -> list[str]:
 
 
 def recent_topics(summaries: Sequence[Summary]) -> list[str]:
-    """What the last conversations were about, newest first and each once."""
+    """Topics of the last conversations, newest first, each once."""
     found: dict[str, str] = {}
     for summary in summaries[:CONVERSATIONS]:
         for topic in (*summary.key_topics, *summary.technical_topics):

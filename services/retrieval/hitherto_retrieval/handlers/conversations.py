@@ -1,4 +1,4 @@
-"""The calls about conversations: lists, one with its messages, and what to ask next."""
+"""The RPCs about conversations: lists, one with its messages, and suggested questions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hitherto_shared.validation import Checks
 
 
 class ConversationCalls(ReadCalls):
-    """Answers them."""
+    """Implements them."""
 
     async def ListConversations(
         self, request: pb.ListConversationsRequest, context: CallContext
     ) -> pb.ListConversationsResponse:
-        """A user's conversations in short, those active last first."""
+        """A user's conversations in short, the last active first."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         wanted = ConversationFilters(
@@ -89,7 +89,7 @@ class ConversationCalls(ReadCalls):
     async def GetRecentConversations(
         self, request: pb.GetRecentConversationsRequest, context: CallContext
     ) -> pb.GetRecentConversationsResponse:
-        """The conversations active last, with their last messages if asked for."""
+        """The last active conversations, with their last messages if requested."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         limit = checks.limit("limit", request.limit, default=5, maximum=MAX_LIMIT)
@@ -130,7 +130,7 @@ class ConversationCalls(ReadCalls):
     async def GetSuggestions(
         self, request: pb.GetSuggestionsRequest, context: CallContext
     ) -> pb.GetSuggestionsResponse:
-        """What the user may want to ask next."""
+        """Suggestions for the user's next question."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         limit = checks.limit("limit", request.limit, default=3, maximum=MAX_LIMIT)

@@ -19,7 +19,7 @@ _MAX_TYPE = 64
 
 
 class DocumentCalls(ReadCalls):
-    """Answers the two calls."""
+    """Implements the two RPCs."""
 
     async def ListDocuments(
         self, request: pb.ListDocumentsRequest, context: CallContext

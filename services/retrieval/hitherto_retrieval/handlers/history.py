@@ -25,11 +25,11 @@ _KINDS = {
     for value in history_pb2.HistoryEventKind.DESCRIPTOR.values
     if value.number
 } | {"merged": history_pb2.HISTORY_EVENT_KIND_UPDATED}
-"""Numbers on the wire by the words of the schema; what was said again is an update."""
+"""Wire values by the schema's words; a restatement counts as an update."""
 
 
 class HistoryCalls(ReadCalls):
-    """Answers the two calls."""
+    """Implements the two RPCs."""
 
     async def GetMemoryHistory(
         self, request: pb.GetMemoryHistoryRequest, context: CallContext

@@ -1,4 +1,4 @@
-"""Validates incoming searches; reports every violation at once."""
+"""Validates search requests; reports every violation at once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
 def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question:
-    """A SearchMemories request as a question."""
+    """Converts a SearchMemories request to a search."""
     named = checks.known("ranking", request.ranking, tuple(RANKINGS))
     ranking = RANKINGS.get(named or "", BALANCED)
     moment = read_moment(checks, request)
@@ -69,7 +69,7 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
 
 
 def read_kinds(checks: Checks, scopes: Sequence[int]) -> list[Kind]:
-    """What is to be searched, each kind once."""
+    """The kinds of items to search, each once."""
     if len(scopes) > MAX_ITEMS:
         checks.add("scopes", f"must have at most {MAX_ITEMS} items, this has {len(scopes)}")
         return []
@@ -89,7 +89,7 @@ def read_filters(checks: Checks, request: Any) -> Filters:
         only_current=not statuses,
         types=checks.all_of("types", request.types, MEMORY_TYPE) or None,
         tags=[
-            # As they are kept; what would be no tag at all is the tag of nothing.
+            # Normalised like stored tags; a tag that would normalise to nothing matches nothing.
             tag_key(tag) or tag
             for tag in checks.texts("tags", request.tags, maximum=_MAX_LABELS, max_chars=64)
         ]
@@ -108,12 +108,12 @@ def read_filters(checks: Checks, request: Any) -> Filters:
 
 
 def reference_time(checks: Checks, request: Any) -> datetime:
-    """The moment from which "yesterday" is counted."""
+    """The time relative to which "yesterday" is resolved."""
     return checks.moment("reference_time", request, "reference_time") or utc_now()
 
 
 def read_moment(checks: Checks, request: Any) -> Moment | None:
-    """The other time that a request asks about, or None."""
+    """The other time that a request refers to, or None."""
     moment = Moment(
         as_of=checks.moment("as_of", request, "as_of"),
         known_at=checks.moment("known_at", request, "known_at"),
@@ -122,7 +122,7 @@ def read_moment(checks: Checks, request: Any) -> Moment | None:
 
 
 def until(moment: Moment | None, before: datetime | None) -> datetime | None:
-    """The end of what was said and written by then; `before` is an end of the caller's own."""
+    """The upper limit on the times of passages; `before` is the caller's own limit."""
     # Half-open: what happened at the moment itself counts.
     ends = [
         then + timedelta(microseconds=1)
@@ -133,10 +133,10 @@ def until(moment: Moment | None, before: datetime | None) -> datetime | None:
 
 
 def check_size(question: Question, dimensions: int) -> None:
-    """Hold the caller's own vector against the model in force, which only the database knows.
+    """Check the caller's own vector against the active model, which only the database knows.
 
     Raises:
-        InvalidRequest: It has another number of dimensions.
+        InvalidRequest: It has a different number of dimensions.
     """
     if question.vector is not None and len(question.vector) != dimensions:
         raise invalid(
@@ -155,7 +155,7 @@ def check_size(question: Question, dimensions: int) -> None:
 def _passages(
     checks: Checks, request: pb.SearchMemoriesRequest, moment: Moment | None
 ) -> PassageFilters:
-    """The filters that other kinds than memories have; what is wrong is told by `read_filters`."""
+    """The filters that other kinds than memories have; `read_filters` reports their violations."""
     unheard = Checks()
     return PassageFilters(
         conversation_id=request.conversation_id or None,

@@ -1,4 +1,4 @@
-"""The calls about a user as a whole and about whom and what the user speaks of."""
+"""The RPCs about profiles and entities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hitherto_shared.validation import Checks
 
 
 class PeopleCalls(ReadCalls):
-    """Answers them."""
+    """Implements them."""
 
     async def GetProfile(
         self, request: pb.GetProfileRequest, context: CallContext
@@ -44,7 +44,7 @@ class PeopleCalls(ReadCalls):
     async def ListProfiles(
         self, request: pb.ListProfilesRequest, context: CallContext
     ) -> pb.ListProfilesResponse:
-        """The profiles that the credential may see, by user id."""
+        """The profiles that the credential may read, by user id."""
         checks = Checks()
         department = checks.identifier("department", request.department, required=False)
         size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
@@ -85,7 +85,7 @@ class PeopleCalls(ReadCalls):
     async def FindEntities(
         self, request: pb.FindEntitiesRequest, context: CallContext
     ) -> pb.FindEntitiesResponse:
-        """People, projects and things by a part of their name, those mentioned most first."""
+        """Entities by part of their name, the most mentioned first."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         name = checks.identifier("name", request.name, required=False)

@@ -28,7 +28,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """Where one call reads, about whom, until when (the loop's time), and what opens the sealed."""
+    """The context of one call: its database, user, deadline (in the loop's time) and opener."""
 
     scope: Scope
     database: Reads
@@ -36,9 +36,9 @@ class ReadContext:
     opener: Opener
 
     async def ask(self, *statements: Statement[Any]) -> None:
-        """Put statements in one round trip, within what is left of the deadline.
+        """Send statements in one round trip, within what is left of the deadline.
 
-        A lost connection is tried once more.
+        A lost connection is retried once.
         """
         await self.database.run(
             lambda connection: ask(connection, *statements),
@@ -49,23 +49,23 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class UserReadContext(ReadContext):
-    """A call of which is known whether there is anything to read."""
+    """The context of a call once the user's state is known."""
 
     user: UserReadState
     disabled: bool
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to read: nobody knows the user, or memory is off."""
+        """Whether there is nothing to read: the user is unknown, or memory is off."""
         return not self.user.known or self.user.erased or self.disabled
 
     @property
     def reason(self) -> str:
-        """Why a reply is empty on purpose."""
+        """Why a reply is intentionally empty."""
         return _MEMORY_DISABLED if self.disabled else ""
 
     async def may_show_sealed(self) -> bool:
-        """Whether a list may hold what is sealed: nothing is, or the key is at hand."""
+        """Whether a list may contain sealed items: there are none, or the key is available."""
         return not self.user.may_be_sealed or await self.opener.fetch() is not None
 
     async def answer(self, statement: Statement[Found]) -> Found:
@@ -74,7 +74,7 @@ class UserReadContext(ReadContext):
         return statement.answer
 
     async def run(self, work: Callable[[Connection], Awaitable[Found]]) -> Found:
-        """Read within what is left of the deadline; a lost connection is tried once more."""
+        """Read within what is left of the deadline; a lost connection is retried once."""
         return await self.database.run(
             work,
             timeout=self.deadline - asyncio.get_running_loop().time(),
@@ -83,7 +83,7 @@ class UserReadContext(ReadContext):
 
 
 class ReadCalls:
-    """What the groups of calls of RetrievalService have in common."""
+    """The common part of the groups of RPCs of RetrievalService."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class ReadCalls:
         self._memory_enabled = memory_enabled
 
     async def _open(self, user_id: str, token: str, context: CallContext) -> ReadContext:
-        """Choose the database, and write down who reads of whom."""
+        """Choose the database, and record the read in the audit log."""
         principal = current_call().principal
         scope = principal.scope(user_id)
         seconds = seconds_left(context, CALL_SECONDS)
@@ -122,7 +122,7 @@ class ReadCalls:
         )
 
     async def _begin(self, user_id: str, token: str, context: CallContext) -> UserReadContext:
-        """Choose the database, and learn whether there is anything to read at all."""
+        """Choose the database, and find out whether there is anything to read at all."""
         opened = await self._open(user_id, token, context)
         user = people.user(opened.scope)
         await opened.ask(user)

@@ -1,4 +1,4 @@
-"""RetrievalService: what is known about a user."""
+"""Implements RetrievalService: reads everything known about a user."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _BYTES_OF_AN_ITEM = 128
 _BYTES_OF_JSON = 4 * 1024
 _TOLD_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
 _LINE_TOKENS = 24
-"""About the least that a line costs: so many tokens of a budget for each further result."""
+"""Approximate minimum tokens of a line: a budget is divided by it to limit further results."""
 _MOST_FURTHER = 150
 _ORDERS: dict[int, str] = {
     search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
@@ -91,7 +91,7 @@ _ORDERS: dict[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadDefaults:
-    """What unset limits mean, and whether memory is on for users who did not choose."""
+    """The defaults for unset limits, and whether memory is on for users who did not choose."""
 
     memory_enabled: bool
     max_relevant: int
@@ -106,7 +106,7 @@ class RetrievalHandlers(
     SessionCalls,
     retrieval_service_pb2_grpc.RetrievalServiceServicer,
 ):
-    """Answers RetrievalService on the role hitherto_read."""
+    """Implements RetrievalService with the role hitherto_read."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class RetrievalHandlers(
     async def GetContext(
         self, request: pb.GetContextRequest, context: CallContext
     ) -> pb.GetContextResponse:
-        """Everything to tell an assistant before it answers."""
+        """Everything that an assistant should know before it answers."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         wanted = self._wanted(checks, request)
@@ -154,7 +154,7 @@ class RetrievalHandlers(
     async def SearchMemories(
         self, request: pb.SearchMemoriesRequest, context: CallContext
     ) -> pb.SearchMemoriesResponse:
-        """The memories that answer a question best."""
+        """The best results for a question."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         question = read_question(checks, request)
@@ -289,14 +289,14 @@ class RetrievalHandlers(
 
 
 def _searched(kinds: Sequence[Kind], relevant: int, conversations: int) -> Sequence[Kind]:
-    """What a context's query is put to; a section that is left out is not searched for."""
+    """The search for a context's query; sections that are left out are not searched."""
     if relevant:
         return kinds
     return ["summary"] if conversations and "summary" in kinds else []
 
 
 def _further(max_tokens: int) -> int:
-    """How many results behind those of the list can stand in a block."""
+    """How many results after those of the list can fit in a block."""
     return min(max_tokens // _LINE_TOKENS, _MOST_FURTHER)
 
 
@@ -338,7 +338,7 @@ def _list_reply(found: Sequence[Memory], token: str, total: int) -> pb.ListMemor
 
 
 def _work_of(items: Sequence[Item]) -> int:
-    """About how many bytes are put on the wire, of which free JSON may be most."""
+    """Approximate bytes on the wire, of which free-form JSON may be most."""
     free = sum(
         bool(item.metadata) + bool(item.context) for item in items if isinstance(item, Memory)
     )
@@ -348,7 +348,7 @@ def _work_of(items: Sequence[Item]) -> int:
 def _told(found: Context) -> list[UUID]:
     items = [*found.memories, *(item.item for item in found.previous)]
     listed = _memories_of([*items, *(hit.item for hit in found.found.hits)])
-    # Of what comes for the block alone only what stands in it is told.
+    # Of the results that serve only the block, only those in it count as returned.
     return list(dict.fromkeys([*listed, *found.block.memory_ids]))
 
 
@@ -370,7 +370,7 @@ def _previous(previous: Previous) -> Fields:
 
 
 def _item(item: Item) -> Fields:
-    """The one field of a result that holds what was found."""
+    """The field of a result that holds the item."""
     if isinstance(item, Memory):
         return {"memory": memory_fields(item)}
     if isinstance(item, Message):

@@ -1,4 +1,4 @@
-"""What the history of something sealed tells: it keeps no words itself, the sealed versions do."""
+"""The history of sealed items, which holds no text itself and is read from the sealed versions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MEMORY_FIELDS = ("content", "detail", "tags", "keywords", "context", "metadata"
 async def told_sealed_of_memory(
     reading: UserReadContext, memory_id: UUID, events: Sequence[HistoryEvent]
 ) -> list[HistoryEvent]:
-    """Events with what changed in the sealed words of a memory.
+    """Events with the changes in the sealed text of a memory.
 
-    What does not open is left out of an event, and so is everything without a key.
+    Values that do not open are left out of an event; without a key, all sealed values are.
     """
     versions = await _versions(
         reading,
@@ -34,7 +34,7 @@ async def told_sealed_of_memory(
 async def told_sealed_of_profile(
     reading: UserReadContext, events: Sequence[HistoryEvent]
 ) -> list[HistoryEvent]:
-    """The same of the user's profile."""
+    """The same for the user's profile."""
     versions = await _versions(
         reading, sealed.versions_of_profile(reading.scope, _asked(events)), profile_place
     )
@@ -42,7 +42,7 @@ async def told_sealed_of_profile(
 
 
 def _asked(events: Sequence[HistoryEvent]) -> list[int]:
-    """The versions that events made, and those before them."""
+    """The versions that events created, and their predecessors."""
     return sorted({v for event in events for v in (event.version - 1, event.version) if v > 0})
 
 
@@ -68,7 +68,8 @@ def _told(
     before = versions.get(event.version - 1)
     names = fields if fields is not None else tuple(after)
     if before is None:
-        # Of the first version all is new; what a clear one said before is told no more.
+        # In the first sealed version everything counts as new; an earlier unsealed one is not
+        # compared.
         first = event.version == 1
         new = {name: after[name] for name in names if after.get(name)} if first else {}
         return replace(event, after={**event.after, **new})

@@ -16,12 +16,12 @@ from hitherto_shared.validation import Checks
 
 
 class SessionCalls(ReadCalls):
-    """Answers it."""
+    """Implements it."""
 
     async def GetSession(
         self, request: pb.GetSessionRequest, context: CallContext
     ) -> pb.GetSessionResponse:
-        """What a session holds at this moment."""
+        """The present contents of a session."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         session_id = checks.identifier("session_id", request.session_id)

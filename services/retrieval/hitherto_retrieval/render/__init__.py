@@ -1,6 +1,6 @@
 """Renders the prompt block: what is known about a user, as text for an assistant's prompt.
 
-Pure functions: `block.render` is the way in, `context` holds what it takes and returns, `values`
-turns stored text into harmless single lines, `layouts` knows the shape of each template, `custom`
-the caller's own, `budget` decides what fits.
+It consists of pure functions: `block.render` is the entry point, `context` defines its input and
+output, `values` turns stored text into harmless single lines, `layouts` defines the built-in
+templates, `custom` the caller's own, and `budget` decides what fits.
 """

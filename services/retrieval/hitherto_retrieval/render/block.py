@@ -1,9 +1,9 @@
-"""The way in: a context, a template and a budget become one fenced block.
+"""Renders a context with a template and a budget as one fenced block.
 
-A block begins and ends with a fence line that carries an id nobody could guess when the memories
-were written. The first line says that what follows is data. Everything in between that came from
-storage went through `values.clean`, the id itself cannot appear there, and the closing line is
-paid for before anything else, so that a cut block is closed as well.
+A block begins and ends with a fence line with an id that could not be guessed when the memories
+were written. The first line says that what follows is data. All stored text in between has passed
+`values.clean`, so the id cannot appear there. The closing line is budgeted before anything else, so
+that a truncated block is closed as well.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def render(
     custom_template: str = "",
     count: CountTokens = estimated_tokens,
 ) -> Block:
-    """Print `context` in the shape of `template` within `max_tokens`.
+    """Render `context` with `template` within `max_tokens`.
 
     Args:
         context: What is known, each list with the most useful first.
@@ -104,7 +104,7 @@ def render(
         tokens = count(text)
         if tokens <= max_tokens:
             return _counted(text, tokens, kept)
-        # Parts of one line can have more tokens together than apart.
+        # Parts of a line can have more tokens together than separately.
         allowed -= tokens - max_tokens
         for section in layout.sections:
             section.kept.clear()
@@ -125,7 +125,7 @@ def _body(layout: PromptLayout) -> str:
 
 
 def _add(section: Section, lines: list[str], heading: str, *, gap: bool) -> str:
-    """Append a section's lines; answers the heading under which the next line would stand."""
+    """Append a section's lines; returns the heading that applies to the next line."""
     if not section.kept:
         return heading
     if section.heading and section.heading != heading:

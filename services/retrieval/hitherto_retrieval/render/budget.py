@@ -1,10 +1,10 @@
-"""What fits: the one place that decides what a token is spent on.
+"""Decides how the tokens of a block are spent.
 
 A plan is a sequence of steps. A `Step` offers one section's entries in their order; `Best` offers
-those of several sections that have a score, the best first, so that everything that was found for a
-question competes on one scale. What does not fit is left out by whole lines.
+the scored entries of several sections, the best first, so that all candidates for a question
+compete on one scale. What does not fit is left out by whole lines.
 
-Everything here counts tokens (`tokens`), line by line, the line break included.
+Sizes are in tokens (`tokens`), counted line by line, including the line break.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.render.values import byte_length, shortened
 
 _LONG_VALUE = 200
-"""A line of more tokens than this and than a quarter of the budget is shortened wherever it is."""
+"""A line with more tokens than this and than a quarter of the budget is shortened wherever it
+is."""
 _CUTTABLE_VALUE = 70
 _LEAST_REST = 35
-"""The one line that may be cut to what is left has more than 70 tokens and keeps at least 35."""
+"""A line of more than 70 tokens may be cut once to the remaining budget, to at least 35 tokens."""
 _LEAST_LINE = 12
-"""With less than this left nothing that was found is offered any more."""
+"""With fewer tokens left, no more candidates are offered."""
 _BREVITY = 0.1
-"""The power of a line's length by which its score is divided: of two that fit a question equally
-well the shorter one goes first, and one that fits clearly better goes first however long it is."""
+"""The exponent of a line's length by which its score is divided: of two equal matches the shorter
+one goes first, and a clearly better match goes first however long it is."""
 
 
-# Never changed, but not frozen: a block has dozens, and frozen ones take four times as long.
+# Immutable by convention, but not frozen: a block has dozens, and frozen ones take four times as
+# long.
 @dataclass(slots=True)
 class Entry:
-    """One line (or a small group that stays together); only `value` may ever be shortened.
+    """One line (or a small group of lines); only `value` may be shortened.
 
     Attributes:
-        score: How well it fits the question; None for what stands there for its own sake.
+        score: How well it matches the question; None for entries without regard to it.
     """
 
     prefix: str
@@ -52,7 +54,7 @@ class Entry:
 
     @property
     def worth(self) -> float:
-        """By what entries with a score go before others."""
+        """The order of scored entries."""
         assert self.score is not None
         return float(self.score / max(1, len(self.value)) ** _BREVITY)
 
@@ -61,9 +63,9 @@ class Entry:
 class Section:
     """Entries under one heading, the most useful first.
 
-    Neighbours with an equal heading share it. `copies` is how often the section is printed. `kept`
-    holds what fits by the entry's place, except that values may be shortened. `numbered` sections
-    are printed as `1. …`, `2. …`.
+    Adjacent sections with an equal heading share it. `copies` is how often the section is printed.
+    `kept` holds what fits by the entry's position, except that values may be shortened. `numbered`
+    sections are printed as `1. …`, `2. …`.
     """
 
     entries: Sequence[Entry]
@@ -86,12 +88,12 @@ class Step:
     """Fill `section` from its first entries on.
 
     Attributes:
-        section: What is filled.
-        count: Until it has so many entries; None: all.
-        share: At most this part of the budget goes to it in this step.
-        skips: Whether an entry that does not fit leaves room to those behind it. Otherwise the
-            section is left alone from there on.
-        general: Whether it passes over entries that have a score.
+        section: The section to fill.
+        count: Stop at this number of entries; None: no limit.
+        share: Maximum share of the budget in this step.
+        skips: Whether an entry that does not fit leaves room for those after it. Otherwise the
+            section ends there.
+        general: Whether to skip scored entries.
     """
 
     section: Section
@@ -102,7 +104,7 @@ class Step:
 
     @property
     def offered(self) -> list[tuple[int, Entry]]:
-        """The entries and their places."""
+        """The entries and their positions."""
         found = [
             (place, entry)
             for place, entry in enumerate(self.section.entries)
@@ -113,7 +115,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Fill several sections with their entries that have a score, those of most worth first."""
+    """Fill several sections with their scored entries, in order of value."""
 
     sections: Sequence[Section]
 
@@ -122,14 +124,14 @@ Plan = Sequence[Step | Best]
 
 
 def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> None:
-    """Put as many entries into the sections' `kept` as fit.
+    """Put as many entries as fit into the sections' `kept`.
 
     Args:
-        plan: What to take, in the order of usefulness.
+        plan: What to take, in order of usefulness.
         max_tokens: The budget.
         count: Counts tokens.
         frame: Tokens needed around the sections as soon as there is one entry.
-        gap: Tokens before each heading beside the heading's own line.
+        gap: Tokens before each heading besides the heading's own line.
     """
     purse = _Purse(max_tokens, count, frame=frame, gap=gap)
     full: set[int] = set()
@@ -171,7 +173,7 @@ def _fill_with_best(sections: Iterable[Section], purse: _Purse) -> None:
 
 
 class _Purse:
-    """The budget while it is spent."""
+    """The remaining budget."""
 
     def __init__(self, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> None:
         self.used = frame
@@ -188,7 +190,7 @@ class _Purse:
         return self._max_tokens - self.used
 
     def take(self, section: Section, place: int, entry: Entry, limit: int | None = None) -> bool:
-        """Keep the entry if it fits within `limit`; whether it did."""
+        """Keep the entry if it fits within `limit`; returns whether it did."""
         fitting, size = self._within(section, entry, self._longest)
         cost = self._overhead(section) + size * section.copies
         if self.used + cost > (self._max_tokens if limit is None else limit):
@@ -197,7 +199,7 @@ class _Purse:
         return True
 
     def cut(self, section: Section, place: int, entry: Entry) -> None:
-        """Keep what fits of an entry that does not, if it is long, once in a block."""
+        """Keep part of a long entry that does not fit, once per block."""
         overhead = self._overhead(section)
         rest = (self.left - overhead) // section.copies
         fitting, size = self._within(section, entry, self._longest)
@@ -219,12 +221,12 @@ class _Purse:
         return self._count(f"{section.heading}\n") + self._gap
 
     def _within(self, section: Section, entry: Entry, most: int) -> tuple[Entry, int]:
-        """The entry, its value shortened to `most` tokens if it can be, and what its line costs."""
+        """The entry, its value shortened to `most` tokens if possible, and the cost of its line."""
         # Every number of up to three digits is one token.
         number = f"{len(section.entries)}. " if section.numbered else ""
         size = self._count(f"{number}{entry.text}\n")
         while size > most and entry.value:
-            # A little less than in proportion, since the parts of a text differ.
+            # A little less than in proportion, because the parts of a text differ.
             room = byte_length(entry.value) * most * 9 // (size * 10)
             entry = replace(entry, value=shortened(entry.value, room))
             size = self._count(f"{number}{entry.text}\n")

@@ -1,4 +1,4 @@
-"""What a prompt block is made of, and what comes out."""
+"""The input and output of rendering."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hitherto_shared.models import Entity, Memory, Message, Profile, Summary
 
 @dataclass(frozen=True, slots=True)
 class LearntPreference:
-    """One thing concluded from behaviour: `interaction` / `message_style` / `brief`.
+    """One preference inferred from behaviour: `interaction` / `message_style` / `brief`.
 
-    `confidence` runs from 0 to 1. The value is any JSON value.
+    `confidence` is from 0 to 1. The value is any JSON value.
     """
 
     type: str
@@ -31,16 +31,16 @@ class RelevantItem:
     A memory or conversation that is also in the lists of the context is printed once.
 
     Attributes:
-        source: The word shown in brackets (`gmail`, `message`).
-        title: What it is called; of a message who said it.
-        text: Its words.
-        summary: If there is one, it is shown instead of the beginning of `text`.
+        source: The word in brackets (`gmail`, `message`).
+        title: Its title; for a message, the speaker.
+        text: Its text.
+        summary: If set, shown instead of the beginning of `text`.
         memory: The memory, if it is one.
-        summary_of: The conversation in short, if it is one.
-        role: Of a message the role of who said it.
-        said_in: Of a message the conversation it was said in.
-        at: When it was said or made.
-        score: How well it fits the question, from 0 to 1.
+        summary_of: The summary, if it is one.
+        role: For a message, the speaker's role.
+        said_in: For a message, its conversation.
+        at: When it was said or created.
+        score: How well it matches the question, from 0 to 1.
     """
 
     source: str
@@ -56,12 +56,12 @@ class RelevantItem:
 
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0) -> RelevantItem:
-        """The item for a memory that fits the current message."""
+        """The item for a memory that matches the current message."""
         return cls("memory", memory.type, memory.content, memory=memory, score=score)
 
     @classmethod
     def of_summary(cls, summary: Summary, score: float = 0.0) -> RelevantItem:
-        """The item for a past conversation that fits the current message."""
+        """The item for a past conversation that matches the current message."""
         return cls(
             "conversation",
             summary.title,
@@ -73,7 +73,7 @@ class RelevantItem:
 
     @classmethod
     def of_message(cls, message: Message, score: float = 0.0) -> RelevantItem:
-        """The item for a message that fits the current one."""
+        """The item for a message that matches the current one."""
         return cls(
             "message",
             message.name or message.role,
@@ -86,7 +86,7 @@ class RelevantItem:
 
     @property
     def conversation_id(self) -> str | None:
-        """The conversation that it is the summary of."""
+        """The conversation that it summarises."""
         return None if self.summary_of is None else self.summary_of.conversation_id
 
 
@@ -95,12 +95,11 @@ class PromptContext:
     """Everything that may be printed, each list with the most useful first.
 
     Attributes:
-        asked: Whether there is a question, whose answers come before what is known in general.
-        ongoing: The conversation that goes on; the first of `conversations` is its own, or the one
-            before it.
+        asked: Whether there is a question, whose answers precede general knowledge.
+        ongoing: The ongoing conversation; the first of `conversations` is it, or the one before it.
         named: How many of `entities`, from the first on, the question names.
-        today: The day on which the block is made; None for lines without days.
-        zone: The user's time zone, whose days count.
+        today: The current day; None for lines without dates.
+        zone: The user's time zone, for dates.
     """
 
     profile: Profile | None = None
@@ -117,13 +116,13 @@ class PromptContext:
 
     @property
     def dated(self) -> bool:
-        """Whether lines say when."""
+        """Whether lines have dates."""
         return self.today is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A finished prompt block and what was printed in it.
+    """A finished block and what was printed in it.
 
     `text` is empty, and `tokens` 0, if nothing is known or nothing fits.
     """

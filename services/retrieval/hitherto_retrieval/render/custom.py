@@ -1,4 +1,4 @@
-"""The caller's own template: text with placeholders, and nothing that is executed."""
+"""The caller's own template: text with placeholders, without execution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BRACES = re.compile(r"\{\{[^{}]{0,40}\}?\}?|\}\}")
 
 
 def check_custom_template(text: str) -> str | None:
-    """What is wrong with a template, as a sentence that says what to do, or None if it is good."""
+    """The fault of a template, as a sentence that says how to fix it; None if it is valid."""
     known = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
     if len(text) > MAX_TEMPLATE_CHARACTERS:
         return f"must have at most {MAX_TEMPLATE_CHARACTERS} characters"
@@ -43,13 +43,13 @@ def check_custom_template(text: str) -> str | None:
 def custom_layout(
     context: PromptContext, text: str, *, annotate: bool
 ) -> tuple[PromptLayout, dict[str, Section]]:
-    """The sections that `text` asks for, by placeholder; a repeated placeholder is paid for twice.
+    """The sections of the placeholders in `text`; a repeated placeholder counts twice.
 
     `{{memories}}` leaves out what `{{relevant}}` prints; without that placeholder it begins with
-    the memories that fit the current message.
+    the memories that match the current message.
 
     Raises:
-        ValueError: The template is not usable; `check_custom_template` says why beforehand.
+        ValueError: The template is invalid; `check_custom_template` gives the reason beforehand.
     """
     if problem := check_custom_template(text):
         raise ValueError(f"The custom template {problem}.")
@@ -86,12 +86,12 @@ def custom_layout(
 
 
 def fixed_text(text: str) -> str:
-    """The template without its placeholders: what is printed whatever is known."""
+    """The template without its placeholders, which is always printed."""
     return _PLACEHOLDER.sub("", text)
 
 
 def filled(text: str, sections: dict[str, Section]) -> str:
-    """The template with what was kept. Done in one pass: a value is never a placeholder."""
+    """The template with the kept entries, in one pass: a value is never read as a placeholder."""
     return _PLACEHOLDER.sub(lambda match: "\n".join(sections[match[1]].lines), text)
 
 

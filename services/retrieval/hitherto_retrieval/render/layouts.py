@@ -1,8 +1,8 @@
-"""The built-in templates: which sections, in which order, with which headings and line shapes.
+"""The built-in templates: their sections, order, headings and line formats.
 
 `about_the_user` follows document 004, `what_you_know` document 002, `markdown` document 001 and
-`relevant_context` document 003. All of them print the profile before the memories, memories that
-fit the current message before general ones, and no memory, conversation or entity twice.
+`relevant_context` document 003. All print the profile before the memories, memories that match the
+current message before general ones, and no memory, conversation or entity twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hitherto_shared.models import Entity, Memory, Summary
 
 MAX_CONTEXT_ITEMS = 5
 MAX_CONTEXT_ENTITIES = 10
-"""What document 003 shows of relevant items and of known entities."""
+"""The number of relevant items and of known entities in document 003."""
 
 INSTRUCTIONS_HEADING = "## Instructions:"
 _INSTRUCTIONS = (
@@ -43,17 +43,17 @@ _PROFILE_FLOOR = 0.12
 _ONGOING_FLOOR = 0.25
 _NAMED_FLOOR = 0.05
 _GENERAL_FLOOR = 0.06
-"""With a question: the share of the budget that goes to what changes an answer whatever is asked,
-before relevance decides."""
+"""With a question: the share of the budget that is reserved for the most important memories, before
+relevance decides."""
 
 _TRUSTED = frozenset({"user", "operator"})
 
 
 @dataclass(frozen=True, slots=True)
 class PromptLayout:
-    """A template filled with entries: lines around them, sections in print order, order of use.
+    """A template filled with entries: the lines around them, sections in print order, order of use.
 
-    `gap` is true where a blank line stands before each heading but the first.
+    `gap` is true if a blank line precedes each heading but the first.
     """
 
     sections: Sequence[Section]
@@ -66,9 +66,9 @@ class PromptLayout:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A context sorted out: each thing once, nothing that must not be shown.
+    """A context prepared for printing: each item once, without items that must not be shown.
 
-    Memories and conversations stand beside their scores, None where they do not answer a question.
+    Memories and conversations come with their scores, None if they do not answer a question.
     """
 
     lines: Sequence[ProfileLine]
@@ -79,11 +79,11 @@ class Material:
 
 
 def material(context: PromptContext, *, memory_items: int = 0) -> Material:
-    """Sort out `context`.
+    """Prepare `context`.
 
-    Quarantined and forgotten memories are left out whatever the caller passed. Of the relevant
-    items, memories go to the front of the memories; the others stay items. `memory_items` is how
-    many relevant items, from the front, stay items even if they are memories.
+    Quarantined and forgotten memories are left out whatever the caller passed. Relevant memories go
+    to the front of the memories; other relevant items stay items. `memory_items` is how many
+    relevant items, from the front, stay items even if they are memories.
     """
     conversations = {one.conversation_id: one for one in context.conversations}
     scores: dict[str, float] = {}
@@ -104,7 +104,8 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
         else:
             score = item.score if context.asked else None
             memories.setdefault(item.memory.memory_id, (item.memory, score))
-    # Whatever weight a lower voice gives itself, it does not stand above what the user said.
+    # A less trusted origin never ranks above the user's own statements, whatever importance it
+    # claims.
     for memory in sorted(context.memories, key=lambda each: each.origin not in _TRUSTED):
         if memory.status not in _HIDDEN_STATUSES and memory.memory_id not in shown:
             memories.setdefault(memory.memory_id, (memory, None))
@@ -177,7 +178,7 @@ def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
 def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`## Relevant Context:` with 5 items and `## Known Entities:` with 10, of document 003.
 
-    What else was found for a question stands below, a line each.
+    Further candidates for a question follow, one line each.
     """
     known = material(context, memory_items=MAX_CONTEXT_ITEMS)
     lines = Lines.of(context, annotate=annotate)
@@ -219,10 +220,10 @@ def floor(
     conversations: Section,
     entities: Section,
 ) -> tuple[Step, ...]:
-    """What comes before relevance, where there is a question: as much as changes any answer.
+    """With a question, the steps before relevance: what affects any answer.
 
-    Who the user is, the conversation that a follow-up question goes on from, what the question
-    names, and the most important memories.
+    The profile, the conversation that a follow-up question continues, the entities that the
+    question names, and the most important memories.
     """
     return (
         Step(profile, share=_PROFILE_FLOOR, skips=True),
@@ -237,7 +238,7 @@ def usefulness(
 ) -> tuple[Step, ...]:
     """The order in which a budget is spent.
 
-    The profile comes first but may take half at most before the rest has had its turn; one past
+    The profile comes first, but takes at most half before the others have had their share; one past
     conversation is worth more than the sixth memory, because a follow-up question needs it.
     """
     return (
@@ -261,7 +262,7 @@ def planned(
     conversations: Section,
     entities: Section,
 ) -> tuple[Step | Best, ...]:
-    """The order in which a budget is spent, with a question or without one."""
+    """The order in which a budget is spent, with or without a question."""
     general = usefulness(profile, memories, items, conversations, entities)
     if not context.asked:
         return general
@@ -275,7 +276,7 @@ def memory_entries(known: Material, lines: Lines) -> list[Entry]:
 
 
 def conversation_entries(known: Material, lines: Lines) -> list[Entry]:
-    """`- title: summary` lines; a conversation without either is left out."""
+    """`- title: summary` lines; a conversation with neither is left out."""
     entries = [lines.conversation(one, score) for one, score in known.conversations]
     return [entry for entry in entries if entry.value]
 
@@ -297,7 +298,7 @@ def _planned(
     plan = list(planned(context, *sections))
     if instructions is not None:
         sections.append(instructions)
-        # They say how to use the lines above them: worth nothing first, little after many.
+        # They explain how to use the lines above them: useless at first, cheap after many.
         after = next((at for at, step in enumerate(plan) if isinstance(step, Best)), 3)
         plan.insert(after + 1, Step(instructions))
     return PromptLayout(sections, plan, opening, closing, gap, instructions)

@@ -1,6 +1,6 @@
-"""What one line says: the thing itself, who said it, since when, and in which conversation.
+"""Formats one line: the text, who said it, since when, and in which conversation.
 
-Days are ISO days in the user's time zone, and stand only where the context is `dated`.
+Dates are ISO days in the user's time zone, and present only if the context is `dated`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hitherto_shared.models import Entity, Memory, Summary
 
 _EXCERPT_CHARACTERS = 500
 _EXCERPT_SOURCE = 4_000
-"""Raw characters looked at for an excerpt; what is removed from them rarely needs that many."""
+"""Raw characters read for an excerpt; what cleaning removes rarely needs that many."""
 _TITLE_BYTES = 300
 _PLACE_BYTES = 40
-"""Of what a conversation is called in the line of a message that was said in it."""
+"""Maximum bytes of a conversation's name in the line of one of its messages."""
 _NOT_THE_USER = {
     "assistant": "said by the assistant",
     "tool": "from a tool",
@@ -31,12 +31,12 @@ _NOT_THE_USER = {
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Makes the lines of one context.
+    """Formats the lines of one context.
 
     Attributes:
-        context: Whose lines.
-        annotate: Whether memories come with origin, day and id.
-        titles: What conversations are called, as far as that is known.
+        context: The context.
+        annotate: Whether memories come with origin, date and id.
+        titles: Known titles of conversations.
     """
 
     context: PromptContext
@@ -51,7 +51,7 @@ class Lines:
         return cls(context, annotate, titles)
 
     def memory(self, memory: Memory, tag: str, score: float | None = None) -> Entry:
-        """`tag content`, with the provenance that is asked for."""
+        """`tag content`, with the requested provenance."""
         suffix = self._about(memory)
         text = clean(memory.content)
         return Entry(tag, text, suffix, memory_id=memory.memory_id, score=score)
@@ -85,7 +85,7 @@ class Lines:
         )
 
     def conversation(self, summary: Summary, score: float | None = None) -> Entry:
-        """`- title: summary`; without value if there is neither."""
+        """`- title: summary`; without value if it has neither."""
         text = clean(summary.summary)
         title = _short(summary.title)
         return Entry(
@@ -96,7 +96,7 @@ class Lines:
         )
 
     def _about(self, memory: Memory) -> str:
-        """What stands in brackets behind a memory: who says it if not the user, and since when."""
+        """The note in brackets after a memory: who said it if not the user, and since when."""
         day = self._iso(memory.valid_from)
         if self.annotate:
             return f" ({memory.origin}, {day}, id {memory.memory_id})"
@@ -131,7 +131,7 @@ def profile_entries(lines: Sequence[ProfileLine]) -> list[Entry]:
 
 
 def entity_entries(entities: Sequence[Entity]) -> list[Entry]:
-    """`- name (type)` lines, with `: email` where an address is known."""
+    """`- name (type)` lines, with `: email` if an address is known."""
     entries: list[Entry] = []
     for one in entities:
         email = one.metadata.get("email")
@@ -143,7 +143,7 @@ def entity_entries(entities: Sequence[Entity]) -> list[Entry]:
 
 
 def achieved_tag(memory: Memory) -> str:
-    """`[GOAL, achieved] ` for a goal that was reached, else nothing."""
+    """`[GOAL, achieved] ` for an achieved goal, else empty."""
     return f"[{memory.type.upper()}, achieved] " if memory.status == "achieved" else ""
 
 

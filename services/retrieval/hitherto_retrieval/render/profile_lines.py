@@ -1,4 +1,4 @@
-"""A profile and learnt preferences as labelled lines, each thing once, stated before learnt."""
+"""Formats profile and preferences as labelled lines, each value once, stated before inferred."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ProfileLine:
-    """One line: a label of ours and a value that is already harmless."""
+    """One line: a fixed label and a cleaned value."""
 
     label: str
     value: str
@@ -44,7 +44,7 @@ class ProfileLine:
 def profile_lines(
     profile: Profile | None, learnt: Sequence[LearntPreference] = ()
 ) -> list[ProfileLine]:
-    """What to say about the user as a whole, the most useful first; empty values are left out."""
+    """The lines about the user as a whole, the most useful first; empty values are left out."""
     if profile is None:
         profile = Profile(user_id="")
     parts: dict[str, Mapping[str, Any]] = {
@@ -84,7 +84,7 @@ def profile_lines(
 
 
 def _stated(*sources: Mapping[str, Any]) -> dict[str, tuple[_Path, Any]]:
-    """Stated preferences by a spelling-proof name; of two equal ones the first, of lists both."""
+    """Stated preferences by normalised name; of two equal ones the first, lists are joined."""
     found: dict[str, tuple[_Path, Any]] = {}
     for path, value in (leaf for source in sources for leaf in _leaves(source)):
         name = _name(*path)
@@ -128,7 +128,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _united(*lists: Iterable[Any]) -> list[Any]:
-    """The items of all lists, each once, in order; case does not tell two apart."""
+    """The items of all lists, each once, in order, compared without case."""
     found: dict[str, Any] = {}
     for item in (item for items in lists for item in items):
         found.setdefault(_inline(item).casefold(), item)
@@ -157,6 +157,6 @@ def _inline(value: Any, depth: int = 0) -> str:
         return ", ".join(text for one in value if (text := _inline(one, depth + 1)))
     if isinstance(value, bool):
         return "true" if value else "false"
-    # JSON numbers arrive as floats; nobody says that they have 2.0 children.
+    # JSON numbers are floats here; no one has "2.0 children".
     whole = isinstance(value, float) and value.is_integer()
     return clean(str(int(value) if whole else value))

@@ -1,12 +1,13 @@
-"""How many tokens a text has: by a vocabulary if one is installed, else by a cautious estimate.
+"""Counts the tokens of a text: with a vocabulary if one is installed, else by a cautious estimate.
 
-The estimate needs no vocabulary. It reads a text piece by piece, as tokenizers do, and charges what
-pieces of that kind cost at most in o200k_base and cl100k_base: characters outside ASCII by a table,
-digits by threes, letters by how frequent the pairs of letters in a word are in vocabularies. It is
-too high rather than too low: 1.0 to 2 times the true count, most for English prose and code.
+The estimate needs no vocabulary. It reads a text piece by piece, as tokenisers do, and charges the
+maximum cost of such a piece in o200k_base and cl100k_base: characters outside ASCII by a table,
+digits in threes, letters by how frequent the pairs of letters in a word are in vocabularies. It
+errs on the high side: 1.0 to 2 times the true count, most for English prose and code.
 
-Both counts are additive over lines that end in a line break, so that lines can be counted alone.
-A vocabulary's count of a line is kept, since blocks repeat the lines of those before them.
+Both counts are additive over lines that end in a line break, so that lines can be counted
+separately. A vocabulary's count of a line is cached, because blocks repeat the lines of earlier
+ones.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ CountTokens = Callable[[str], int]
 """Counts the tokens of a text."""
 
 ENCODINGS = ("o200k_base", "cl100k_base")
-"""The vocabularies of the extra `tokens`, the usual one first."""
+"""The vocabularies of the extra `tokens`, the default first."""
 
 CHARACTER_TOKENS = Path(__file__).with_name("character_tokens.bin")
 """Tokens of each character up to U+FFFF, one byte each, compressed (tools/character_tokens.py)."""
 
 _PIECE = re.compile(r" +(?= )| ?(?:[A-Z]?[a-z]+|[A-Z]+|[^\x00-\x7f]{1,16})|[0-9]{1,3}|.", re.DOTALL)
-# Vocabularies take a line break together with what stands before it, never with what follows unless
-# that is white space or a slash.
+# Vocabularies merge a line break with what precedes it, never with what follows unless that is
+# white space or a slash.
 _LINE_START = re.compile(r"(?<=\n)(?=[^\s/])")
 _TOKEN = 100
 """Costs are hundredths of a token."""
@@ -57,7 +58,7 @@ _FREQUENT_PAIRS = frozenset(
         "tt tu ty ua ub uc ud ue ug ui ul um un up ur us ut va ve vi vo wa we wi wo ys ze"
     ).split()
 )
-"""The third of all pairs of letters that stands most often in vocabularies."""
+"""The third of all pairs of letters that is most frequent in vocabularies."""
 
 _WHOLE_WORDS = frozenset(
     (
@@ -81,11 +82,11 @@ _WHOLE_WORDS = frozenset(
         "years yes yesterday yet you your "
     ).split()
 )
-"""English words that are one token each: half of what an English text consists of."""
+"""English words of one token each, which make up half of an English text."""
 
 
 def estimated_tokens(text: str) -> int:
-    """The tokens of `text`, without a vocabulary; at or above those of the usual ones."""
+    """The tokens of `text` without a vocabulary; never below those of the usual vocabularies."""
     return -(-sum(map(_costs.__getitem__, _PIECE.findall(text))) // _TOKEN)
 
 
@@ -103,10 +104,11 @@ def counter(encoding: str) -> CountTokens:
 
 @cache
 def _vocabulary(encoding: str) -> CountTokens:
-    """Count by a vocabulary that is loaded once for the process."""
-    # Ordinary: text that looks like a control token of a model is text here.
+    """Count with a vocabulary that is loaded once per process."""
+    # Text that looks like a model's control token is ordinary text here.
     encode = splintr.Tokenizer.from_pretrained(encoding).encode_ordinary
-    # The first word that is no token takes as long again: here, and not in somebody's call.
+    # The first word that is not a token takes as long again, so trigger that here rather than in a
+    # call.
     encode("x" * 40)
     return LineCounts(lambda text: len(encode(text)))
 
@@ -114,12 +116,12 @@ def _vocabulary(encoding: str) -> CountTokens:
 class LineCounts:
     """Counts the tokens of a text line by line, and each line once.
 
-    Lines are known by their hash alone: no text stays here. Two lines of one hash would share a
-    count, which one call in 10^14 may see.
+    The cache holds hashes of lines, never text. Two lines with one hash would share a count, which
+    one call in 10^14 may see.
 
     Args:
         count: Counts the tokens of one or more whole lines.
-        most: Lines that are known at a time, of 100 bytes each. All are forgotten beyond that.
+        most: Maximum number of cached lines, of 100 bytes each. Beyond that, the cache is cleared.
     """
 
     def __init__(self, count: CountTokens, *, most: int = 50_000) -> None:
@@ -128,7 +130,7 @@ class LineCounts:
         self._known: dict[int, int] = {}
 
     def __call__(self, text: str) -> int:
-        """The tokens of `text`, exactly as if it were counted at once."""
+        """The tokens of `text`, exactly as if it were counted as a whole."""
         known = self._known
         total = 0
         for line in _LINE_START.split(text):
@@ -143,7 +145,7 @@ class LineCounts:
 
 
 class _Costs(dict[str, int]):
-    """What a piece costs, in hundredths of a token; forgets all once it has become large."""
+    """The cost of pieces in hundredths of a token; clears its cache when that becomes large."""
 
     _MOST = 50_000
 
@@ -170,7 +172,7 @@ def _cost(piece: str) -> int:
     if len(word) == 1:
         return before + _TOKEN
     if len(word) == 2 and not spaced:
-        # Such as the parts of "BbFt": which pair is one token depends on what stands around it.
+        # For example the parts of "BbFt": which pair is one token depends on the context.
         return 2 * _TOKEN
     if word.isupper():
         return before + _FIRST_LETTER + _CAPITAL * (len(word) - 1)

@@ -1,8 +1,8 @@
-r"""Stored text as harmless data: one line, nothing invisible, nothing that poses as structure.
+r"""Turns stored text into harmless data: one line without invisible or structural characters.
 
 Text stays readable and keeps its meaning; what could be taken for a heading, fence, tag, role or
 markdown link is broken by an escape (`\#`, `\[INST\]`), a look-alike (`‹system›`, `—`) or a space
-(`] (`). Plain text, by far the most frequent, is returned as it is after one scan.
+(`] (`). Plain text, the most frequent case, is returned unchanged after one scan.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hitherto_shared.models import MEMORY_TYPES
 from hitherto_shared.text.normalise import nfc
 
 _REMOVED = (
-    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters that are no white space
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters that are not white space
     "\xad\u034f\u061c\u180e"  # soft hyphen, grapheme joiner, Arabic letter mark, vowel separator
     "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # zero-width, directions, invisible signs
     "\u3164\uffa0\ufff0-\ufffb\ufffe\uffff"  # blank letters, annotation marks, non-characters
@@ -24,12 +24,12 @@ _REMOVED = (
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _EMOJI = "\xa9\xae\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff"
 _VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca\u1039\u17d2"
-# Arabic, Syriac, Indic, Burmese and Khmer letters, whose words are spelt with a non-joiner.
+# Arabic, Syriac, Indic, Burmese and Khmer letters, whose words may contain a non-joiner.
 _JOINING = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\ufb50-\ufdff\ufe70-\ufefc"
 
 _ROLES = "system|assistant|user|human|developer|tool|function|model|bot|ai|instructions?"
 _ROLE = re.compile(rf"([\W_]{{0,8}})({_ROLES})(\W{{0,3}}?\s?[:：])", re.IGNORECASE)
-# Characters that make a text worth a closer look wherever they stand.
+# Characters that require a closer look wherever they occur.
 _SUSPECT_ASCII = re.compile(r"[\x00-\x1f\x7f<\[#`~]")
 _SUSPECT = re.compile(rf"[{_REMOVED}{_SELECTORS}\u200c\u200d<＜\[［#＃`~]|[^\S ]")
 _SUSPECT_START = frozenset(("===", "***", "___"))
@@ -51,7 +51,7 @@ _DASHES = re.compile(r"-{3,}")
 _CODE_FENCE = re.compile(r"`{3,}|~{3,}")
 _HEADING = re.compile(r"#{2,}")
 _OUR_WORDS = "|".join(MEMORY_TYPES)
-# No gap here is longer than one space: what is looked at is one line without double spaces.
+# No gap here is longer than one space: the input is one line without double spaces.
 _BRACKET_TAG = re.compile(
     rf"[\[［]( ?/? ?(?:inst|sys|{_ROLES}|(?:end )?about the user|profile"
     rf"|(?:{_OUR_WORDS})(?:, \w+)?) ?)[\]］]",
@@ -74,7 +74,7 @@ def clean(text: str, *, line_start: bool = False) -> str:
     """`text` as one harmless line in NFC.
 
     Args:
-        text: Anything that was stored.
+        text: Any stored text.
         line_start: True where the value begins a line; a list or quote marker is then escaped too.
 
     Returns:
@@ -88,9 +88,9 @@ def clean(text: str, *, line_start: bool = False) -> str:
 
 
 def source_word(source: str) -> str:
-    """`source` as the one upper-case word that stands in brackets, such as `GMAIL`.
+    """`source` as the one upper-case word in brackets, such as `GMAIL`.
 
-    It is never a role, a memory type or a heading; empty becomes `ITEM`.
+    It is never a role, a memory type or a heading; an empty source becomes `ITEM`.
     """
     word = _SOURCE_GAP.sub("_", clean(source)).strip("_")[:_MAX_SOURCE]
     if not word:
@@ -99,24 +99,24 @@ def source_word(source: str) -> str:
 
 
 def labelled(label: str, value: str) -> str:
-    """`label: value` for a label that was stored too; `value` is clean already.
+    """`label: value` for a stored label; `value` is already clean.
 
-    A label such as `system` does not make a role out of the two. Without a visible label the value
-    stands alone.
+    A label such as `system` does not turn the line into a role. Without a visible label, the value
+    is alone.
     """
     shown = clean(label)
     return f"{clean(f'{shown}:')} {value}" if shown else value
 
 
 def byte_length(text: str) -> int:
-    """How many bytes `text` has as UTF-8."""
+    """The length of `text` in UTF-8, in bytes."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def shortened(text: str, max_bytes: int) -> str:
-    """`text` cut to at most `max_bytes` of UTF-8, at a word if one ends near, with an ellipsis.
+    """`text` cut to `max_bytes` of UTF-8 with an ellipsis, at a word boundary if one is near.
 
-    A letter is not parted from its marks. Empty if not even the ellipsis fits.
+    Combining marks stay with their letter. Empty if not even the ellipsis fits.
     """
     if byte_length(text) <= max_bytes:
         return text
@@ -129,7 +129,7 @@ def shortened(text: str, max_bytes: int) -> str:
 
 
 def beginning(text: str, max_characters: int) -> str:
-    """The first `max_characters` of `text`, with an ellipsis if that is not all of it."""
+    """The first `max_characters` of `text`, with an ellipsis if it is longer."""
     if len(text) <= max_characters:
         return text
     return _whole_letters(text, max_characters) + ELLIPSIS
@@ -176,7 +176,7 @@ def _neutral(text: str) -> str:
     text = _INVISIBLE.sub("", text)
     text = _JOINER.sub(lambda match: match[1] or "", text)
     text = nfc(_SELECTOR_RUN.sub(r"\1", text))
-    # What begins a line in the original still looks like one to a model after the joining.
+    # After joining, a model still recognises what began a line in the original.
     text = " ".join(line for part in text.splitlines() if (line := _neutral_start(part)))
     text = _TAG.sub("‹", text)
     text = _CLOSING_RUN.sub(lambda match: "›" * len(match[0]), text)

@@ -1,1 +1,1 @@
-"""The read side's SQL: plain statements for one tenant and one user, straight to the nouns."""
+"""The SQL of the read side: plain statements for one tenant and one user, by noun."""

@@ -1,4 +1,4 @@
-"""The counts that this service writes, in batches: memories told, questions embedded."""
+"""Writes this service's counts in batches: memories returned, queries embedded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 from hitherto_shared.database.arrays import Integers, Texts, Uuids
 from hitherto_shared.database.pool import Connection
 
-# Memories that vanished in between are passed over; locks are taken in one order.
+# Memories deleted in the meantime are skipped; rows are locked in one order.
 _COUNT = """
 INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count, last_accessed_at)
 SELECT m.tenant_id, told.user_id, told.memory_id, told.times, now()
@@ -22,7 +22,7 @@ SET access_count = memory_access.access_count + EXCLUDED.access_count,
     last_accessed_at = EXCLUDED.last_accessed_at
 """
 
-# For the extraction service to charge (B14).
+# The extraction service charges for them (B14).
 _COUNT_QUESTIONS = """
 INSERT INTO query_usage (tenant_id, model, calls, tokens)
 VALUES (%(tenant_id)s, %(model)s, %(calls)s, %(tokens)s)
@@ -31,11 +31,11 @@ SET calls = query_usage.calls + EXCLUDED.calls, tokens = query_usage.tokens + EX
 """
 
 Told = tuple[str, UUID, int]
-"""User, memory, and how often."""
+"""User, memory, and number of times."""
 
 
 async def count_access(connection: Connection, tenant_id: str, told: Sequence[Told]) -> None:
-    """Add to the access counters of one tenant's memories."""
+    """Add to the access counts of one tenant's memories."""
     await connection.execute(
         _COUNT,
         {
@@ -50,7 +50,7 @@ async def count_access(connection: Connection, tenant_id: str, told: Sequence[To
 async def count_questions(
     connection: Connection, tenant_id: str, model: str, *, calls: int, tokens: int
 ) -> None:
-    """Add to what is to be charged to a tenant for questions that `model` embedded."""
+    """Add to the usage to charge to a tenant for queries that `model` embedded."""
     await connection.execute(
         _COUNT_QUESTIONS,
         {"tenant_id": tenant_id, "model": model, "calls": calls, "tokens": tokens},

@@ -1,4 +1,4 @@
-"""What a search weighs: one item of any kind, with the features that rankings add up."""
+"""A candidate: one item of any kind, with the features that rankings add up."""
 
 from __future__ import annotations
 
@@ -11,38 +11,40 @@ Kind = Literal["memory", "message", "summary", "document"]
 """A memory, a message, the summary of a conversation, a chunk of a document."""
 
 Key = UUID | str | tuple[str, int]
-"""Id of a memory or chunk; id of the conversation of a summary; conversation and number of a
+"""Id of a memory or chunk; conversation id of a summary; conversation id and number of a
 message."""
 
 _LEAST_TEXT_RANK = 1e-10
-"""Postgres ranks a text that lacks a word of the query at 1e-20, one that has all far higher."""
+"""Postgres ranks a text that lacks a word of the query at 1e-20, and one with all words far
+higher."""
 
 
-# Never changed, but not frozen: a search makes a hundred, and frozen ones take four times as long.
+# Immutable by convention, but not frozen: a search creates a hundred, and frozen ones take four
+# times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Candidate:
-    """An item that may be an answer.
+    """A candidate for the results.
 
     Attributes:
-        kind: What it is.
-        key: Which one, among its kind.
+        kind: The kind of item.
+        key: Its key within the kind.
         happened_at: Event time: since when a memory holds, when a message was said, when a
-            conversation was last active, when a document was made at its source.
-        created_at: When it was stored; the newer one comes first among equals.
-        conversation_id: The conversation it came from or is, None for documents.
+            conversation was last active, when a document was created at its source.
+        created_at: When it was stored; breaks ties, the newer first.
+        conversation_id: The conversation it came from or is; None for documents.
         importance: Of a memory, 0..1; 0 for other kinds.
         source_type: Of a document (`gmail`), else empty.
         document_id: The document of a chunk.
-        speaker: Name of who said a message, else empty.
-        role: Role of who said a message, else empty.
-        bm25: 0 where no word of the query stands in it.
-        cosine: With the query, in -1..1; None where there is no vector.
+        speaker: Name of a message's speaker, else empty.
+        role: Role of a message's speaker, else empty.
+        bm25: 0 if it contains no word of the query.
+        cosine: With the query, in -1..1; None without a vector.
         source_cosine: Of a memory: the query with the words it came from.
-        text_rank: Postgres' ts_rank; only computed for the ranking that uses it.
-        entities: How many of the entities that the query names it mentions.
-        fact_cosine: Of a message: the query with the nearest memory that came from it.
-        fact_bm25: Of a message: of the best memory by words that came from it.
-        most_recent: It was brought in by a question for the most recent items.
+        text_rank: Postgres' ts_rank; computed only for the ranking that uses it.
+        entities: Number of the query's entities that it mentions.
+        fact_cosine: Of a message: the query with the nearest memory learnt from it.
+        fact_bm25: Of a message: the best keyword score of a memory learnt from it.
+        most_recent: Whether it was found because the query asks for the most recent.
         words: The item's own words, for rankings that count the query's words in them; else empty.
     """
 

@@ -1,8 +1,8 @@
-"""Chunks of documents that may answer a question, with the features rankings add up.
+"""Finds document chunks for a question, with the features that rankings add up.
 
-Three legs bring them in: the nearest by vector, the best by words, and the first chunk of each
-document that mentions what the question names, because people stand in the head of an email and
-not in its text.
+There are three legs: the nearest by vector, the best by words, and the first chunk of each document
+that mentions an entity of the question, because people are named in the header of an email rather
+than in its text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ mentions AS (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
     GROUP BY document_id
 )"""
-"""How many of the entities asked for each document mentions."""
+"""How many of the requested entities each document mentions."""
 
-# Vectors are read from their narrow table; the wide rows of chunks only for the few that win.
+# Vectors come from their narrow table; the wide rows of chunks are read only for the few best.
 _AMONG_ALL = (
     """
 WITH nearest AS (
@@ -117,7 +117,7 @@ pool AS (
 """
 )
 
-# The query is read once, not once a row: it stands in a sub-select.
+# The query is in a sub-select, so that it is read once and not for each row.
 FEATURES = """
 SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
        -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
@@ -150,17 +150,17 @@ def find(
     named: Sequence[UUID] = (),
     text_query: str | None = None,
 ) -> Statement[list[Candidate]]:
-    """Chunks near to a question, with words of it, or of documents about what it names.
+    """Chunks near a question, with words of it, or of documents about entities that it names.
 
     Args:
-        scope: Whose.
+        scope: The user.
         filters: Which documents count.
-        vector: The question as a unit vector of `model`; None finds without it.
-        model: Name of the model in force.
-        bm25: Score of every chunk that has a word of the question, by its number in the index.
-        wanted: How many each leg brings in, at most.
+        vector: The question as a unit vector of `model`, or None to search without one.
+        model: Name of the active model.
+        bm25: Score of every chunk that contains a word of the question, by its number in the index.
+        wanted: Maximum number of candidates of each leg.
         named: Entities that the question names.
-        text_query: The question in its own words where `Candidate.text_rank` is needed.
+        text_query: The text of the question, if `Candidate.text_rank` is needed.
     """
     everything = filters.all_documents
     return Statement(
@@ -180,7 +180,7 @@ def find(
 
 
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
-    """The meaning of rows of `FEATURES`."""
+    """Converts rows of `FEATURES`."""
     return [
         Candidate(
             kind="document",

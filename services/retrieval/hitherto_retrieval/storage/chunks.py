@@ -1,4 +1,4 @@
-"""Whole chunks of documents, each with the head of its document."""
+"""Reads whole document chunks, each with the header of its document."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ ORDER BY k.place
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a document; all but `chunk_id`, `content` and `position` is the document's.
+    """A part of a document; all fields but `chunk_id`, `content` and `position` are the document's.
 
-    `position` is 0 for the first part, `created_at` the document's time at its source.
+    `position` is 0 for the first part, `created_at` is the document's creation time at its source.
     """
 
     chunk_id: UUID
@@ -47,7 +47,7 @@ class Chunk:
 
 
 def by_ids(scope: Scope, chunk_ids: Sequence[UUID]) -> Statement[list[Chunk]]:
-    """Chunks in the order of their ids; ids that are not the user's are left out."""
+    """Chunks in the order of their ids; ids that do not belong to the user are left out."""
     return Statement(
         _BY_IDS,
         {**of(scope), "chunk_ids": Uuids(chunk_ids)},

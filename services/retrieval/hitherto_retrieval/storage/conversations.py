@@ -1,4 +1,4 @@
-"""Reading conversations: their summaries, in order of activity and in pages, and their messages."""
+"""Reads conversations: summaries by activity, in pages, and their messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Message, Scope, Summary
 
-# Conversations in short, those active last first, after one's own if it is named.
+# Conversations in short, the last active first, after a named one.
 _RECENT = """
 SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
        (SELECT count(*) FROM messages AS m
@@ -29,8 +29,7 @@ ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
 LIMIT %(limit)s
 """
 
-# One conversation. As long as nobody has summed it up its title is the beginning of what the user
-# said first, and it has no summary.
+# One conversation. Until it has a summary, its title is the beginning of the user's first message.
 _ONE = r"""
 SELECT c.conversation_id, c.user_id,
        coalesce(s.title, (
@@ -52,7 +51,7 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
   AND c.conversation_id = %(conversation_id)s
 """
 
-# The last messages of each conversation, in the order they were said.
+# The last messages of each conversation, in the order in which they were said.
 _MESSAGES = """
 SELECT named.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
        m.pending_action_ids, m.metadata, m.sealed
@@ -69,7 +68,7 @@ CROSS JOIN LATERAL (
 ORDER BY named.conversation_id, m.message_no
 """
 
-# Those with a summary, and those with messages that no job has read yet, titled as above.
+# Conversations with a summary, and those with messages that no job has read yet, titled as above.
 _PAGE = r"""
 SELECT c.conversation_id, c.user_id,
        coalesce(s.title, (
@@ -125,9 +124,9 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class ConversationFilters:
-    """Which conversations a page shows; None means all.
+    """Which conversations a page contains; None means all.
 
-    Without `with_sealed` those are left out whose summaries are sealed.
+    Without `with_sealed`, conversations with sealed summaries are left out.
     """
 
     outcomes: Sequence[str] | None = None
@@ -139,7 +138,7 @@ class ConversationFilters:
 def recent(
     scope: Scope, *, first: str | None, limit: int, with_sealed: bool = True
 ) -> Statement[list[Summary]]:
-    """The latest conversations in short; `first` names one that leads the list."""
+    """The last active conversations in short; `first` names one to put first."""
     return Statement(
         _RECENT,
         {**_of(scope), "first": first, "limit": limit, "with_sealed": with_sealed},
@@ -148,7 +147,7 @@ def recent(
 
 
 async def read_one(connection: Connection, scope: Scope, conversation_id: str) -> Summary | None:
-    """One conversation in short, or None if the user has none of this id."""
+    """One conversation in short, or None if the user has none with this id."""
     cursor = await connection.execute(_ONE, {**_of(scope), "conversation_id": conversation_id})
     row = await cursor.fetchone()
     return Summary(*row) if row else None
@@ -157,7 +156,7 @@ async def read_one(connection: Connection, scope: Scope, conversation_id: str) -
 async def last_messages(
     connection: Connection, scope: Scope, conversation_ids: Sequence[str], *, limit: int
 ) -> dict[str, list[Message]]:
-    """The last `limit` messages of each conversation, in the order they were said."""
+    """The last `limit` messages of each conversation, in the order in which they were said."""
     cursor = await connection.execute(
         _MESSAGES, {**_of(scope), "conversation_ids": list(conversation_ids), "limit": limit}
     )
@@ -175,7 +174,7 @@ async def page(
     after: tuple[str, str] | None,
     limit: int,
 ) -> tuple[list[Summary], tuple[str, str] | None, int]:
-    """A page of conversations, where the next starts, and how many there are in all."""
+    """A page of conversations, the start of the next one, and the total number."""
     values = {
         **_of(scope),
         "outcomes": list(wanted.outcomes) if wanted.outcomes else None,

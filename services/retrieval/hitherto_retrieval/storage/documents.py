@@ -1,4 +1,4 @@
-"""Reading documents: whole by id, and without their content in pages."""
+"""Reads documents: whole by id, and in pages without their content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WHERE d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
           AND dm.document_id = d.document_id AND en.called && %(entity_names)s::text[]))
 """
 
-# A page starts after the document that the page before ended with.
+# A page starts after the last document of the previous page.
 _PAGE = (
     """
 SELECT d.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary, '', d.author,
@@ -56,12 +56,12 @@ LIMIT %(limit)s
 
 _COUNT = "SELECT count(*) FROM documents AS d" + _LET_THROUGH
 
-# Aliases are kept as they were written.
+# Aliases are stored as they were written.
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document; `created_at` is its time at the source, `content` is empty in lists."""
+    """A document; `created_at` is its creation time at the source, `content` is empty in lists."""
 
     document_id: UUID
     source_type: str
@@ -78,7 +78,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
-    """Which documents a list shows; None lets everything through."""
+    """Which documents a list contains; None means all."""
 
     source_types: Sequence[str] | None = None
     content_types: Sequence[str] | None = None
@@ -89,7 +89,7 @@ class DocumentFilters:
 
 
 async def read_document(connection: Connection, scope: Scope, document_id: UUID) -> Document | None:
-    """The whole document, or None if the user has no such one."""
+    """The whole document, or None if the user has none with this id."""
     cursor = await connection.execute(_READ, {**_of(scope), "document_id": document_id})
     row = await cursor.fetchone()
     return Document(*row) if row else None
@@ -103,7 +103,7 @@ async def list_documents(
     after: Sequence[str] | None,
     limit: int,
 ) -> tuple[list[Document], list[str] | None, int]:
-    """A page, newest at the source first, where the next one starts, and how many there are."""
+    """A page, the newest at the source first, the start of the next one, and the total number."""
     values = {
         **_of(scope),
         "source_types": list(filters.source_types) if filters.source_types else None,

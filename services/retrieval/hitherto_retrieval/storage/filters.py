@@ -1,4 +1,4 @@
-"""Which memories a search or a list is about, as a part of statements."""
+"""Which memories a search or a list covers, as part of a statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold, nfc
 
-# What the filters of a search and of a list let through.
+# The condition that the filters of a search or a list impose.
 LET_THROUGH = """
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
       AND m.status = ANY(%(statuses)s)
@@ -41,17 +41,16 @@ LET_THROUGH = """
 """
 """A condition on `memories AS m`, with the parameters of `Filters.parameters`.
 
-What other tables say is asked once for the user and looked up by hash, not row by row.
-"""
+Other tables are queried once for the user and joined by hash, not row by row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which memories count; None lets everything through.
+    """Which memories count; None means all.
 
-    `entity` is a name, a word of one, an alias or an address.
-    Tags and metadata of a sealed memory cannot be seen here: `sealed_ids` says which sealed ones
-    have them, or may be read at all. Without it a sealed memory has no tags and no metadata.
+    `entity` is a name, a word of a name, an alias or an address. Tags and metadata of a sealed
+    memory are not visible here: `sealed_ids` lists the sealed memories that have them, or that may
+    be read at all. Without it a sealed memory has no tags and no metadata.
     """
 
     statuses: Sequence[str] = CURRENT_STATUSES
@@ -86,7 +85,7 @@ class Filters:
 
     @property
     def none(self) -> bool:
-        """Whether every current memory passes."""
+        """Whether every current memory passes the filters."""
         return self == _NONE
 
 
@@ -94,5 +93,5 @@ _NONE = Filters()
 
 
 def forms(name: str) -> list[str]:
-    """How the tables may hold a name: folded as entities are, in lower case as aliases are."""
+    """The stored forms of a name: folded like entities, and in lower case like aliases."""
     return list(dict.fromkeys((fold(name), nfc(name).lower().strip())))

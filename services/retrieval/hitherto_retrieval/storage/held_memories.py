@@ -1,9 +1,9 @@
 """The current memories of one user as arrays in this process, and a search's candidates from them.
 
-What is found is what `memory_candidates.among_filtered` finds in the same state of the database, to
-the last bit of a cosine where pgvector uses the processor's half-precision instructions: products
-of half floats are exact, and they are added in its order. Sums in another order differ by 1e-8,
-which decides among vectors that are equally near, and about those that are exactly 0.
+The candidates are those that `memory_candidates.among_filtered` finds in the same state of the
+database, equal to the last bit of a cosine if pgvector uses the processor's half-precision
+instructions: products of half floats are exact, and they are summed in its order. Sums in another
+order differ by 1e-8, which decides between equally near vectors, and whether a cosine is exactly 0.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
-# The vectors are those of the present words; a memory without one has null. Each is looked up by
-# its whole key, however many the planner thinks there are. In the order of the keys, so that a
-# place in the arrays is a place in that order.
+# The vectors of the present wordings, null for a memory without one. Each is looked up by its full
+# key, whatever the planner's estimate. In the order of the keys, so that a position in the arrays
+# is a position in that order.
 _CURRENT = """
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
        m.expires_at, m.type, m.source, m.confidence, m.tags,
@@ -55,16 +55,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER = np.iinfo(np.int64).max
 _LANES = 8
-"""How many products pgvector adds side by side."""
+"""Number of products that pgvector sums side by side."""
 _DOUBT = 1e-6
-"""By more than this no two ways to add up a cosine differ."""
+"""Two ways to sum a cosine never differ by more than this."""
 _BYTES_OF_A_MEMORY = 4_000
-"""What a memory takes beside its vectors, about: its objects, and what it is looked up by."""
+"""Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
 _BYTES_OF_A_BYTE = 4
-"""What a byte of text may take; free JSON becomes many small objects."""
+"""Bytes of memory per byte of text; free-form JSON becomes many small objects."""
 _NEVER_USED: tuple[int, datetime | None] = (0, None)
 _USE = [each.name for each in fields(Memory)].index("access_count")
-"""The place of the first of the two fields of a memory that tell how it was used."""
+"""The position of the first of the two usage fields of a memory."""
 
 Vectors = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -90,7 +90,7 @@ def mentioned(scope: Scope) -> Statement[Rows]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """What filters look at, a value for each memory."""
+    """The fields that filters use, one value per memory."""
 
     types: NDArray[np.str_]
     sources: NDArray[np.str_]
@@ -99,13 +99,13 @@ class _Columns:
 
 
 class HeldMemories:
-    """The current memories of a user in one state of the database; never changed.
+    """The current memories of a user in one state of the database; immutable.
 
     Args:
         memories: The answer of `current`.
         whole: The answer of `memories.current`.
         mentions: The answer of `mentioned`.
-        dimensions: Of the model's vectors.
+        dimensions: Dimensions of the model's vectors.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class HeldMemories:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return (
             self._vectors.nbytes
             + self._sources.nbytes
@@ -148,9 +148,9 @@ class HeldMemories:
         )
 
     def whole(self, scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID, Memory]]:
-        """Whole memories by id, of which only how they were used is asked for.
+        """Whole memories by id; only their usage is read from the database.
 
-        Ids that are not held are left out, and all of a user who was erased meanwhile.
+        Ids that are not in the snapshot are left out, and all ids if the user was erased meanwhile.
         """
         found = {each: self._whole[each] for each in memory_ids if each in self._whole}
 
@@ -167,7 +167,7 @@ class HeldMemories:
 
     @staticmethod
     def can_filter(filters: Filters) -> bool:
-        """Whether what `filters` look at is held."""
+        """Whether the snapshot holds the fields that `filters` use."""
         return (
             filters.only_current
             and tuple(filters.statuses) == tuple(CURRENT_STATUSES)
@@ -178,7 +178,7 @@ class HeldMemories:
         )
 
     def candidates(self, sought: Sought, filters: Filters, at: datetime) -> list[Candidate]:
-        """As `memory_candidates.among_filtered`, by the database's clock `at`."""
+        """Candidates as from `memory_candidates.among_filtered`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
         entities = self._entities(sought.entity_ids)
         vector = None if sought.vector is None else _as_kept(sought.vector)
@@ -223,13 +223,13 @@ class HeldMemories:
     def _nearest(
         self, allowed: NDArray[np.bool_], vector: Vectors | None, wanted: int
     ) -> list[int]:
-        """The nearest by vector, then, where there are too few, the most important without one."""
+        """The nearest by vector; if these are too few, then the most important without a vector."""
         found: list[int] = []
         others = allowed
         if vector is not None:
             near = np.flatnonzero(allowed & self._has_vector)
             if len(near) > wanted:
-                # BLAS would add up equal rows unequally, and its threads cost more than they gain.
+                # BLAS would sum equal rows differently, and its threads cost more than they gain.
                 about = np.einsum("ij,j->i", self._vectors, vector)[near]
                 least = np.partition(about, -wanted)[-wanted]
                 near = near[about >= least - _DOUBT]
@@ -256,7 +256,7 @@ class HeldMemories:
         return found
 
     def _entities(self, entity_ids: Sequence[UUID]) -> dict[int, int]:
-        """How many of the entities each memory mentions that mentions one."""
+        """How many of the entities each memory mentions, for memories that mention any."""
         counts: dict[int, int] = {}
         for entity_id in set(entity_ids):
             for place in self._mentions.get(entity_id, ()):
@@ -265,13 +265,13 @@ class HeldMemories:
 
     @staticmethod
     def _naming(allowed: NDArray[np.bool_], entities: Mapping[int, int], wanted: int) -> list[int]:
-        """Those that mention most of the entities."""
+        """Those that mention the most of the entities."""
         found = [place for place in entities if allowed[place]]
         found.sort(key=lambda place: (entities[place], place), reverse=True)
         return found[:wanted]
 
     def _of_the_time(self, allowed: NDArray[np.bool_], sought: Sought) -> list[int]:
-        """The most important of the time that the question speaks of."""
+        """The most important in the period that the question names."""
         if sought.since is None or sought.until is None:
             return []
         since, until = ((at - _EPOCH) // _MICROSECOND for at in (sought.since, sought.until))
@@ -281,7 +281,7 @@ class HeldMemories:
         return found
 
     def _newest(self, allowed: NDArray[np.bool_], newest: int) -> list[int]:
-        """The newest, by when they began to hold."""
+        """The newest, by the time since when they hold."""
         if not newest:
             return []
         these = np.flatnonzero(allowed)
@@ -290,7 +290,7 @@ class HeldMemories:
 
 
 def _without_use(memory: Memory) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The fields before and behind those that tell how a memory was used."""
+    """The fields before and after the usage fields of a memory."""
     values = tuple(getattr(memory, each.name) for each in fields(Memory))
     return values[:_USE], values[_USE + len(_NEVER_USED) :]
 
@@ -302,25 +302,28 @@ def _microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:
 
 
 def _stacked(sent: Sequence[bytes | None], dimensions: int) -> tuple[Vectors, NDArray[np.bool_]]:
-    """Vectors as pgvector sends them, a row for each; rows of zeros where there is none."""
+    """Vectors in pgvector's binary format as an array, one row each.
+
+    Rows of zeros for missing ones.
+    """
     has = np.asarray([each is not None for each in sent], dtype=bool)
     stacked = np.zeros((len(sent), dimensions), dtype=np.float32)
     if has.any():
-        # Two bytes for the dimensions and two that are not used come first.
+        # The header: two bytes for the dimensions and two unused ones.
         halves = np.frombuffer(b"".join(each for each in sent if each is not None), dtype=">f2")
         stacked[has] = halves.reshape(-1, 2 + dimensions)[:, 2:]
     return stacked, has
 
 
 def _as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:
-    """A question's vector with the precision in which it is compared."""
+    """A question's vector in the precision of the comparison."""
     return np.asarray(vector).astype(np.float16).astype(np.float32)
 
 
 def _cosines(
     vectors: Vectors, has: NDArray[np.bool_], places: Places, vector: Vectors | None
 ) -> list[float | None]:
-    """Those of the rows at `places`; None where there is no vector."""
+    """Cosines of the rows at `places`; None for a row without a vector."""
     if vector is None or not len(places):
         return [None] * len(places)
     exact = _added_as_pgvector_adds(vectors[places], vector).tolist()
@@ -330,7 +333,7 @@ def _cosines(
 
 
 def _added_as_pgvector_adds(rows: Vectors, vector: Vectors) -> Vectors:
-    """Inner products: summed in eight lanes, these by halves, then what is left over."""
+    """Inner products: summed in eight lanes, the lanes by halves, then the remaining elements."""
     count, dimensions = rows.shape
     blocks = dimensions // _LANES
     whole = blocks * _LANES

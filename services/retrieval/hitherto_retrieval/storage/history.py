@@ -1,4 +1,4 @@
-"""Reading the history of memories and profiles, newest first and in pages."""
+"""Reads the history of memories and profiles, newest first, in pages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from uuid import UUID
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-# A page starts after the event that the page before ended with. The time is the database's; ids
-# only order what was recorded in one instant.
+# A page starts after the last event of the previous page. Times are the database's; ids only order
+# events of the same instant.
 _OF_MEMORY = """
 SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
        related_memory_id
@@ -62,7 +62,7 @@ async def of_memory(
     after: Sequence[str] | None,
     limit: int,
 ) -> tuple[list[HistoryEvent], list[str] | None]:
-    """A page of a memory's changes, and where the next page starts (None at the end)."""
+    """A page of a memory's changes, and the start of the next one (None at the end)."""
     cursor = await connection.execute(
         _OF_MEMORY,
         {
@@ -80,7 +80,7 @@ async def of_memory(
 async def of_profile(
     connection: Connection, scope: Scope, *, after: Sequence[str] | None, limit: int
 ) -> tuple[list[HistoryEvent], list[str] | None]:
-    """A page of the profile's changes, and where the next page starts (None at the end)."""
+    """A page of the profile's changes, and the start of the next one (None at the end)."""
     cursor = await connection.execute(
         _OF_PROFILE,
         {
@@ -122,7 +122,7 @@ def _event(row: tuple[Any, ...]) -> HistoryEvent:
 
 
 def _changed(event: HistoryEvent) -> HistoryEvent:
-    """The event with only those fields that differ; of a creation, all."""
+    """The event with only the fields that differ; all fields for a creation."""
     if not event.before:
         return event
     names = [

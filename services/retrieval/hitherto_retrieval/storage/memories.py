@@ -1,4 +1,4 @@
-"""Whole memories: by id, by rank of use, and in pages."""
+"""Reads whole memories: by id, by importance and use, and in pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOURCES_AND_ENTITIES = """
                AND em.memory_id = m.memory_id
              ORDER BY e.name)
 """
-"""The last columns of a whole memory `m`: where it was said, and what it mentions."""
+"""The last columns of a whole memory `m`: its sources and the entities it mentions."""
 
 _WHOLE = (
     """
@@ -66,7 +66,7 @@ WITH wanted AS (
     + _WANTED
 )
 
-# All that are current, whether or not they have expired; how they were used is not looked up.
+# All current memories, expired or not, without their usage.
 _CURRENT = (
     _WHOLE
     + """FROM memories AS m
@@ -76,7 +76,7 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 """
 )
 
-# A row at least, unless the user was erased.
+# At least one row, unless the user was erased.
 _ACCESSES = """
 SELECT a.memory_id, a.access_count, a.last_accessed_at
 FROM users AS u
@@ -91,11 +91,10 @@ SELECT EXISTS (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s)
 """
 
-# The newest `fresh` memories of the last seven days have a place, so that what was just learnt is
-# seen; the other places go to the most important, then to those told last. One order for all.
-# Nobody below the importance of the last place needs to be looked at: the index gives the best of
-# each status in order. When a memory was told is looked up one by one, however many the planner
-# thinks there are.
+# The newest `fresh` memories of the last seven days have places of their own, so that new memories
+# appear; the other places go to the most important, then to the most recently used. All share one
+# order. Memories below the importance of the last place are not read: the index returns the best of
+# each status in order. Usage is looked up one by one, whatever the planner's estimate.
 _TOP = (
     """
 WITH fresh AS (
@@ -154,8 +153,8 @@ WITH wanted AS (
 )
 
 # A page of memories in one of four orders (`usefulness` is importance, then recency of use);
-# `after` is the last row of the page before. The key is text that sorts as its value does, so that
-# one cursor fits every order.
+# `after` is the last row of the previous page. The key is text that sorts like its value, so that
+# one cursor works for every order.
 _PAGE = (
     """
 WITH listed AS MATERIALIZED (
@@ -187,21 +186,21 @@ LIMIT %(limit)s
 
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
-    """Whole memories in the order of their ids; ids that are not the user's are left out."""
+    """Whole memories in the order of their ids; ids that do not belong to the user are left out."""
     return Statement(_BY_IDS, {**_of(scope), "memory_ids": Uuids(memory_ids)}, whole_memories)
 
 
 def current(scope: Scope) -> Statement[list[Memory]]:
-    """All current memories whole but for their use, in no order; also those that have expired."""
+    """All current memories, complete except for their usage, unordered; includes expired ones."""
     return Statement(_CURRENT, _of(scope), whole_memories)
 
 
 def accesses(
     scope: Scope, memory_ids: Sequence[UUID]
 ) -> Statement[dict[UUID, tuple[int, datetime]] | None]:
-    """How often memories were told, and when last; None for a user who is gone.
+    """How often memories were returned, and when last; None if the user no longer exists.
 
-    Those that never were told are left out.
+    Memories that were never returned are left out.
     """
     return Statement(
         _ACCESSES,
@@ -211,12 +210,12 @@ def accesses(
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
-    """Whether the user has this memory, in whatever status."""
+    """Whether the user has this memory, in any status."""
     return Statement(_EXISTS, {**_of(scope), "memory_id": memory_id}, lambda rows: bool(rows[0][0]))
 
 
 def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
-    """D1's top list, `fresh` places of which go to the newest of the last week."""
+    """The top list (D1); `fresh` of its places go to the newest memories of the last week."""
     return Statement(_TOP, {**_of(scope), "limit": limit, "fresh": fresh}, whole_memories)
 
 
@@ -226,7 +225,7 @@ def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
 
 
 class MemoryPage:
-    """A page of a list: the ids on it, where the next one starts, and how many there are in all."""
+    """A page of a list: its ids, the start of the next page, and the total number."""
 
     def __init__(self, rows: Rows, limit: int) -> None:
         self.ids: list[UUID] = [row[0] for row in rows[:limit]]
@@ -256,7 +255,7 @@ def page(
 
 
 def whole_memories(rows: Rows) -> list[Memory]:
-    """The meaning of rows of whole memories, whose columns are the fields of `Memory` in order."""
+    """Converts rows of whole memories, whose columns are the fields of `Memory` in order."""
     return [Memory(*(*row[:-2], [SourceRef(*pair) for pair in row[-2]], row[-1])) for row in rows]
 
 

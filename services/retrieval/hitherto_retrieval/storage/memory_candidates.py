@@ -1,8 +1,8 @@
-"""The memories that may answer a question, each with all features that rankings add up.
+"""Finds memories for a question, each with all features that rankings add up.
 
-Five legs bring memories into the pool: the nearest by vector, the best by words, those that mention
-an entity of the question, those of the time it speaks of, and the newest where it asks for what
-came last. Every one of the pool gets every feature, whichever leg brought it.
+There are five legs: the nearest by vector, the best by words, those that mention an entity of the
+question, those of the period it names, and the newest if it asks for the most recent. Every
+candidate gets every feature, whichever leg found it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
 CODES_ABOVE = 1_000
-"""How many memories a user has before a first look at the signs of their vectors pays."""
+"""Number of a user's memories above which a first pass over the sign bits of their vectors pays
+off."""
 _RANKED_AGAIN = 4
-"""How many times as many as wanted the first look finds, to be ranked by the vectors themselves."""
+"""The factor by which the first pass finds more than wanted, to be ranked by the vectors
+themselves."""
 _LEAST_RANKED_AGAIN = 200
 
-# The nearest by vector among all current memories, by reading every vector of the user. Here as in
-# every leg, equals have one order: which of them come in is no accident of a plan.
+# The nearest among all current memories, by reading every vector of the user. Like every leg, it
+# breaks ties in one fixed order, so that the candidates do not depend on the plan.
 _EXACT = """
 WITH nearest AS (
     SELECT memory_id, text_version, -(embedding <#> %(vector)s::halfvec) AS cosine
@@ -43,8 +45,9 @@ WITH nearest AS (
 ),
 """
 
-# The same in two looks: the signs of all, then the vectors of the nearest by signs. The signs of
-# the question stand in a sub-select, or a generic plan computes them anew for every row.
+# The same in two passes: the sign bits of all vectors, then the vectors of the nearest by sign
+# bits. The sign bits of the question are in a sub-select, because a generic plan would compute them
+# for every row.
 _CODED = """
 WITH coarse AS MATERIALIZED (
     SELECT memory_id
@@ -63,8 +66,8 @@ WITH coarse AS MATERIALIZED (
 ),
 """
 
-# What the other legs bring in where nothing is filtered, current memories only. A leg that is not
-# asked for costs nothing: its condition names parameters only and is looked at once.
+# The candidates of the other legs without filters, among current memories. A leg that is not
+# requested costs nothing: its condition contains only parameters and is evaluated once.
 _OTHER_LEGS = """
 worded AS (
     SELECT m.memory_id
@@ -118,8 +121,8 @@ worded AS (
 )
 """
 
-# Cosines stand in sub-selects of their own: one row by its whole key, however many the planner
-# thinks there are. A join may read all vectors of the user for each of the memories.
+# Cosines are in sub-selects of their own: one row by its full key, whatever the planner's estimate.
+# A join might read all vectors of the user for each memory.
 _OWN_COSINE = """
            CASE WHEN %(vector)s::halfvec IS NOT NULL THEN
            (SELECT -(e.embedding <#> %(vector)s::halfvec)
@@ -129,7 +132,7 @@ _OWN_COSINE = """
               AND e.text_version = m.text_version) END"""
 
 COSINE = f"{_OWN_COSINE} AS cosine"
-"""The cosine of a row `m` of `memories`; null without a vector of its present words."""
+"""The cosine of a row `m` of `memories`; null without a vector of its present wording."""
 
 SOURCE_COSINE = """
        CASE WHEN %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
@@ -137,7 +140,7 @@ SOURCE_COSINE = """
         FROM memory_source_embeddings AS s
         WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
           AND s.memory_id = m.memory_id AND s.model = %(model)s) END"""
-"""The cosine of the words that a row `m` came from, if it is weighed."""
+"""The cosine with the words from which a row `m` came, if the ranking uses it."""
 
 ENTITIES_MENTIONED = """
            CASE WHEN m.memory_id IN (
@@ -173,15 +176,14 @@ pool AS (
      ORDER BY valid_from DESC, memory_id DESC
      LIMIT %(newest)s)
 """
-"""What all legs bring in of `allowed`, whole rows, open at the end: `pool`.
+"""The candidates of all legs among `allowed`, as whole rows, open at the end: `pool`.
 
-`allowed` has, of each memory, `place` among the best by words, 0 for none, and `entities`. Nothing
-is joined to it: how many rows it has differs by user beyond what statistics tell, and a join by
-nested loops over thousands of rows takes seconds.
-"""
+For each memory, `allowed` has its `place` among the best by words, 0 for none, and its `entities`.
+Nothing is joined to it: its size differs between users beyond what statistics can express, and a
+nested-loop join over thousands of rows takes seconds."""
 
-# The pool where filters narrow it: everything they let through is compared. Memories that have no
-# vector yet come after those that have.
+# The candidates with filters: all memories that pass are compared. Memories without a vector come
+# after those with one.
 _FILTERED = (
     """
 WITH allowed AS MATERIALIZED (
@@ -206,8 +208,8 @@ FROM pool AS m
 """
 )
 
-# All features of what is in the pool, of the nearest as they were found. A vector of an older
-# wording is none.
+# All features of the candidates; the cosines of the nearest are reused. A vector of an earlier
+# wording does not count.
 _FEATURES = (
     """
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
@@ -219,9 +221,9 @@ SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id,
     + """, coalesce(mentions.entities, 0)"""
 )
 
-# Whether it is one of the nearest with these words; how many nearest there are, and how many texts
-# with a word of the question are current. Where there are fewer than could be, others were pushed
-# out.
+# Whether the memory is one of the nearest with this wording; how many nearest there are, and how
+# many texts with a word of the question are current. If there are fewer than possible, others were
+# displaced.
 _STANDING = """,
        coalesce(m.found_version = m.text_version, false),
        (SELECT count(*) FROM nearest),
@@ -235,7 +237,7 @@ _CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES + _STANDING
 
 _FEATURE_COLUMNS = 9
 
-# How well a memory's words and those it came from answer a query, as Postgres' full text sees it.
+# How well the words of a memory and of its sources match a query, by Postgres' full-text search.
 _TEXT_RANKS = """
 SELECT m.memory_id, ts_rank(to_tsvector('simple', m.content), (SELECT websearch_to_tsquery('simple',
        %(query)s)))
@@ -247,18 +249,18 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What the legs look for.
+    """The parameters of the legs.
 
     Attributes:
         vector: The question as a unit vector of `model`, or None.
-        model: Name of the model in force.
-        bm25: Score of every text that has a word of the question, by its number in the index.
+        model: Name of the active model.
+        bm25: Score of every text that contains a word of the question, by its number in the index.
         entity_ids: Entities that the question names.
-        since: With `until`, the time it speaks of.
-        until: See `since`; half-open.
+        since: With `until`, the period that it names.
+        until: See `since`; exclusive.
         newest: How many of the newest it asks for.
-        wanted: How many each leg brings in, at most.
-        with_source: Whether the words that memories came from are compared.
+        wanted: Maximum number of candidates of each leg.
+        with_source: Whether to compare the words that memories came from.
     """
 
     vector: Vector | None
@@ -274,12 +276,12 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a quick look found.
+    """The result of a quick search.
 
     Attributes:
         candidates: Each with all features.
-        whole: Whether `among_filtered` could find nothing better: no leg's places were taken by
-            memories that are not current any more.
+        whole: Whether `among_filtered` could find nothing better, because no leg returned memories
+            that are no longer current.
     """
 
     candidates: list[Candidate]
@@ -289,13 +291,13 @@ class Looked:
 def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looked]:
     """Candidates among all current memories; `sought.vector` is not None.
 
-    The legs look at vectors and words without the memories behind them, some of which may have
-    expired, been forgotten or changed: where that left out others, the answer says so.
+    The legs read vectors and postings without their memories, some of which may have expired, been
+    forgotten or changed. If these displaced others, the answer says so.
 
     Args:
-        scope: Whose.
-        sought: What the legs look for.
-        memories: About how many memories the user has.
+        scope: The user.
+        sought: The parameters of the legs.
+        memories: Approximate number of the user's memories.
     """
     coded = memories > CODES_ABOVE
     several = max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted)
@@ -306,7 +308,7 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
         found = candidates_of([row[:_FEATURE_COLUMNS] for row in rows], sought)
         nearest, worded = rows[0][_FEATURE_COLUMNS + 1 :] if rows else (0, 0)
         lost = nearest - sum(row[_FEATURE_COLUMNS] for row in rows)
-        # Of those without a vector the most important come in where there are too few with one.
+        # If there are too few with a vector, the most important without one follow.
         enough = nearest - lost >= sought.wanted
         return Looked(found, enough and not lost and (all_numbers or worded >= sought.wanted))
 
@@ -318,7 +320,7 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
 
 
 def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candidate]]:
-    """Candidates among what `filters` let through, at least min(wanted, how many there are)."""
+    """Candidates among memories that pass `filters`: `wanted` of them, or as many as exist."""
     return Statement(
         _FILTERED,
         {
@@ -333,7 +335,7 @@ def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[
 def text_ranks(
     scope: Scope, query: str, memory_ids: Sequence[UUID]
 ) -> Statement[dict[UUID, float]]:
-    """ts_rank of memories for a query in anybody's words."""
+    """ts_rank of memories for a query."""
     return Statement(
         _TEXT_RANKS,
         {
@@ -363,7 +365,7 @@ def _parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
 
 
 def candidates_of(rows: Rows, sought: Sought) -> list[Candidate]:
-    """The meaning of rows of features: those of memories, in the order of the columns."""
+    """Converts rows of memories with their features, in the order of the columns."""
     newest: set[UUID] = set()
     if sought.newest:
         by_time = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)

@@ -1,7 +1,7 @@
-"""Messages that may answer a question, each with all features that rankings add up.
+"""Finds messages for a question, each with all features that rankings add up.
 
-Two legs bring them in, the nearest by vector and the best by words. Only what users and assistants
-said is ever found. One without a vector comes by its words.
+There are two legs, the nearest by vector and the best by words. Only messages of users and
+assistants are found. A message without a vector is found by its words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
-# Vectors are read from their narrow table; the wide rows of messages only for the few that win.
+# Vectors come from their narrow table; the wide rows of messages are read only for the few best.
 _AMONG_ALL = """
 WITH nearest AS (
     SELECT conversation_id, message_no
@@ -110,16 +110,17 @@ def find(
     wanted: int,
     with_words: bool = False,
 ) -> Statement[list[Candidate]]:
-    """Messages near to a question or with words of it, in no order.
+    """Messages near a question or with words of it, unordered.
 
     Args:
-        scope: Whose.
+        scope: The user.
         filters: Which messages count.
-        vector: The question as a unit vector of `model`; None finds by words only.
-        model: Name of the model in force.
-        bm25: Score of every message that has a word of the question, by its number in the index.
-        wanted: How many each leg brings in, at most.
-        with_words: Whether `Candidate.words` is to hold what was said.
+        vector: The question as a unit vector of `model`; None searches by words only.
+        model: Name of the active model.
+        bm25: Score of every message that contains a word of the question, by its number in the
+            index.
+        wanted: Maximum number of candidates of each leg.
+        with_words: Whether to fill `Candidate.words` with the message's text.
     """
     everything = filters.all_that_was_said
     return Statement(
@@ -138,7 +139,7 @@ def find(
 
 
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
-    """The meaning of rows of `FEATURES`."""
+    """Converts rows of `FEATURES`."""
     return [
         Candidate(
             kind="message",

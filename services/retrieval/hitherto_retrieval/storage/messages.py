@@ -1,4 +1,4 @@
-"""Whole messages by their numbers, with what was said around them."""
+"""Reads whole messages by their numbers, with the messages around them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Message, Scope
 
-# Around a message stands what users and assistants said; a tool's output does not count as near.
+# Only messages of users and assistants count as neighbours, not tool output.
 _BY_KEYS = """
 SELECT k.place, m.message_no = k.message_no, k.message_no,
        m.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
@@ -49,12 +49,12 @@ ORDER BY k.place, m.message_no
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A message and what was said around it.
+    """A message and the messages around it.
 
     Attributes:
-        key: Conversation and number of the message.
+        key: Conversation id and number of the message.
         message: The message itself.
-        messages: The message and those around it, in the order they were said.
+        messages: The message and those around it, in the order in which they were said.
     """
 
     key: tuple[str, int]
@@ -70,15 +70,14 @@ def by_keys(
     said_before: datetime | None = None,
     stored_by: datetime | None = None,
 ) -> Statement[list[Excerpt]]:
-    """Messages in the order of their keys; keys that are not the user's are left out.
+    """Messages in the order of their keys; keys that do not belong to the user are left out.
 
     Args:
-        scope: Whose.
-        keys: Conversation and number of each.
-        excerpt: How many of the messages of users and assistants before it, and how many after it,
-            come with each message, at most.
-        said_before: Only what was said before.
-        stored_by: Only what was stored at this time or before.
+        scope: The user.
+        keys: Conversation id and number of each.
+        excerpt: Maximum number of user and assistant messages before, and after, each message.
+        said_before: Only messages said before this time.
+        stored_by: Only messages stored at this time or before.
     """
     return Statement(
         _BY_KEYS,

@@ -1,11 +1,11 @@
-"""The state of a user's memories at another time, as a part of statements.
+"""The state of a user's memories at another time, as part of statements.
 
-Two times are told apart. `known_at` chooses for each memory the version that was the current one
-then. `as_of` asks, of what is known, what was true then: validity and the ends of validity are
-looked at from that time. Either may be given without the other.
+There are two times. `known_at` selects for each memory the version that was current then. `as_of`
+selects, among what is known, what was true then: validity and its end are evaluated at that time.
+Either may be given alone.
 
-What is forgotten now is left out of every past, with the parts that a forgotten memory was merged
-from: a user who takes something back means all of it.
+Memories that are forgotten now are left out at every time, with the parts from which a forgotten
+memory was merged: a user who takes something back means all of it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The time a read looks from.
+    """The point in time that a read refers to.
 
     Attributes:
-        as_of: What was true then; None looks at everything known, whenever it held.
-        known_at: What was known then; None is all that is known by now.
+        as_of: Selects what was true then; None selects everything known, whenever it held.
+        known_at: Selects what was known then; None selects everything known by now.
     """
 
     as_of: datetime | None = None
@@ -29,7 +29,7 @@ class Moment:
 
     @property
     def present(self) -> bool:
-        """Whether nothing is asked of the past: other statements are quicker then."""
+        """Whether it is the present, for which there are faster statements."""
         return self.as_of is None and self.known_at is None
 
     def parameters(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Moment:
         return {"as_of": self.as_of, "known_at": self.known_at}
 
 
-# The version of each memory that was known, narrow, without what is forgotten now.
+# The version of each memory that was known then, with few columns, without memories forgotten now.
 _KNOWN = """
 WITH RECURSIVE unsaid AS (
     SELECT memory_id FROM memories
@@ -72,8 +72,8 @@ WITH RECURSIVE unsaid AS (
 ),
 """
 
-# What earlier versions and successors tell about how things stood as of a time. A merge that was
-# undone says nothing of any time: its parts do, which it no longer names.
+# What earlier versions and successors say about the state as of a time. A reverted merge counts for
+# no time: the memory no longer names its parts, which count themselves.
 _JUDGED = """
 judged AS MATERIALIZED (
     SELECT n.*, lapsed.archived_at, lapsed.status AS status_before,
@@ -114,8 +114,8 @@ judged AS MATERIALIZED (
 ),
 """
 
-# How things stood at the moment. Who reads it may take it for `memories`, except that `expires_at`
-# says no more than whether it had expired: the filters compare it with the present.
+# The state at the moment. Readers may use it like `memories`, except that `expires_at` only says
+# whether the memory had expired: the filters compare it with the present.
 _SEEN = """
 stood AS (
     SELECT j.*, CASE WHEN archived_at > %(as_of)s THEN status_before ELSE status END AS stated,
@@ -138,12 +138,11 @@ stood AS (
 """
 
 AT_THE_MOMENT = (_KNOWN + _JUDGED + _SEEN).replace("/* among */", "")
-"""Tables that end with `seen`, the memories of a user as they stood at a `Moment`.
+"""Tables that end with `seen`, the memories of a user as of a `Moment`.
 
-Its columns are those of `memories` that the filters know, with `version`, `text_version`,
-`lexical_no` and `sealed`; `expiry` is what `expires_at` was.
-"""
+It has the columns of `memories` that filters use, with `version`, `text_version`, `lexical_no` and
+`sealed`; `expiry` is the original `expires_at`."""
 AMONG_THESE = (_KNOWN + _JUDGED + _SEEN).replace(
     "/* among */", "AND m.memory_id = ANY(%(memory_ids)s::uuid[])"
 )
-"""The same for the memories `memory_ids` only."""
+"""The same for only the memories `memory_ids`."""

@@ -1,6 +1,6 @@
 """The newest items of each source, for questions such as "my last email" (D5).
 
-Of memories, `memory_candidates.Sought.newest` brings them in.
+For memories, `Sought.newest` does this.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
-# A document that has no chunk yet cannot be shown, and takes no place from one that can. The pool
-# is made once: a database without statistics would make it anew for every chunk.
+# A document without chunks cannot be shown, and displaces no document with chunks. The pool is
+# materialised: a database without statistics would compute it for every chunk.
 _DOCUMENTS = (
     "WITH"
     + chunk_candidates.MENTIONS
@@ -71,11 +71,11 @@ def documents(
     """The first chunk of the newest documents of each source type, newest first.
 
     Args:
-        scope: Whose.
-        filters: Which documents count; its `source_types` are the sources to balance over, without
-            them all that the user has.
-        per_source: How many of each source type, at most.
-        vector: As in `chunk_candidates.find`, for the features, and so are the rest.
+        scope: The user.
+        filters: Which documents count; `source_types` lists the sources to balance over, by default
+            all that the user has.
+        per_source: Maximum number per source type.
+        vector: For the features, as in `chunk_candidates.find`; so are the others.
         model: See there.
         bm25: See there.
         named: See there.
@@ -106,13 +106,13 @@ def messages(
     bm25: Scores = NO_SCORES,
     with_words: bool = False,
 ) -> Statement[list[Candidate]]:
-    """What the user said last, newest first.
+    """The user's latest messages, newest first.
 
     Args:
-        scope: Whose.
+        scope: The user.
         filters: Which messages count.
-        limit: How many, at most.
-        vector: As in `message_candidates.find`, for the features, and so are the rest.
+        limit: Maximum number.
+        vector: For the features, as in `message_candidates.find`; so are the others.
         model: See there.
         bm25: See there.
         with_words: See there.

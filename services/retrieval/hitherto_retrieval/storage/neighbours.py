@@ -1,6 +1,6 @@
-"""What stands about messages: those said right before and after, and the memories made of them.
+"""Reads what surrounds messages: the adjacent messages, and the memories learnt from them.
 
-Rankings lift a message by its neighbours and by what was learnt from it.
+Rankings raise the score of a message by its neighbours and by the memories learnt from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
 MessageKey = tuple[str, int]
-"""Conversation and number of a message."""
+"""Conversation id and number of a message."""
 
 _AROUND = (
     """
@@ -41,7 +41,7 @@ WITH given AS (
     + message_candidates.FEATURES
 )
 
-# Ids are compared by their digests, which stand in the index, and then by themselves.
+# Ids are compared by their digests, which are indexed, and then by themselves.
 _SOURCES = """
 SELECT s.memory_id, m.conversation_id, m.message_no
 FROM memory_sources AS s
@@ -53,9 +53,9 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 ORDER BY s.memory_id, m.conversation_id, m.message_no
 """
 
-# What came from the conversations is read once, and sources that are none of the messages drop out
-# by a look-up: a join by ids compares each message with all that came from its conversation.
-# `IS TRUE` keeps the look-up from being planned as such a join.
+# The memories of the conversations are read once, and sources that are not among the messages are
+# dropped by a look-up: a join by ids compares each message with all memories of its conversation.
+# `IS TRUE` prevents the planner from turning the look-up into such a join.
 _FACTS = """
 SELECT k.conversation_id, m.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
        array_agg(f.lexical_no)
@@ -77,7 +77,7 @@ GROUP BY k.conversation_id, m.message_no
 """
 
 
-# Read as _FACTS is, and for the same reasons.
+# Written like _FACTS, for the same reasons.
 _HELD_BACK = """
 SELECT k.conversation_id, m.message_no
 FROM (SELECT conversation_id, array_agg(message_no) AS message_nos
@@ -97,10 +97,10 @@ WHERE f.status IN ('quarantined', 'forgotten')
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was learnt from a message: the current memories that came from it.
+    """The current memories learnt from a message.
 
     Attributes:
-        cosine: Of the nearest of them; None where none has a vector.
+        cosine: Of the nearest of them; None if none has a vector.
         lexical_nos: Their numbers in the keyword index of memories.
     """
 
@@ -118,15 +118,15 @@ def around(
     bm25: Scores,
     with_words: bool = False,
 ) -> Statement[list[Candidate]]:
-    """What users and assistants said at most `distance` numbers before or after given messages.
+    """User and assistant messages at most `distance` numbers before or after given messages.
 
-    The given ones are not among them; each of the others stands there once, in no order.
+    The given messages are not included; each other message is returned once, unordered.
 
     Args:
-        scope: Whose.
+        scope: The user.
         keys: The given messages.
-        distance: 1 for what was said right before and right after.
-        vector: As in `message_candidates.find`, and so are the rest.
+        distance: 1 for the directly adjacent messages.
+        vector: As in `message_candidates.find`; so are the others.
         model: See there.
         bm25: See there.
         with_words: See there.
@@ -147,7 +147,7 @@ def around(
 def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID, list[MessageKey]]]:
     """The messages that memories came from.
 
-    Memories of which no such message is held any more are left out.
+    Memories whose messages are all gone are left out.
     """
 
     def read(rows: Rows) -> dict[UUID, list[MessageKey]]:
@@ -162,7 +162,7 @@ def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID,
 def facts_about(
     scope: Scope, keys: Sequence[MessageKey], *, vector: Vector | None, model: str
 ) -> Statement[dict[MessageKey, Facts]]:
-    """What was learnt from each message; messages of which nothing was are left out."""
+    """What was learnt from each message; messages without memories are left out."""
     return Statement(
         _FACTS,
         {**of(scope), **compared(vector, model), **_columns(keys)},
@@ -171,7 +171,7 @@ def facts_about(
 
 
 def held_back(scope: Scope, keys: Sequence[MessageKey]) -> Statement[frozenset[MessageKey]]:
-    """Those of the messages of which a memory was made that is quarantined or forgotten."""
+    """The messages from which a memory was learnt that is quarantined or forgotten."""
     return Statement(
         _HELD_BACK,
         {**of(scope), **_columns(keys)},

@@ -1,4 +1,4 @@
-"""Messages, summaries and documents in a list without a question: the newest, and how many."""
+"""Messages, summaries and documents for a list without a question: the newest, and their number."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIMIT %(limit)s
 """
 )
 
-# A document is shown by its beginning.
+# A document is represented by its beginning.
 _DOCUMENTS = (
     """
 SELECT d.source_created_at, count(*) OVER (), c.chunk_id
@@ -58,7 +58,7 @@ _OF_KIND = {"message": _MESSAGES, "summary": _SUMMARIES, "document": _DOCUMENTS}
 
 @dataclass(frozen=True, slots=True)
 class ListedItem:
-    """What to read whole, and when it happened."""
+    """The key of an item to read whole, and when it happened."""
 
     kind: Kind
     key: Key
@@ -67,7 +67,7 @@ class ListedItem:
 
 @dataclass(frozen=True, slots=True)
 class NewestItems:
-    """The newest of one kind, and how many there are in all."""
+    """The newest items of one kind, and the total number."""
 
     items: Sequence[ListedItem]
     total: int

@@ -1,7 +1,7 @@
-"""Single characters of scripts without spaces, looked for in the pairs that the index holds (D13).
+"""Finds single characters of scripts without spaces in the pairs that the index holds (D13).
 
-"猫" stands in the index as "黒猫" and "猫が". No index helps to find the second character of a
-pair: all terms of the user are looked at, and only for a question that has such a character.
+The index holds "猫" as "黒猫" and "猫が". No index supports finding the second character of a pair:
+all terms of the user are scanned, and only for a question with such a character.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(cor
 """
 
 Index = Corpus | Literal["memories"]
-"""Memories and each corpus of passages have an index of their own."""
+"""Memories and each corpus of passages have separate indexes."""
 
 
 def pairs(
     scope: Scope, corpora: Sequence[Corpus], characters: Sequence[str]
 ) -> Statement[dict[Index, list[TermPostings]]]:
-    """What the indexes of memories and of `corpora` hold of pairs with one of the characters.
+    """Postings of pairs with one of the characters, in the indexes of memories and of `corpora`.
 
-    Every index asked for has an entry.
+    Every requested index has an entry.
     """
 
     def read(rows: Rows) -> dict[Index, list[TermPostings]]:

@@ -1,4 +1,4 @@
-"""Which messages, summaries and documents a search is about, and what it looks for in them."""
+"""Which messages, summaries and documents a search covers, and the parameters to find them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ SAID_OF_ENTITY = """
     WHERE en.tenant_id = %(tenant_id)s AND en.user_id = %(user_id)s
       AND en.called && %(entity_names)s::text[]
 """
-"""Messages that a memory came from which mentions an entity that is called so."""
+"""Messages from which a memory came that mentions an entity with this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageFilters:
-    """Which passages count; None lets everything through.
+    """Which passages count; None means all.
 
     Attributes:
-        conversation_id: Only what was said in it, or sums it up. A document belongs to none.
+        conversation_id: Only messages and the summary of this conversation; no documents.
         created_after: Only what happened then or later, by event time.
         created_before: Only what happened before.
-        stored_by: Only what was stored, as it is, at this time or before.
-        source_types: Only documents of these; messages and summaries pass.
-        content_types: Only documents of these; messages and summaries pass.
-        entity: A name, a word of one, an alias or an address: only documents that mention it,
-            messages that a memory mentioning it came from, and summaries of conversations with
-            such a message.
-        metadata: Only what has all of these keys with equal values. A summary has none.
+        stored_by: Only what was stored, in its present form, at this time or before.
+        source_types: Only documents of these types; messages and summaries pass.
+        content_types: Only documents of these types; messages and summaries pass.
+        entity: A name, a word of a name, an alias or an address: only documents that mention the
+            entity, messages from which a memory that mentions it came, and summaries of
+            conversations with such a message.
+        metadata: Only items that have all of these keys with equal values; no summaries.
     """
 
     conversation_id: str | None = None
@@ -55,7 +55,7 @@ class PassageFilters:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, since: datetime, until: datetime) -> Self:
-        """The same, of what happened from `since` on and before `until`."""
+        """The same filters, limited to what happened from `since` on and before `until`."""
         after, before = self.created_after, self.created_before
         return replace(
             self,
@@ -95,12 +95,12 @@ class PassageFilters:
 
 
 def of(scope: Scope) -> dict[str, Any]:
-    """Whose rows a statement is about, as its parameters."""
+    """The tenant and user of a statement, as its parameters."""
     return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
 
 
 def compared(vector: Vector | None, model: str) -> dict[str, Any]:
-    """What vectors are compared with, as parameters; without a vector every cosine is null."""
+    """The vector to compare with, as parameters; without one every cosine is null."""
     return {
         "vector": None if vector is None else HalfVector(np.asarray(vector)),
         "model": model,

@@ -1,4 +1,4 @@
-"""The keyword index of passages: messages, summaries and chunks of documents, each a corpus."""
+"""Reads the keyword index of passages: messages, summaries and document chunks, one corpus each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 def postings(
     scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
 ) -> Statement[dict[str, list[TermPostings]]]:
-    """What the index holds of these terms; every corpus asked for has an entry."""
+    """The postings of these terms; every requested corpus has an entry."""
 
     def read(rows: Rows) -> dict[str, list[TermPostings]]:
         found: dict[str, list[TermPostings]] = {corpus: [] for corpus in corpora}
@@ -50,7 +50,7 @@ def postings(
 
 
 def statistics(scope: Scope) -> Statement[dict[str, Statistics]]:
-    """How many texts and terms each corpus has; one that never had a text is left out."""
+    """The number of texts and terms of each corpus; a corpus that never had a text is left out."""
     return Statement(
         _STATISTICS,
         {"tenant_id": scope.tenant_id, "user_id": scope.user_id},

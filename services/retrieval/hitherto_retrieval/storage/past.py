@@ -1,4 +1,4 @@
-"""Whole memories as they stood at another time: by id, by importance, and in pages."""
+"""Reads whole memories as of another time: by id, by importance, and in pages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hitherto_shared.models import Memory, Scope
 
 Answer = TypeVar("Answer")
 
-# Whole memories in the order of `wanted`, rows of `seen` with their place. A replacement that is
-# still to come is not named, and neither is what a memory was to replace later on.
+# Whole memories in the order of `wanted`, rows of `seen` with their place. Later replacements are
+# not named, neither those of a memory nor those by it.
 _WHOLE = (
     """
 SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confidence, m.source,
@@ -94,7 +94,7 @@ _TOP = (
     + _WHOLE
 )
 
-# The orders and their keys are those of lists of the present (`memories.page`).
+# The orders and their keys are those of present lists (`memories.page`).
 _PAGE = (
     AT_THE_MOMENT
     + """, listed AS MATERIALIZED (
@@ -126,16 +126,17 @@ LIMIT %(limit)s
 
 
 def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
-    """Whole memories as they stood at `moment`, in the order of their ids.
+    """Whole memories as of `moment`, in the order of their ids.
 
-    Ids that are not the user's, that were not known or did not hold then, and that are forgotten
-    now are left out. `access_count`, `last_accessed_at`, sources and entities are those of now.
+    Left out are ids that do not belong to the user, that were not known or did not hold then, and
+    that are forgotten now. `access_count`, `last_accessed_at`, sources and entities are the present
+    ones.
     """
     return _statement(_BY_IDS, scope, moment, whole_memories, memory_ids=Uuids(memory_ids))
 
 
 def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Statement[list[Memory]]:
-    """What was current at `moment`, whole: by importance, then the newest, or the newest alone."""
+    """Whole memories current at `moment`: by importance, then the newest, or the newest alone."""
     return _statement(
         _TOP,
         scope,
@@ -158,7 +159,7 @@ def page(
 ) -> Statement[MemoryPage]:
     """A page of the memories that passed `filters` at `moment`; `whole` reads them.
 
-    `only_current` of the filters leaves out what had expired at the moment.
+    `only_current` leaves out memories that had expired at the moment.
     """
     return _statement(
         _PAGE,

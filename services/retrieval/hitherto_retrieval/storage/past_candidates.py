@@ -1,9 +1,9 @@
-"""The memories that may answer a question about another time.
+"""Finds memories for a question about another time.
 
 The legs are those of a search of the present (`memory_candidates.among_filtered`), over the state
-of the memories at a `Moment`. Vectors and the keyword index are kept of present wordings only. A
-memory that had other words then has the vector of its present ones, which is near for most
-rewordings and not exact; its old words come along, to be counted by whoever ranks (`search.past`).
+of the memories at a `Moment`. Only present wordings have vectors and postings. A memory with
+another wording at the moment has the vector of its present one, which is close for most rewordings
+but not exact; its earlier words are returned for the ranking to score (`search.past`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from hitherto_shared.database.arrays import Integers, Uuids
 from hitherto_shared.models import Scope
 
 OLD_WORDINGS = 1_000
-"""How many memories that had other words are read to count a question's words in them.
+"""Maximum number of memories with another wording that are read in order to score it.
 
-Those nearest by their present vectors go first, then the most important.
-"""
+The nearest by their present vectors come first, then the most important."""
 
 _CANDIDATES = (
     AT_THE_MOMENT
@@ -78,12 +77,12 @@ LEFT JOIN LATERAL (
 
 @dataclass(frozen=True, slots=True)
 class PastCandidate:
-    """A memory that may be an answer, as it stood at a moment.
+    """A candidate as of a moment.
 
     Attributes:
-        candidate: With the keyword score 0 where the words have changed since.
-        old_words: What it said then, with its keywords; empty where it says the same today.
-        chosen: A leg brought it in; otherwise it is here for its old words only.
+        candidate: The candidate, with keyword score 0 if its words have changed since.
+        old_words: Its words then, with its keywords; empty if they are unchanged.
+        chosen: Whether a leg found it; if not, it is returned for its earlier words only.
     """
 
     candidate: Candidate
@@ -94,12 +93,12 @@ class PastCandidate:
 def candidates(
     scope: Scope, sought: Sought, moment: Moment, filters: Filters
 ) -> Statement[list[PastCandidate]]:
-    """Candidates among what `filters` let through at `moment`; `search.past` finishes them.
+    """Candidates that pass `filters` at `moment`; `search.past` completes them.
 
     Args:
-        scope: Whose.
-        sought: What the legs look for; entities are those that the memories mention now.
-        moment: When.
+        scope: The user.
+        sought: The parameters of the legs; entities are those that the memories mention now.
+        moment: The time.
         filters: Which memories count, by their state at the moment.
     """
     vector = sought.vector

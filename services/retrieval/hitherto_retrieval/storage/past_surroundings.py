@@ -1,7 +1,7 @@
-"""What stood around the memories at another time: profile, summaries, entities.
+"""Reads profile, summaries and entities as of another time.
 
-Only profiles have versions. Of the others there is what they are now: what was written or said
-later is left out, since it would tell of a time that was still to come.
+Only profiles have versions. The others are returned in their present state, without those written
+or said later, which would reveal the future.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ LIMIT %(limit)s
 
 
 def profile(scope: Scope, known_at: datetime) -> Statement[Profile | None]:
-    """The version of the user's profile that was known then, or None if there was none yet.
+    """The version of the profile that was known then, or None if there was none yet.
 
-    When a conversation was last looked at is told only if that was before.
+    The time of the last look at a conversation is included only if it was earlier.
     """
     return Statement(
         _PROFILE,
@@ -69,10 +69,10 @@ def profile(scope: Scope, known_at: datetime) -> Statement[Profile | None]:
 def conversations(
     scope: Scope, moment: Moment, *, first: str | None, limit: int
 ) -> Statement[list[Summary]]:
-    """Summaries that stood as they are at `moment`, those active last first, `first` before them.
+    """Summaries that existed in this form at `moment`, the last active first, after `first`.
 
-    A summary that was rewritten after `known_at`, or of a conversation that went on after `as_of`,
-    is left out.
+    Summaries rewritten after `known_at`, or of conversations that continued after `as_of`, are left
+    out.
     """
     return Statement(
         _CONVERSATIONS,
@@ -85,7 +85,7 @@ def conversations(
 def entities(
     scope: Scope, known_at: datetime, *, named: Sequence[str], limit: int
 ) -> Statement[list[Entity]]:
-    """The entities known by then, those named first, with the mentions of now."""
+    """The entities known by then, the named ones first, with their present mentions."""
     return Statement(
         _ENTITIES,
         {**_of(scope), "known_at": known_at, "named": Texts(named), "limit": limit},

@@ -1,4 +1,4 @@
-"""Reading what is known around memories: profiles, entities, the keyword index."""
+"""Reads what surrounds memories: profiles, entities, the keyword index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hitherto_shared.models import Entity, Preference, Profile, Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 from hitherto_shared.text.normalise import fold
 
-# One row always: the model in force counts for people nobody has heard of as well.
+# Always one row: unknown users need the active model as well.
 _USER = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
@@ -32,8 +32,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS
   AND encrypt_sensitive IS NULL
 """
 
-# The same, with what the question's words and names lead to: a row for each segment of postings, at
-# least one. One statement, because each costs its way through the driver as well.
+# The same, with everything that the question's words and names refer to: one row per segment of
+# postings, at least one. It is one statement, because each statement has a cost in the driver as
+# well.
 _LOOKUP = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
@@ -71,7 +72,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY confidence DESC, type, key
 """
 
-# Those that a question names, by name or alias, come first.
+# Entities that a question names, by name or alias, come first.
 _KNOWN = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
@@ -80,7 +81,7 @@ ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 
-# By a part of the name, of an alias or of an address, without case and diacritics.
+# By part of a name, alias or address, without case and diacritics.
 _FIND = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
@@ -92,7 +93,7 @@ ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 
-# Across users of one tenant: those whose memory is not switched off.
+# Across users of one tenant, without those whose memory is switched off.
 _PROFILE_PAGE = """
 SELECT p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
        p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at,
@@ -123,12 +124,12 @@ WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
 
 @dataclass(frozen=True, slots=True)
 class UserReadState:
-    """What a read needs to know before it starts: of the user, and which model's vectors count.
+    """What a read must know first: the user's state, and the model whose vectors count.
 
-    `known` is False for somebody never heard of; `active_model` is its name and dimensions, None
-    before the first memory of the deployment. `may_be_sealed` is False where nothing of the user
-    can be sealed: whether to encrypt was never decided. `revision` is another whenever something
-    changed that may be held of the user; `at` is the database's clock.
+    `known` is False for an unknown user; `active_model` is the model's name and dimensions, None
+    before the first memory of the deployment. `may_be_sealed` is False if nothing of the user can
+    be sealed, because encryption was never decided on. `revision` changes whenever something
+    changes that a snapshot may hold; `at` is the database's clock.
     """
 
     known: bool
@@ -143,12 +144,12 @@ class UserReadState:
 
 
 def user(scope: Scope) -> Statement[UserReadState]:
-    """The user's switches and index statistics, and the model in force."""
+    """The user's switches and index statistics, and the active model."""
     return Statement(_USER, _of(scope), _user)
 
 
 def revisions(tenant_id: str, user_ids: Sequence[str]) -> Statement[dict[str, int]]:
-    """The revisions of those of a tenant's users of whom anything may be held."""
+    """The revisions of a tenant's users for whom a snapshot may exist."""
     return Statement(_REVISIONS, {"tenant_id": tenant_id, "user_ids": Texts(user_ids)}, dict)
 
 
@@ -157,10 +158,10 @@ class Lookup:
     """What a search knows before it has a vector.
 
     Attributes:
-        user: The user's switches and index statistics, and the model in force.
-        postings: What the keyword index of memories holds of the question's terms.
-        entities: What the question names, most mentioned first.
-        own_name: What the user is called, as far as an open profile says so.
+        user: The user's switches and index statistics, and the active model.
+        postings: Postings of the question's terms in the keyword index of memories.
+        entities: Entities that the question names, the most mentioned first.
+        own_name: The user's name, if an unsealed profile has it.
     """
 
     user: UserReadState
@@ -170,12 +171,12 @@ class Lookup:
 
 
 def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
-    """All that a question's words and names lead to, with the state of the user."""
+    """Everything that a question's words and names refer to, with the state of the user."""
     return Statement(_LOOKUP, {**_of(scope), "terms": Texts(terms), "named": Texts(named)}, _lookup)
 
 
 def preferences(scope: Scope) -> Statement[list[Preference]]:
-    """What was learnt from the user's behaviour, the surest first."""
+    """The preferences inferred from the user's behaviour, the most certain first."""
     return Statement(_PREFERENCES, _of(scope), lambda rows: [Preference(*row) for row in rows])
 
 
@@ -187,10 +188,10 @@ def profile(scope: Scope) -> Statement[Profile | None]:
 
 
 class ProfilePage:
-    """Which of a tenant's profiles a list shows.
+    """Which of a tenant's profiles a list contains.
 
-    Of `departments` (None: of everybody) and those `listed` by their ids, those in `department`;
-    without `with_sealed` none that is sealed.
+    Profiles of `departments` (None: of all) and of the users `listed`, restricted to `department`;
+    without `with_sealed`, no sealed profiles.
     """
 
     def __init__(
@@ -218,11 +219,11 @@ class ProfilePage:
         }
 
     def shown(self) -> Statement[tuple[list[Profile], str | None]]:
-        """The page by user, and where the next one starts."""
+        """The page by user, and the start of the next one."""
         return Statement(_PROFILE_PAGE, self._values, self._read, planned_anew=True)
 
     def total(self) -> Statement[int]:
-        """How many there are on all pages."""
+        """The number of profiles on all pages."""
         return Statement(
             _PROFILE_COUNT, self._values, lambda rows: int(rows[0][0]), planned_anew=True
         )
@@ -236,7 +237,7 @@ class ProfilePage:
 def find_entities(
     scope: Scope, *, name: str, type: str | None, limit: int
 ) -> Statement[list[Entity]]:
-    """Entities by a part of a name, alias or address, most mentioned first; all without one."""
+    """Entities by part of a name, alias or address, the most mentioned first; all without one."""
     return Statement(
         _FIND,
         {**_of(scope), "key": fold(name), "lower": name.lower(), "type": type, "limit": limit},
@@ -246,7 +247,7 @@ def find_entities(
 
 
 def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
-    """The entities mentioned most, after those that have one of the names."""
+    """The most mentioned entities, after those with one of the names."""
     return Statement(_KNOWN, {**_of(scope), "named": Texts(named), "limit": limit}, _entities)
 
 

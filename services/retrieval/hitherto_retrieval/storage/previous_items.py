@@ -1,4 +1,4 @@
-"""What the last answer of a conversation was based on, for the follow-up question (F4)."""
+"""Reads what the last answer of a conversation was based on, for follow-up questions (F4)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LEFT JOIN LATERAL jsonb_array_elements(answer.context_items) WITH ORDINALITY AS 
 ORDER BY i.place
 """
 
-# Callers name items of any kind by a bare id. A message's id is unique in its conversation only:
-# of several the one of this conversation is meant, then the newest.
+# Callers name items of any kind by a bare id. A message id is unique only within its conversation:
+# this conversation's message takes precedence, then the newest.
 _KNOWN = """
 SELECT 1, m.memory_id::text, m.memory_id, NULL::text, NULL::int
 FROM memories AS m
@@ -66,9 +66,9 @@ class LastAnswer:
     """What the last answer of a conversation was based on.
 
     Attributes:
-        named: Ids and relevance, as they were sent; 0 where none was.
-        message_id: The answer itself; empty where the assistant has said nothing.
-        sealed: Its words and what it was based on, of a user who encrypts; `named` is empty then.
+        named: Ids and relevance as submitted; 0 where none was given.
+        message_id: The answer itself; empty if the assistant has said nothing.
+        sealed: Its text and sources, for a user with encryption on; `named` is then empty.
     """
 
     named: Sequence[tuple[str, float]] = field(default_factory=list)
@@ -78,14 +78,14 @@ class LastAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PreviousItem:
-    """What an id means: something of this kind, by its key there."""
+    """The item behind an id: its kind and its key."""
 
     kind: Kind
     key: Key
 
 
 def context_items_of_last_answer(scope: Scope, conversation_id: str) -> Statement[LastAnswer]:
-    """What the last message of the assistant was based on, as it was sent."""
+    """What the assistant's last message was based on, as submitted."""
 
     def read(rows: Rows) -> LastAnswer:
         if not rows:
@@ -99,13 +99,13 @@ def context_items_of_last_answer(scope: Scope, conversation_id: str) -> Statemen
 def known(
     scope: Scope, conversation_id: str, ids: Sequence[str]
 ) -> Statement[dict[str, PreviousItem]]:
-    """What ids mean: current memories, chunks, documents, summaries and messages of the user.
+    """The items behind ids: the user's current memories, chunks, documents and so on.
 
-    A document stands for its first chunk, a conversation for its summary. Other ids are left out.
+    A document resolves to its first chunk, a conversation to its summary. Other ids are left out.
 
     Args:
-        scope: Whose.
-        conversation_id: Where the ids were named; messages in it are meant before others.
+        scope: The user.
+        conversation_id: The conversation that named the ids; its messages take precedence.
         ids: Any text.
     """
     uuids = {text: value for text in ids if (value := _uuid(text)) is not None}

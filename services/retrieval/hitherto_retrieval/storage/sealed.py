@@ -1,7 +1,7 @@
-"""What is sealed of a user, for a search that compares it one by one, and for histories.
+"""Reads the sealed items of a user, for a search that compares them one by one, and for histories.
 
-The newest go first: a search looks at no more of them than it can open in its time. Tags, metadata
-and words of what is sealed cannot be seen here, so filters by these are left to whoever opens it.
+The newest come first: a search reads no more than it can open in time. Tags, metadata and words of
+sealed items are not visible here, so filters on these apply after opening.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from hitherto_shared.encryption.places import (
 from hitherto_shared.models import Scope
 
 MEMORIES = 2_000
-"""How many sealed memories a search compares."""
+"""Maximum number of sealed memories that a search compares."""
 MESSAGES = 500
-"""How many sealed messages."""
+"""Maximum number of sealed messages."""
 SUMMARIES = 200
-"""How many sealed summaries."""
+"""Maximum number of sealed summaries."""
 
-# A vector of an earlier wording is none. At another time memories may have had other words, whose
-# vectors are not kept: `text_version` tells.
+# A vector of an earlier wording does not count. At another time memories may have had other
+# wordings, whose vectors are not stored: `text_version` tells.
 _FOUND = """
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.sealed,
        (SELECT sealed_at(e.sealed, e.text_version) FROM sealed_embeddings AS e
@@ -88,7 +88,7 @@ LIMIT %(limit)s
 """
 )
 
-# The present version stands with the memory, the earlier ones by themselves.
+# The present version is with the memory, earlier ones are separate.
 _VERSIONS = """
 SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed)
 FROM memories
@@ -110,14 +110,14 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class SealedItem:
-    """One sealed item that may be an answer.
+    """A sealed candidate.
 
     Attributes:
-        candidate: Without the features that its words and its vector decide.
+        candidate: Without the features that depend on its words and its vector.
         sealed: Its words.
-        place: Where they were sealed for.
+        place: The place to which they are bound.
         vector: Its sealed vector, if it has one.
-        vector_place: Where that was sealed for.
+        vector_place: The place to which that is bound.
     """
 
     candidate: Candidate
@@ -135,9 +135,9 @@ def memories(
     model: str = "",
     with_vectors: bool = False,
 ) -> Statement[list[SealedItem]]:
-    """The newest sealed memories that pass all but tags and metadata of `filters`.
+    """The newest sealed memories that pass all `filters` but tags and metadata.
 
-    One more than `MEMORIES`, if there are more. With `moment` they are as they stood then.
+    There is one more than `MEMORIES` if more exist. With `moment` they are as of then.
     """
 
     def read(rows: Rows) -> list[SealedItem]:
@@ -178,7 +178,7 @@ def memories(
 
 
 def messages(scope: Scope, filters: PassageFilters) -> Statement[list[SealedItem]]:
-    """The newest sealed messages that pass all but the metadata of `filters`; one too many."""
+    """The newest sealed messages that pass all `filters` but metadata, and one more."""
     return Statement(
         _MESSAGES,
         {**of(scope), **replace(filters, metadata={}).parameters(), "limit": MESSAGES + 1},
@@ -202,7 +202,7 @@ def messages(scope: Scope, filters: PassageFilters) -> Statement[list[SealedItem
 
 
 def summaries(scope: Scope, filters: PassageFilters) -> Statement[list[SealedItem]]:
-    """The sealed summaries of the conversations active last that pass `filters`; one too many."""
+    """The sealed summaries of the last active conversations that pass `filters`, and one more."""
     return Statement(
         _SUMMARIES,
         {**of(scope), **filters.parameters(), "limit": SUMMARIES + 1},
@@ -214,7 +214,7 @@ def summaries(scope: Scope, filters: PassageFilters) -> Statement[list[SealedIte
 def versions_of_memory(
     scope: Scope, memory_id: UUID, versions: Sequence[int]
 ) -> Statement[dict[int, bytes]]:
-    """What is sealed of versions of a memory; a version that is not sealed is left out."""
+    """The sealed values of versions of a memory; unsealed versions are left out."""
     return _versions(_VERSIONS, scope, versions, memory_id=memory_id)
 
 

@@ -1,4 +1,4 @@
-"""What every connection of this service is set to before its first statement."""
+"""Settings of every connection of this service."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hitherto_shared.startup import configure_vectors
 
 
 async def prepare_counting(connection: Connection) -> None:
-    """Long lists of what was told go to Postgres in its own form."""
+    """Long lists of counts go to Postgres in binary form."""
     register_arrays(connection)
 
 
 async def prepare_session(connection: Connection) -> None:
     """For reading: binary vectors, and one plan per statement.
 
-    Left to itself, Postgres plans a statement anew for each user and set of filters as long as that
-    looks cheaper, which costs up to a millisecond each time. It also believes that a user whom its
-    statistics do not know has a single row, and then joins thousands of rows by nested loops; the
-    plan for nobody in particular counts on an average user. Statements whose best plan does depend
-    on their parameters say so (`Statement.planned_anew`).
+    By default, Postgres plans a statement again for each user and set of filters while that looks
+    cheaper, at up to a millisecond each time. It also assumes that a user whom its statistics do
+    not know has a single row, and then joins thousands of rows by nested loops; a generic plan
+    assumes an average user. Statements whose best plan does depend on their parameters are marked
+    (`Statement.planned_anew`).
     """
     await configure_vectors(connection)
     register_arrays(connection)
@@ -33,5 +33,5 @@ async def prepare_session(connection: Connection) -> None:
 
 
 def _loads(data: str | bytes) -> Any:
-    """JSON read; every second value of a memory is an empty object."""
+    """Parses JSON; every second value of a memory is an empty object."""
     return {} if data == b"{}" else json.loads(data)

@@ -1,7 +1,7 @@
-"""A statement with its parameters and the meaning of its rows; many travel in one round trip.
+"""A statement with its parameters and the conversion of its rows; many share one round trip.
 
-Storage modules make statements, `ask` sends them. What a read needs at the same moment goes in one
-batch, however many tables it lies in: five statements then cost one way to the database.
+Storage modules create statements, `ask` sends them. What a read needs at the same time goes in one
+batch, whatever tables it concerns: five statements then cost one round trip.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hitherto_shared.database.exchange import BoundStatement, exchange
 from hitherto_shared.database.pool import Connection
 
 _PLAN_ANEW = BoundStatement("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
-"""Holds to the end of the round trip, which is a transaction."""
+"""Applies until the end of the round trip, which is a transaction."""
 
 Answer = TypeVar("Answer")
 Other = TypeVar("Other")
@@ -21,14 +21,14 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class Statement(Generic[Answer]):
-    """One question to the database.
+    """One query to the database.
 
     Args:
         sql: Named parameters, `%(name)s`.
         parameters: Their values.
-        read: The meaning of the rows.
+        read: Converts the rows.
         planned_anew: True for a statement whose best plan depends on its parameters. Others get one
-            plan per connection, which saves the time of planning at every call.
+            plan per connection, which saves planning at every call.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Statement(Generic[Answer]):
 
     @property
     def answer(self) -> Answer:
-        """What the rows mean, made out once; asked for after `ask`."""
+        """The converted rows, available after `ask`; converted once."""
         assert self._rows is not None, "the statement was not asked yet"
         if not self._answer:
             self._answer.append(self.read(self._rows))
         return self._answer[0]
 
     def meaning(self, further: Callable[[Answer], Other]) -> Statement[Other]:
-        """The same question, with its answer put into another form."""
+        """The same query with its answer converted further."""
         read = self.read
         return Statement(
             self.sql,
@@ -71,13 +71,13 @@ class Statement(Generic[Answer]):
 
 
 async def ask(connection: Connection, *statements: Statement[Any]) -> None:
-    """Put statements to the database in one round trip; their answers stand in them afterwards.
+    """Send statements to the database in one round trip; afterwards they hold their answers.
 
-    Nothing to ask is no round trip.
+    Without statements there is no round trip.
     """
     if not statements:
         return
-    # What comes behind the setting is planned anew; the plans of the others are kept.
+    # Statements after this setting are planned again; the plans of the others are kept.
     anew = [statement for statement in statements if statement.planned_anew]
     kept = [statement for statement in statements if not statement.planned_anew]
     asked = [BoundStatement(statement.sql, statement.parameters) for statement in (*kept, *anew)]

@@ -1,4 +1,4 @@
-"""Whole summaries by their conversations."""
+"""Reads whole summaries by conversation."""
 
 from __future__ import annotations
 

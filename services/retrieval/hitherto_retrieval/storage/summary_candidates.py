@@ -1,7 +1,7 @@
-"""Summaries of conversations that may answer a question, with the features rankings add up.
+"""Finds summaries for a question, with the features that rankings add up.
 
-Two legs bring them in, the nearest by vector and the best by words. A vector of an earlier wording
-is none.
+There are two legs, the nearest by vector and the best by words. A vector of an earlier wording does
+not count.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
-# Vectors of earlier wordings are left out before the nearest are taken, not after: they would
-# stand in the way of others.
+# Vectors of earlier wordings are left out before the nearest are taken, because they would displace
+# others.
 _AMONG_ALL = """
 WITH nearest AS (
     SELECT e.conversation_id
@@ -114,16 +114,17 @@ def find(
     wanted: int,
     with_words: bool = False,
 ) -> Statement[list[Candidate]]:
-    """Summaries near to a question or with words of it, in no order.
+    """Summaries near a question or with words of it, unordered.
 
     Args:
-        scope: Whose.
+        scope: The user.
         filters: Which conversations count.
-        vector: The question as a unit vector of `model`; None finds by words only.
-        model: Name of the model in force.
-        bm25: Score of every summary that has a word of the question, by its number in the index.
-        wanted: How many each leg brings in, at most.
-        with_words: Whether `Candidate.words` is to hold title and summary, a line between them.
+        vector: The question as a unit vector of `model`; None searches by words only.
+        model: Name of the active model.
+        bm25: Score of every summary that contains a word of the question, by its number in the
+            index.
+        wanted: Maximum number of candidates of each leg.
+        with_words: Whether to fill `Candidate.words` with title and summary, on separate lines.
     """
     everything = filters.all_that_was_said
     return Statement(

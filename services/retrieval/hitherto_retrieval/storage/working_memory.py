@@ -1,4 +1,4 @@
-"""Reading working memory: what is past its end, by the database's clock, is not there."""
+"""Reads working memory, without items that have expired by the database's clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import PendingAction, Scope
 
 MAX_ACTIONS = 200
-"""A session with more open actions than this is nobody's work; one reply would not hold them."""
+"""Maximum number of open actions returned; no real session has more, and one reply would not hold
+them."""
 
 _CONTEXT = """
 SELECT context
@@ -36,12 +37,12 @@ ORDER BY created_at, action_id
 
 
 def context(scope: Scope, session_id: str) -> Statement[dict[str, Any]]:
-    """The free JSON of a session; empty if there is none."""
+    """The free-form JSON of a session; empty if there is none."""
     return Statement(_CONTEXT, _session(scope, session_id), _context)
 
 
 def recent_items(scope: Scope) -> Statement[list[dict[str, Any]]]:
-    """What was used last for the user, with `id` and `relevance`."""
+    """The user's recent items, with `id` and `relevance`."""
     return Statement(
         _RECENT,
         {"tenant_id": scope.tenant_id, "user_id": scope.user_id},
@@ -50,7 +51,10 @@ def recent_items(scope: Scope) -> Statement[list[dict[str, Any]]]:
 
 
 def open_actions(scope: Scope, session_id: str) -> Statement[list[PendingAction]]:
-    """The actions of a session that are not final, oldest first; of very many the newest."""
+    """The actions of a session that are not final, oldest first.
+
+    If there are too many, the newest.
+    """
     return Statement(
         _ACTIONS,
         _session(scope, session_id),
