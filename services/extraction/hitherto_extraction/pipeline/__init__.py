@@ -1,5 +1,6 @@
 """The extraction pipeline: pure functions decide what is learnt; only `extraction` does I/O.
 
-In the order in which a batch passes: `selection` (what is known and relevant), `prompt`, `answer`
-(the model's reply, checked item by item), `dedupe`, `plan` (what to write), `profile`, `summarise`.
+A batch passes through these modules in order: `selection` (relevant known memories), `prompt`,
+`answer` (the model's reply, checked item by item), `dedupe`, `plan` (what to write), `profile`,
+`summarise`.
 """

@@ -1,7 +1,7 @@
-"""The model's reply, which is untrusted: checked item by item, ids resolved, the rest dropped.
+"""Checks the model's reply, which is untrusted: item by item, with ids resolved, dropping the rest.
 
-One bad item never costs the others; what is dropped is counted. Nothing in here can name a row:
-the ids of a reply are local to the call and resolve only to what the prompt contained.
+A bad item never costs the others; dropped items are counted. Nothing here can name a row: the ids
+of a reply are local to the call and resolve only to what the prompt contained.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ _FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
         "followup_suggestions": (list, str),
     },
 }
-"""The objects of a reply: their fields and the kinds of value that these may hold."""
+"""The objects of a reply: their fields, and the types that each field accepts."""
 _SOURCES = "source_message_ids"
 
 MAX_CONTENT_BYTES = 8 * 1024
 MAX_EVENT_CHARACTERS = 200
 MAX_ITEMS = 200
-"""New memories taken from one reply; more are dropped and counted."""
+"""Maximum number of new memories from one reply; further ones are dropped and counted."""
 _MAX_LABELS = 32
 LABEL_CHARACTERS = 64
-"""Of a tag or keyword; longer ones of a reply are dropped."""
+"""Maximum length of a tag or keyword; longer ones are dropped."""
 EVENT_TYPES = ("question", "problem", "learning")
-"""Types whose content has at most `MAX_EVENT_CHARACTERS`; `detail` holds the rest."""
+"""Types with a content limit of `MAX_EVENT_CHARACTERS`; `detail` holds the full text."""
 _FENCE = "```"
 
 
 class UnusableAnswer(Exception):
-    """The reply is no answer: prose, an empty object, broken JSON, or items of no known form."""
+    """The reply is unusable: prose, an empty object, broken JSON, or no item of a known form."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntityName:
-    """An entity as the model names it."""
+    """An entity in the model's words."""
 
     name: str
     type: str
@@ -80,7 +80,7 @@ class EntityName:
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """One new memory. `source_ids` are local message ids; `index` is its place in the reply.
+    """One new memory. `source_ids` are local message ids; `index` is its position in the reply.
 
     `questions` are those that its words answer.
     """
@@ -103,9 +103,9 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class UpdatedItem:
-    """New wording or weight of a known memory; None keeps what is.
+    """A new wording or importance of a known memory; None keeps the old value.
 
-    `detail` holds the whole text where the content had to be cut.
+    `detail` holds the full text if the content had to be cut.
     """
 
     memory: str
@@ -120,7 +120,7 @@ class UpdatedItem:
 
 @dataclass(frozen=True, slots=True)
 class ClosedItem:
-    """A known memory that is contradicted, or a goal that is achieved, and by which new item."""
+    """A known memory that is contradicted, or an achieved goal, and the new item responsible."""
 
     memory: str
     by: int | None
@@ -130,10 +130,10 @@ class ClosedItem:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole reply after the checks.
+    """A whole checked reply.
 
-    Source ids of a change are None where the reply names none; an empty tuple means that it names
-    some and none of them was in the prompt.
+    The source ids of a change are None if the reply names none; an empty tuple means that it names
+    some, none of which was in the prompt.
     """
 
     new: Sequence[NewItem] = ()
@@ -150,9 +150,9 @@ class Answer:
 class _Check:
     """Collects what one reply yields and how much of it had to be dropped.
 
-    `formed` counts the items that have the form that was asked for, whether or not they can be
-    kept; `shapeless` those that do not, lists of the wrong kind among them; `odd` are a profile
-    and a summary that are none.
+    `formed` counts the items of the requested form, including those that are dropped; `shapeless`
+    those of another form, including lists of the wrong type; `odd` counts an invalid profile and
+    summary.
     """
 
     messages: frozenset[str]
@@ -186,14 +186,14 @@ def read_answer(
         text: The raw reply.
         messages: Local ids of the messages that were in the prompt.
         memories: Local ids of the memories that were in the prompt.
-        events: Those of them that are of `EVENT_TYPES`, whose content is short.
-        closing_only: Read what ceases to hold, whatever it says of the successors, and pass over
-            everything else.
+        events: Those of them with one of `EVENT_TYPES`, whose content is short.
+        closing_only: Read only the endings, whatever they say about successors, and skip everything
+            else.
 
     Raises:
-        UnusableAnswer: There is no JSON object with at least one known key, or it says something
-            and no item of it has the form that was asked for. Items that are well formed and
-            dropped all the same, such as those of an unknown id, are an answer.
+        UnusableAnswer: There is no JSON object with a known key, or it has contents but no item of
+            the requested form. Well-formed items that are dropped, for example for an unknown id,
+            still make an answer.
     """
     reply = _load(text)
     if closing_only:
@@ -235,7 +235,7 @@ def read_answer(
 
 
 def unfenced(text: str) -> str | None:
-    """What stands in the Markdown fence around a reply; None if there is no such fence."""
+    """The contents of the Markdown fence around a reply; None without such a fence."""
     bare = text.strip()
     if not (bare.startswith(_FENCE) and bare.endswith(_FENCE)):
         return None
@@ -262,7 +262,8 @@ def _load(text: str) -> dict[str, Any]:
     if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):
         raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
     if inner is not None and not any(_says(reply.get(key)) for key in KEYS):
-        # Who did not keep to the form is believed what they found, not that there is nothing.
+        # A reply of the wrong form is read for what it found, rather than taken to say that there
+        # is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")
     return reply
 
@@ -278,7 +279,7 @@ def _list(reply: Mapping[str, Any], key: str, check: _Check) -> list[Any]:
 
 
 def _object(reply: Mapping[str, Any], key: str, check: _Check) -> dict[str, Any] | None:
-    """The value of a key that holds an object with some of its fields; None if it says nothing."""
+    """The value of a key that holds an object with some of its fields; None if it is empty."""
     value = reply.get(key)
     if not _says(value):
         return None
@@ -293,7 +294,7 @@ def _object(reply: Mapping[str, Any], key: str, check: _Check) -> dict[str, Any]
 
 
 def _says(value: Any, depth: int = 0) -> bool:
-    """Whether a value of a reply says anything, wherever it came from."""
+    """Whether a value of a reply has any content."""
     if isinstance(value, dict) and depth <= MAX_STRUCT_DEPTH:
         return any(_says(each, depth + 1) for name, each in value.items() if name != _SOURCES)
     if isinstance(value, str):
@@ -407,7 +408,7 @@ def _known(raw: Any, how: str, check: _Check) -> str | None:
 
 
 def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None:
-    """The valid ones of the message ids an item names; None if it names none at all."""
+    """The valid message ids of an item; None if it names none at all."""
     given = raw.get(_SOURCES)
     if given is None or given == []:
         return None
@@ -431,7 +432,7 @@ def _questions(raw: Mapping[str, Any], check: _Check, *texts: str) -> tuple[str,
 
 
 def _shortened(content: str, detail: str) -> tuple[str, str]:
-    """The content within its bound, and the whole of it as detail if there is none."""
+    """The content within its limit, with the full text as detail unless there is one."""
     if len(content) <= MAX_EVENT_CHARACTERS:
         return content, detail
     return content[: MAX_EVENT_CHARACTERS - 1].rstrip() + "…", detail or content
@@ -443,7 +444,10 @@ def _content(value: Any) -> str | None:
 
 
 def _importance(value: Any, default: float | None, check: _Check) -> Any:
-    """A number in 0..1; one outside is clamped, anything else is `default`, and both count."""
+    """A number in 0..1; one outside is clamped, anything else becomes `default`.
+
+    Both are counted.
+    """
     if value is None:
         return default
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -457,7 +461,7 @@ def _importance(value: Any, default: float | None, check: _Check) -> Any:
 
 
 def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
-    """Labels without blanks and repeats; tags (`snake`) become lower_snake_case."""
+    """Labels without white space and duplicates; tags (`snake`) become lower_snake_case."""
     if not isinstance(value, list):
         return ()
     found = []
@@ -486,7 +490,7 @@ def _entities(value: Any) -> tuple[EntityName, ...]:
 
 
 def _moment(value: Any, check: _Check) -> datetime | None:
-    """A date or time as the model writes it; one outside the years 1900 to 2200 is dropped."""
+    """A date or time in the model's notation; one outside the years 1900 to 2200 is dropped."""
     if value is None or value == "":
         return None
     found = _parsed(value)

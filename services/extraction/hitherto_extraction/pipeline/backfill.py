@@ -1,6 +1,6 @@
-"""What jobs have left undone: vectors of what was stored during an outage, and whole messages.
+"""Back-fills vectors after an embedder outage, and indexes messages that no job has indexed.
 
-Messages and summaries that no job has indexed are indexed first (`backlog`).
+Messages and summaries without index entries come first (`backlog`).
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ Found = TypeVar("Found", bound=Waiting)
 
 KIND = "reembedding"
 NO_JOB = UUID(int=0)
-"""What stands in the ledger for the job of work that no job does."""
+"""The job id in the ledger for work outside jobs."""
 _BATCH = 64
 _SECONDS = 30.0
 _PATIENCE = 3
-"""Refusals in a row, and nothing else, after which the embedder itself is held to be at fault."""
+"""Number of consecutive refusals, without a success, after which the embedder itself is considered
+at fault."""
 
 
 class Backfill:
-    """Embeds what waits, oldest first. The database's role is hitherto_maintenance."""
+    """Embeds waiting texts, the oldest first. The database role is hitherto_maintenance."""
 
     def __init__(
         self,
@@ -60,9 +61,9 @@ class Backfill:
         message_vectors: bool = True,
         budget: Budget | None = None,
     ) -> None:
-        """Embed with `embedder`, at `prices` or those that come along, within the `budget`.
+        """Embed with `embedder`, at `prices` or the shipped ones, within the `budget`.
 
-        Without `message_vectors` messages that no job has indexed are found by their words only.
+        Without `message_vectors`, messages that no job has indexed are found by their words only.
         """
         self._backlog = Backlog(database, message_vectors=message_vectors)
         self._database = database
@@ -71,11 +72,11 @@ class Backfill:
         self._budget = budget or Budget()
 
     async def run(self) -> int:
-        """Index and embed one batch of what waits; how many texts are settled.
+        """Index and embed one batch of waiting texts; returns how many are settled.
 
-        A vector is written only if the memory still has the words it was made from. A text that
-        the embedder refuses while it takes others is given up: it is found by its words only, and
-        does not stand in everybody's way.
+        A vector is written only if the memory still has the words it was computed from. A text that
+        the embedder refuses while it accepts others is given up: it is found by its words only, and
+        does not block others.
         """
         return (
             await self._backlog.run()
@@ -93,7 +94,7 @@ class Backfill:
         waiting = await self._waiting(find)
         if not waiting:
             return 0
-        # By its name now: the active model may change while it is asked.
+        # Its present name: the active model may change during the call.
         model = self._embedder.name
         vectors = await self._vectors(waiting)
 
@@ -172,7 +173,7 @@ class Backfill:
         return await self._database.run(work, timeout=_SECONDS)
 
     async def _waiting(self, find: Callable[..., Awaitable[Sequence[Found]]]) -> Sequence[Found]:
-        """A batch of what waits, but for tenants that may spend no more on it today."""
+        """A batch of waiting texts, without tenants whose budget for today is spent."""
         spent: set[str] = set()
         bounded = self._budget.limits(KIND) and not self._embedder.offline
 
@@ -192,7 +193,7 @@ class Backfill:
         return await self._database.run(read, timeout=_SECONDS)
 
     async def _vectors(self, waiting: Sequence[Waiting]) -> dict[Any, list[Vector]]:
-        """The vectors of each item's texts; none for one that is refused."""
+        """The vectors of each item's texts; none for a refused one."""
         try:
             return await self._embed(waiting)
         except ModelUnavailable as error:
@@ -210,7 +211,7 @@ class Backfill:
             except ModelError:
                 refused.append(item.text_id)
             if not found and len(refused) == _PATIENCE:
-                # It is not the texts then: everything is refused.
+                # The texts are not at fault: everything is refused.
                 return {}
         if found:
             logger.warning("%d text(s) are refused by the embedder", len(refused))
@@ -227,7 +228,7 @@ class Backfill:
     async def _charge(
         self, model: str, items: Sequence[Waiting], embedding: EmbeddingBatch
     ) -> None:
-        """Put a call on the bills of the tenants of its texts, on each in their measure."""
+        """Charge a call to the tenants of its texts, in proportion."""
         sizes: Counter[str] = Counter()
         for item in items:
             sizes[item.tenant_id] += sum(map(len, item.texts))
@@ -250,7 +251,7 @@ class Backfill:
             connection, scope, [(item.memory_id, item.status, vectors[0])], model=model
         )
         state = await users.read_user(connection, scope)
-        # The words it came from may have been sealed since they were read.
+        # The source words may have been sealed since they were read.
         if len(vectors) > 1 and not (state is not None and state.encrypts):
             await memories.write_source_vectors(
                 connection, scope, [(item.memory_id, vectors[1])], model=model

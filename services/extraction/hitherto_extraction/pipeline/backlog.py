@@ -1,8 +1,8 @@
 """Indexes the messages and summaries that no job has indexed.
 
-A job indexes what it reads. A message whose job ended dead or cancelled, waits for long, or is not
-yet due was accepted all the same: a quarter of an hour after it came it is indexed without its job,
-which passes it over should it run later. So is what was stored before there was an index.
+A job indexes the messages it reads. A message whose job is dead or cancelled, waits for long, or is
+not due yet was accepted all the same: a quarter of an hour after its arrival it is indexed without
+its job, which skips it later. The same applies to messages stored before the index existed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.terms import count_terms
 
 WAIT_SECONDS = 900.0
-"""How long a message waits for its job. Longer than a conversation has to be silent by default."""
+"""Time for which a message waits for its job; longer than the default silence after which a
+conversation is extracted."""
 _MESSAGES = 256
 _SUMMARIES = 64
 _SECONDS = 30.0
 
 
 class Backlog:
-    """Indexes by words, user by user. The database's role is hitherto_maintenance."""
+    """Indexes by words, user by user. The database role is hitherto_maintenance."""
 
     def __init__(self, database: Database, *, message_vectors: bool) -> None:
-        """Work on `database`; with `message_vectors` messages wait for a vector from then on."""
+        """Work on `database`; with `message_vectors`, indexed messages also wait for a vector."""
         self._database = database
         self._message_vectors = message_vectors
 
     async def run(self) -> int:
-        """Index one batch of messages and one of summaries; how many there were."""
+        """Index one batch of messages and one of summaries; returns their number."""
         return await self._messages() + await self._summaries()
 
     async def _messages(self) -> int:

@@ -1,4 +1,4 @@
-"""Cuts a range of messages into model calls, at message borders and in order."""
+"""Divides a range of messages into model calls, in order and at message boundaries."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _OVERHEAD = 20
 
 
 def estimate_tokens(text: str) -> int:
-    """A cautious count that needs no vocabulary: a third of the bytes in UTF-8."""
+    """A cautious estimate without a vocabulary: a third of the bytes in UTF-8."""
     return (len(text.encode()) + 2) // 3
 
 
 def split(messages: Sequence[StoredMessage], budget: int) -> list[list[StoredMessage]]:
-    """Batches of at most `budget` tokens; a message that is longer stands alone."""
+    """Batches of at most `budget` tokens; a longer message gets a batch of its own."""
     batches: list[list[StoredMessage]] = []
     room = 0
     for message in messages:

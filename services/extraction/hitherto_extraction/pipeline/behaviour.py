@@ -1,8 +1,8 @@
-"""What the way a user writes tells: how long, about what, at what time of day (F5, F6).
+"""Infers preferences from how a user writes: length, subjects, time of day (F5, F6).
 
-The rules and their words are those of document 003; confidence is ours: 0.5 at first, 0.1 more for
-every repeat, 0.1 less for every sign against. A preference that nothing speaks for any more gives
-way to what speaks against it. Only messages of the user count.
+The rules and their words are those of document 003. The confidence is ours: it starts at 0.5, rises
+by 0.1 with every repetition and falls by 0.1 with every sign to the contrary. A preference without
+any remaining support is replaced by its opposite. Only messages of the user count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DETAILED_ABOVE = 50
 """Words of a message."""
 CONCISE_BELOW = 0.7
 LENGTHENED_ABOVE = 1.3
-"""Length of an edited answer by that of the answer, in characters."""
+"""Length of an edited answer relative to the answer, in characters."""
 
 TOPICS: Mapping[str, frozenset[str]] = {
     "email": frozenset({"email", "mail", "send", "reply", "inbox"}),
@@ -39,7 +39,7 @@ Key = tuple[str, str]
 """Type and key of a preference."""
 
 _WORD = re.compile(r"\w+")
-# Scripts that put no space between words; two of their characters count as a word.
+# Scripts without spaces between words; two of their characters count as a word.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 )
@@ -56,7 +56,7 @@ def observe(messages: Iterable[StoredMessage], time_zone: str | None) -> list[tu
             seen.append((("interaction", "message_style"), style))
         words = set(_WORD.findall(fold(message.content)))
         seen.extend((("topics", topic), True) for topic, named in TOPICS.items() if words & named)
-        # Without a time zone nobody knows whether it was morning where the user is.
+        # Without a time zone, the user's time of day is unknown.
         if zone is not None:
             seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
     return seen
@@ -77,12 +77,12 @@ def observe_edit(original: str, edited: str) -> list[tuple[Key, Any]]:
 def learn(
     known: Mapping[Key, Preference], seen: Sequence[tuple[Key, Any]], at: datetime
 ) -> list[Preference]:
-    """The preferences that change by what was seen, as they are afterwards.
+    """The preferences changed by observations, in their new state.
 
     Args:
-        known: What is held, by type and key.
+        known: The current preferences, by type and key.
         seen: Observations in order.
-        at: The moment they count from.
+        at: The time of the observations.
     """
     now: dict[Key, Preference] = {}
     for key, value in seen:
@@ -92,7 +92,7 @@ def learn(
 
 
 def shift(known: Iterable[Preference], step: float, at: datetime) -> list[Preference]:
-    """Preferences an answer was good or bad with: each `step` surer or less sure."""
+    """The preferences used in a good or bad answer, with confidence changed by `step`."""
     moved = [
         replace(held, confidence=_clamped(held.confidence + step), updated_at=at) for held in known
     ]
@@ -124,7 +124,7 @@ def _style(text: str) -> str | None:
 
 
 def count_words(text: str) -> float:
-    """Words between spaces; in scripts without spaces two characters count as one."""
+    """Words between spaces; in scripts without spaces, two characters count as one."""
     unspaced = len(_UNSPACED.findall(text))
     return len(_UNSPACED.sub(" ", text).split()) + unspaced / 2
 

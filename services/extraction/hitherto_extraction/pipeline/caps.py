@@ -1,9 +1,9 @@
-"""How much models may change of what is known, however sure they sound.
+"""Limits how much models may change of what is known, whatever their confidence.
 
-What counts are contradictions, achieved goals and updates that change a memory, together: of one
-job, and of one user within 24 hours. A job that asks for more changes nothing at all, because a
-reply that changes half of what is known is wrong as a whole, and picking some of it would be
-picking at random.
+Contradictions, achieved goals and updates that change a memory count together: those of one job,
+and those of one user within 24 hours. A job that exceeds a limit changes nothing at all, because a
+reply that changes half of what is known is wrong as a whole, and a selection from it would be
+random.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _AT_LEAST = 3
 _AT_MOST = 10
 _ONE_IN = 5
 DAILY_CHANGES = 10
-"""What a day allows at least, unless it is set otherwise."""
+"""Default minimum of changes per day."""
 
 
 def allowed_changes(active_count: int) -> int:
-    """The changes that one job may make: a fifth of the active memories, from 3 to 10.
+    """The limit on changes of one job: a fifth of the active memories, from 3 to 10.
 
     Args:
         active_count: The user's active memories before the job.
@@ -28,7 +28,7 @@ def allowed_changes(active_count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What models have changed already: memories they closed, and updates they made."""
+    """Changes that models have already made: memories closed, and updates."""
 
     closed: int = 0
     updated: int = 0
@@ -41,13 +41,13 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a reply may still change.
+    """The changes that a reply may still make.
 
     Attributes:
         active_count: The user's active memories now.
-        job: What earlier calls of the same job changed.
-        day: What all jobs changed for this user in the last 24 hours, this one included.
-        daily: What a day allows at least; a fifth of the active memories is allowed in any case.
+        job: Changes by earlier calls of the same job.
+        day: Changes by all jobs for this user in the last 24 hours, this one included.
+        daily: Minimum of changes per day; a fifth of the active memories is allowed in any case.
     """
 
     active_count: int
@@ -56,7 +56,7 @@ class Room:
     daily: int = DAILY_CHANGES
 
     def refuses(self, wanted: int) -> str | None:
-        """Why a reply may not make so many changes, as the key of a count; None if it may."""
+        """Why a reply may not make this many changes, as the key of a count; None if it may."""
         if not wanted:
             return None
         if self.job.total + wanted > allowed_changes(self.active_count + self.job.closed):

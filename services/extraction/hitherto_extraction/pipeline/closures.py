@@ -1,15 +1,15 @@
-"""Contradictions and achieved goals of a reply: what ceases to hold, since when, and by what.
+"""Contradictions and achieved goals of a reply: which memories end, when, and by what.
 
-- What one person says or does contradicts nothing that is known of another.
-- A contradiction closes the older statement at the time the newer one begins to hold. Evidence
-  that arrives late never closes what was said after it: then the late statement is the closed one.
-- Nobody of the lower level of trust closes what the higher level said: the new statement goes into
-  quarantine and names what it challenges, and nothing is closed. The same holds for what reads as
-  an instruction.
-- The messages behind it bear on the memory: they deny, end or oppose what it says, or give what
-  takes its place (`guards.bearing`). Of others nothing is closed, and old and new stand both.
+- What one person says or does contradicts nothing known about another.
+- A contradiction ends the validity of the older statement when the newer one begins to hold.
+  Evidence that arrives late never ends a later statement: then the late statement is the one that
+  ended.
+- A less trusted statement never ends a more trusted one: it goes into quarantine and names the
+  memory it challenges, and nothing ends. The same applies to statements that read as instructions.
+- The messages behind it must concern the memory: they deny, end or oppose what it says, or replace
+  it (`guards.relevance`). Otherwise nothing ends, and both memories stand.
 - An achieved goal keeps half its importance.
-- A reply that would bring its job or its day above the cap makes no change at all (`caps`).
+- If a reply exceeds the limit of its job or its day, it makes no change at all (`caps`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
 
 ACHIEVED_IMPORTANCE = 0.5
-"""What an achieved goal keeps of its importance."""
+"""The share of its importance that an achieved goal keeps."""
 
 CHALLENGES = "contradicts what somebody more trusted said"
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a reply says of the end of a known memory: contradicted, or a goal that is achieved."""
+    """The reported end of a known memory: contradicted, or an achieved goal."""
 
     item: ClosedItem
     achieved: bool
@@ -44,12 +44,12 @@ class Ending:
 
 
 def permitted(draft: Draft) -> list[Ending]:
-    """What the reply wants to close, without what rests on nothing or only challenges."""
+    """The endings of a reply, without those that have no support or only challenge."""
     answer = draft.situation.answer
     open_items = [item for item in answer.contradicted if _same_person(draft, item)]
     draft.plan.refuse("refused_by_guard", len(answer.contradicted) - len(open_items))
     open_items = [item for item in open_items if not _challenges(draft, item)]
-    # Once more: what one item sent into quarantine does not close anything by another.
+    # Repeated, so that an item sent into quarantine for one ending causes no other.
     open_items = [item for item in open_items if not _challenges(draft, item)]
     endings = [
         *_witnessed(draft, open_items, achieved=False),
@@ -62,7 +62,7 @@ def permitted(draft: Draft) -> list[Ending]:
 
 
 def close(draft: Draft, ending: Ending) -> None:
-    """Close one memory, as far as it may be."""
+    """Close one memory, as far as permitted."""
     if not _borne_out(draft, ending):
         draft.plan.refuse("refused_without_support")
         return
@@ -72,13 +72,16 @@ def close(draft: Draft, ending: Ending) -> None:
 
 
 def _witnessed(draft: Draft, items: Sequence[ClosedItem], *, achieved: bool) -> list[Ending]:
-    """What is said of the end of memories by messages that exist."""
+    """The endings that existing messages support."""
     found = ((item, draft.situation.witnesses.for_change(item.source_ids)) for item in items)
     return [Ending(item, achieved, evidence) for item, evidence in found if evidence is not None]
 
 
 def _borne_out(draft: Draft, ending: Ending) -> bool:
-    """Whether the messages behind an ending speak of it; what is gone is judged elsewhere."""
+    """Whether the messages behind an ending concern it.
+
+    Messages that are gone are judged elsewhere.
+    """
     known = draft.current(ending.item.memory)
     if known is None:
         return True
@@ -91,20 +94,20 @@ def _borne_out(draft: Draft, ending: Ending) -> bool:
 
 
 def _words_of(draft: Draft, memory_id: UUID | None) -> str | None:
-    """What a successor says, be it new or known."""
+    """The words of a successor, new or known."""
     made = draft.creation_of(memory_id)
     older = draft.now.get(memory_id) if memory_id is not None else None
     return made.item.content if made is not None else older.content if older is not None else None
 
 
 def _same_person(draft: Draft, item: ClosedItem) -> bool:
-    """Whether a contradiction is not one of two statements about two people."""
+    """Whether a contradiction is not between statements about two people."""
     known, words = draft.current(item.memory), _words_of(draft, _successor(draft, item))
     return known is None or words is None or not speaks_of_another(known.content, words)
 
 
 def _challenges(draft: Draft, item: ClosedItem) -> bool:
-    """Whether the item's statement may not close the memory; then it waits for review."""
+    """Whether the item's statement may not close the memory and therefore waits for review."""
     known = draft.current(item.memory)
     successor = _successor(draft, item)
     if known is None or successor is None or successor == known.memory_id:
@@ -139,7 +142,7 @@ def _new_one_challenges(draft: Draft, made: Creation, known: CurrentMemory) -> b
             challenges=tuple(dict.fromkeys([*made.challenges, known.memory_id])),
         ),
     )
-    # What is not believed yet is no place to find people and things.
+    # Entities are not taken from a statement that is not trusted yet.
     draft.plan.mentions = [pair for pair in draft.plan.mentions if pair[0] != made.memory_id]
     return True
 
@@ -175,7 +178,7 @@ def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
 
 
 def _close_late(draft: Draft, made: Creation, known: CurrentMemory) -> bool:
-    """A statement older than what it contradicts: it held until then, and is closed itself."""
+    """Close a statement older than the one it contradicts: it held until then."""
     if made.status != "active" or outranks(made.evidence.origin, known.origin):
         return False
     draft.replace_creation(
@@ -227,7 +230,7 @@ def _holds(draft: Draft, successor: UUID | None) -> bool:
 
 
 def _worthy(draft: Draft, successor: UUID | None, known: CurrentMemory) -> bool:
-    """Whether a memory is believed enough to stand in the place of another."""
+    """Whether a memory is trusted enough to replace another."""
     made = draft.creation_of(successor)
     if made is not None:
         return made.status != "quarantined" and (

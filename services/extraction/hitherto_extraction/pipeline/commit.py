@@ -1,8 +1,8 @@
-"""The worker's last transaction: everything one model call yields, or nothing.
+"""The worker's last transaction: writes everything that one model call yields, or nothing.
 
-It locks the user's row first (the fence against an erase and the queue of this user's writers),
-then the job's (the fence against a lost claim), repeats the duplicate search under that lock, and
-writes memories, profile, summary, what was said, history, usage and progress together.
+It locks the user's row first (the fence against an erasure, and the queue of this user's writers),
+then the job's (the fence against a lost claim). It repeats the duplicate search under that lock,
+and writes memories, profile, summary, statements, history, usage and progress together.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
 _WORK_OF_AN_ITEM = 4_096
-"""What it takes to compare a new statement with those near it, as characters read."""
+"""The work of comparing a new statement with its neighbours, in characters read."""
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -70,10 +70,10 @@ _PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What one model call yielded and how far it brings the job.
+    """The result of one model call, and the progress of the job with it.
 
-    `passages` are the vectors of what was read and of the summary; without them, as in a rehearsal,
-    neither is indexed.
+    `passages` are the vectors of the messages read and of the summary; without them, as in a
+    rehearsal, neither is indexed.
     """
 
     answer: Answer
@@ -89,7 +89,7 @@ class BatchOutcome:
 
 
 class Commit:
-    """Writes outcomes. The database's role is hitherto_write."""
+    """Writes outcomes. The database role is hitherto_write."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class Commit:
         crowding: Crowding | None = None,
         daily_changes: int = DAILY_CHANGES,
     ) -> None:
-        """Write to `database`; without `crowding` nothing is consolidated by itself.
+        """Write to `database`; without `crowding`, no consolidation is queued.
 
-        `daily_changes` is what models may change of one user in 24 hours in any case.
+        `daily_changes` is the minimum of changes that models may make for one user in 24 hours.
         """
         self._daily_changes = daily_changes
         self._database = database
@@ -111,18 +111,18 @@ class Commit:
         self._threshold = dedupe_threshold
 
     async def run(self, held: Claim, outcome: BatchOutcome, key: UserKey | None = None) -> Result:
-        """Write an outcome in one transaction and return the job's result up to now.
+        """Write an outcome in one transaction and return the job's result so far.
 
         Args:
             held: The job.
-            outcome: What a call yielded.
-            key: The user's, as it was when the call was made; None for one who has none.
+            outcome: The result of a model call.
+            key: The user's data key at the time of the call; None if the user has none.
 
         Raises:
-            ClaimLost: The job is no longer ours, or its user wants nothing learnt; nothing of the
+            ClaimLost: The claim was lost, or the user has switched learning off; nothing of the
                 outcome was written.
-            KeyNeeded: The user encrypts, or did, and there is no `key`, or a message was sealed
-                that the call read in clear; nothing was written.
+            KeyNeeded: The user has encryption on, or had, and there is no `key`, or a message that
+                the call read in clear is sealed by now; nothing was written.
         """
 
         async def work(connection: Connection) -> Result | None:
@@ -133,7 +133,7 @@ class Commit:
                     claims.hold(connection, held),
                 )
                 if done_to >= outcome.done_to:
-                    # An earlier try of ours went through, and its answer was lost.
+                    # An earlier try succeeded, and its reply was lost.
                     job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                     return Result.of(job.result)
                 if await self._discarded(connection, held, state):
@@ -149,9 +149,11 @@ class Commit:
         return result
 
     async def admit(self, connection: Connection, held: Claim) -> bool:
-        """Whether the job may go on; one whose user wants nothing learnt ends here, unasked.
+        """Whether the job may continue.
 
-        Looked up without a lock: what a model was asked in the meantime is discarded by `run`.
+        If its user has switched learning off, it ends here without a call.
+
+        The check takes no lock: what a model replies in the meantime is discarded by `run`.
         """
         state = await users.read_user(connection, held.scope)
         return not await self._discarded(connection, held, state)
@@ -159,7 +161,7 @@ class Commit:
     async def _discarded(
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
-        """End the job if its user is gone or wants nothing learnt."""
+        """End the job if its user is gone or has switched learning off."""
         why = (
             "USER_ERASED"
             if state is None or state.erased
@@ -201,14 +203,14 @@ class Commit:
         key: UserKey | None = None,
         sealing: UserKey | None = None,
     ) -> tuple[Result, Plan]:
-        """Write what an outcome teaches, without its cost and without the job's progress.
+        """Write what an outcome teaches, without its cost and the job's progress.
 
         Args:
-            connection: In a transaction of a caller who holds the user's row.
+            connection: In a transaction of a caller that holds the user's row.
             held: The job.
-            outcome: What its call yielded.
-            key: Opens what is held sealed of the user.
-            sealing: What is sealed with from now on; None for a user who does not encrypt.
+            outcome: The result of its call.
+            key: Opens the user's sealed values.
+            sealing: The key to seal with; None for a user with encryption off.
 
         Raises:
             KeyNeeded: Something is sealed, and there is no key.
@@ -237,7 +239,7 @@ class Commit:
             profiles.read_profile(connection, scope, key),
             summaries.read(connection, scope, held.conversation, key=key),
         )
-        # Reads every statement for what it says, and each new one against those near it.
+        # Reads every statement, and compares each new one with its neighbours.
         items = len(answer.new) + len(answer.updated)
         plan = await beside_loop(
             sum(len(each.content) for each in known.values()) + _WORK_OF_AN_ITEM * items,
@@ -277,7 +279,7 @@ class Commit:
         key: UserKey | None,
         sealing: UserKey | None,
     ) -> Result:
-        """Merge what the user said about themselves; nobody else's words change a profile."""
+        """Merge the user's statements about themselves; nobody else's words change a profile."""
         scope = held.scope
         profile, said_at = known
         evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
@@ -337,7 +339,7 @@ class Commit:
     async def _write_behaviour(
         self, connection: Connection, held: Claim, outcome: BatchOutcome, at: datetime
     ) -> None:
-        """Learn from how the user wrote, whatever was said."""
+        """Learn from how the user wrote, whatever the contents."""
         scope = held.scope
         placed = await conversations.knows_time_zone(connection, scope, held.conversation)
         said = outcome.witnesses.messages
@@ -360,7 +362,7 @@ class Commit:
         key: UserKey | None,
         sealing: UserKey | None,
     ) -> None:
-        """Merge the summary field by field; a conversation always has one once it was read."""
+        """Merge the summary field by field; a conversation that was read always has one."""
         scope = held.scope
         of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
         stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
@@ -390,10 +392,10 @@ class Commit:
             concluded,
             held=held_summary,
             done_to=outcome.done_to,
-            # What was said before encryption was turned on is about to be sealed too.
+            # Text from before encryption was turned on is about to be sealed too.
             messages=outcome.witnesses.messages if sealing is None else (),
             vectors=outcome.passages,
-            # What quotes what is sealed is sealed, also of a user who has stopped to encrypt.
+            # Text that quotes sealed text is sealed, even if the user has turned encryption off.
             sealing=key if of_sealed else sealing,
         )
 
@@ -401,7 +403,10 @@ class Commit:
 async def room_of(
     connection: Connection, scope: Scope, job: Changes, *, daily: int = DAILY_CHANGES
 ) -> Room:
-    """What a reply may still change, under the user's lock; `job` is what its job has changed."""
+    """The changes that a reply may still make, under the user's lock.
+
+    `job` holds the job's changes so far.
+    """
     closed, updated = await ledger.changes_of_a_day(connection, scope)
     return Room(
         active_count=await known_memories.count_active(connection, scope),
@@ -414,7 +419,7 @@ async def room_of(
 async def _reviewed(
     connection: Connection, scope: Scope, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
 ) -> set[int]:
-    """Positions of updates whose words wait for review already, or were rejected or forgotten."""
+    """Positions of updates whose words already wait for review, or were rejected or forgotten."""
     wanted = {
         position: (row.type, update.content)
         for position, update in enumerate(outcome.answer.updated)
@@ -426,9 +431,9 @@ async def _reviewed(
 
 
 async def _refuse_sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> None:
-    """Begin anew where encryption was turned on and off again while the model was asked.
+    """Start again if encryption was turned on and off again during the model call.
 
-    What was read in clear and is sealed by now must come into no index, by word or vector.
+    Text that was read in clear and is sealed by now must not enter an index, by word or vector.
 
     Raises:
         KeyNeeded: That happened.

@@ -1,6 +1,6 @@
-"""Writes the summary of a conversation, and makes it and what was said findable.
+"""Writes the summary of a conversation, and indexes it and the messages.
 
-Each function that writes works in the transaction of a caller who holds the user's row.
+Each writing function runs in the transaction of a caller that holds the user's row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORK_OF_A_LETTER = 10
 
 
 def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int) -> SummaryFields:
-    """The summary once messages up to `done_to` have been read and a reply has given its own."""
+    """The summary after messages up to `done_to` were read and a reply has given its own."""
     patch = given or {}
     return merge_summary(
         held.summary,
@@ -41,7 +41,7 @@ def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int
 
 
 def work_of(held: HeldSummary, given: Mapping[str, Any] | None) -> int:
-    """What `conclude` takes, as characters read (`beside_loop`): it looks for orders in each."""
+    """The work of `conclude` in characters read (`beside_loop`): it looks for instructions."""
     letters = len(held.first_user_words)
     for value in (given or {}).values():
         for text in value if isinstance(value, list) else [value]:
@@ -50,7 +50,7 @@ def work_of(held: HeldSummary, given: Mapping[str, Any] | None) -> int:
 
 
 def new_words(held: HeldSummary, fields: SummaryFields, *, sealed: bool) -> str | None:
-    """What a summary is found by from now on; None if it is so already, or is to be `sealed`."""
+    """The index terms of a summary; None if they are unchanged, or if it is to be `sealed`."""
     if sealed:
         return None
     if held.lexical_no is not None and not _reworded(held, fields):
@@ -70,27 +70,28 @@ async def write(
     vectors: PassageVectors | None = None,
     sealing: UserKey | None = None,
 ) -> None:
-    """Store a summary, and index it and the messages it was made of, all at once.
+    """Store a summary, and index it and its messages together.
 
     Args:
         connection: The caller's.
-        scope: Whose.
-        conversation_id: Of which conversation; it exists.
-        fields: What the summary is to be.
-        held: What is held of it now. Where its words change, the old ones leave the index.
-        done_to: The highest message it answers for.
-        messages: What is to be indexed of what was read; what is there already, or is held sealed,
-            is passed over.
-        vectors: What is here needs not be waited for. None: nothing is indexed, as in a rehearsal.
-        sealing: What the summary is sealed with, and then it is not indexed; None: it is not. One
-            that was in clear leaves the index, and its vector is left to the sweep.
+        scope: The user.
+        conversation_id: The conversation, which exists.
+        fields: The new contents.
+        held: The stored summary. If its words change, the old ones leave the index.
+        done_to: The highest message that it covers.
+        messages: The messages to index; those that are indexed or sealed are skipped.
+        vectors: Available vectors, for which nothing has to wait. None: nothing is indexed, as in a
+            rehearsal.
+        sealing: The key to seal the summary with, which then is not indexed; None: it is not
+            sealed. A summary that was in clear leaves the index, and its vector is left to the
+            sweep.
     """
     text = new_words(held, fields, sealed=sealing is not None) if vectors is not None else None
     fresh = [message for message in messages if vectors is not None and is_passage(message)]
     if text is not None or sealing is not None:
         await unindex_summary(connection, scope, conversation_id)
     if sealing is not None and held.summary is not None and not held.sealed:
-        # It may have a vector, which this role cannot remove.
+        # It may have a vector, which this role cannot delete.
         await users.leave_to_seal(connection, scope)
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
     of_summary = [count_terms(text)] if text is not None else []
@@ -122,7 +123,7 @@ async def write(
 
 
 async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """Remove a summary with every trace of its words; 1 if there was one.
+    """Delete a summary with all its index entries; returns 1 if there was one.
 
     The role is hitherto_removal.
     """
@@ -131,7 +132,7 @@ async def drop_summary(connection: Connection, scope: Scope, conversation_id: st
 
 
 async def unindex_summary(connection: Connection, scope: Scope, conversation_id: str) -> None:
-    """Take the words of a summary, if it has any there, out of the keyword index."""
+    """Remove the words of a summary, if any, from the keyword index."""
     held = await summary_index.read_indexed(connection, scope, conversation_id)
     if held is not None and held.lexical_no is not None:
         await passages.remove(
@@ -144,7 +145,7 @@ async def unindex_summary(connection: Connection, scope: Scope, conversation_id:
 
 
 def embedded_text(words: str) -> str:
-    """What the vector of a summary is made of."""
+    """The text that the vector of a summary is computed from."""
     return words[:MAX_EMBEDDED]
 
 

@@ -1,4 +1,4 @@
-"""Notices where memories are written that too many share a tag, and has them consolidated."""
+"""Detects tags shared by too many memories when memories are written, and queues consolidation."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ KIND = "consolidation"
 class Crowding:
     """Queues jobs for crowded tags. The connection's role is hitherto_write.
 
-    A tag that stayed crowded after a look is no news: it is looked at again by itself when it has
-    grown by `above` memories, and before that by the nightly run. Without this rule every further
-    memory of a large and varied tag would cost a call of the model.
+    A tag that is still crowded after a consolidation is consolidated again when it has grown by
+    `above` memories, or by the nightly run. Without this rule, every further memory of a large and
+    varied tag would cost a model call.
     """
 
     def __init__(self, *, above: int, max_attempts: int) -> None:
-        """A tag is crowded when more than `above` active memories of a user share it."""
+        """A tag is crowded if more than `above` active memories of a user share it."""
         self._above = above
         self._max_attempts = max_attempts
 
     async def look(self, connection: Connection, scope: Scope, tags: Iterable[str]) -> list[str]:
-        """Queue a job for each of these tags that has become crowded; which ones.
+        """Queue a job for each of these tags that has become crowded; returns the tags.
 
-        The caller holds the user's row and has just written memories with these tags: so that two
-        writers do not queue the same, and the job comes with what made it necessary.
+        The caller holds the user's row and has just written memories with these tags, so that two
+        writers do not queue the same job, and the job commits together with its cause.
         """
         wanted = sorted(set(tags))
         if not wanted:
@@ -49,7 +49,7 @@ class Crowding:
 
 
 def tags_touched(plan: Plan) -> set[str]:
-    """The tags under which a plan makes a memory, or makes it say something else."""
+    """The tags under which a plan creates or rewords a memory."""
     touched = {tag for made in plan.creations if made.status == "active" for tag in made.item.tags}
     for change in plan.rewrites:
         before, after = change.before, change.after

@@ -1,12 +1,12 @@
-"""Is a new statement the same as a known one?
+"""Decides whether a new statement is a duplicate of a known one.
 
-Two conditions, both needed: the embedder finds the texts near, and no guard finds what tells them
-apart (`guards`). Texts that are equal but for case, diacritics left out and punctuation need no
-vector, so that an outage of the embedder doubles nothing that is repeated word for word.
+Two conditions must both hold: the embedder finds the texts near, and no guard finds a difference
+(`guards`). Texts that are equal except for case, missing diacritics and punctuation need no vector,
+so that an embedder outage duplicates nothing that is repeated word for word.
 
-"The same kind" means the same type. Even `fact` and `personal`, between which a model wavers, stay
-apart: `personal` may be sealed, so joining them would leave sealed wording in the clear or the
-other way round; and what joins `context` would fade with it.
+Duplicates have the same type. Even `fact` and `personal`, which models confuse, stay apart:
+`personal` may be sealed, so joining them would leave sealed wording in clear or the reverse; and a
+memory joined to `context` would decay with it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold
 
 CANDIDATE_STATUSES = (*CURRENT_STATUSES, "quarantined", "forgotten")
-"""Statuses a duplicate may have. What was forgotten stays forgotten, and what waits for review is
-not doubled by being said again."""
+"""Statuses that a duplicate may have. A forgotten memory stays forgotten, and restating one that
+waits for review does not duplicate it."""
 
 MOST_COMPARED = 32
-"""Candidates that the guards read for one statement."""
+"""Maximum number of candidates that the guards compare with one statement."""
 _STANDING = {"forgotten": 0, "quarantined": 1}
 
 
@@ -35,10 +35,10 @@ _STANDING = {"forgotten": 0, "quarantined": 1}
 class Neighbour:
     """A known memory near a new statement.
 
-    `cosine` is None where one of the two has no vector, or one of another model. `valid_from` and
-    `updated_at` let the caller compare the age of the evidence; the rule here does not use the
-    former. Where the memory replaces the statement that is near (`original`, by a merge), the
-    content is that of the statement, and all else that of the memory.
+    `cosine` is None if either has no vector, or they have vectors of different models. `valid_from`
+    and `updated_at` let the caller compare the age of the evidence; this module does not use the
+    former. If the memory replaces the nearby statement (`original`, by a merge), the content is
+    that of the statement, and everything else that of the memory.
     """
 
     memory_id: UUID
@@ -55,18 +55,18 @@ class Neighbour:
 def find_duplicate(
     new_type: str, new_content: str, neighbours: Sequence[Neighbour], threshold: float
 ) -> Neighbour | None:
-    """The known memory that already says the new statement, or None.
+    """The known memory that already states the new statement, or None.
 
-    Where several do, a current one comes before a quarantined and that before a forgotten one (else
-    a forgotten copy would hide that the statement is known), then an exact copy, the highest
-    cosine, the latest change, the id.
+    If there are several, a current one precedes a quarantined one, and that a forgotten one
+    (otherwise a forgotten copy would hide that the statement is known); then an exact copy, the
+    highest cosine, the latest change, the id.
 
     Args:
         new_type: Type of the new statement.
         new_content: Its text.
         neighbours: The candidates, of one user, in any order. Statuses other than
-            `CANDIDATE_STATUSES` are passed over.
-        threshold: Lowest cosine that counts as near, which belongs to the embedder.
+            `CANDIDATE_STATUSES` are skipped.
+        threshold: Minimum cosine of near texts, which depends on the embedder.
 
     Returns:
         The duplicate; what follows from its status and origin is the caller's decision.
@@ -91,7 +91,7 @@ def find_duplicate(
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """A candidate, and in what it is near: its words, its vector, or both."""
+    """A candidate, and how it is near: by its words, its vector, or both."""
 
     known: Neighbour
     exact: bool
@@ -99,7 +99,7 @@ class _Near:
 
     @property
     def rank(self) -> tuple[int, bool, float, datetime, int]:
-        """How much it comes before others that say the same."""
+        """Its order among candidates that say the same."""
         known = self.known
         return (
             _STANDING.get(known.status, 2),
@@ -111,10 +111,10 @@ class _Near:
 
 
 def _likeliest(content: str, near: Sequence[_Near]) -> Sequence[_Near]:
-    """Of very many candidates those that the guards read.
+    """The candidates that the guards compare, if there are very many.
 
-    An embedder may put hundreds of statements on one point. A paraphrase is one of the nearest, or
-    of those that have most words in common with the statement, whatever their number.
+    An embedder may map hundreds of statements to one point. A paraphrase is one of the nearest, or
+    of those that share the most words with the statement, whatever their number.
     """
     if len(near) <= MOST_COMPARED:
         return near

@@ -1,4 +1,4 @@
-"""What the history says of a plan, without the words of what is sealed."""
+"""Records a plan in the history, without the words of sealed memories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hitherto_shared.models import Memory
 class NewFields:
     """What all new memories of a plan have in common.
 
-    `joined` is what else of a rewritten memory changes: as it was, and as it becomes.
+    `joined` holds further changes of a rewritten memory, before and after.
     """
 
     source: str
@@ -38,10 +38,10 @@ def events_of(
 
     Args:
         plan: What is written.
-        new: What new memories get beside what the plan says.
+        new: Fields of new memories besides those of the plan.
         reason: Why memories are new.
-        sealed: Memories of which no words are told.
-        encrypts: The user encrypts: no words of a model's are told either.
+        sealed: Memories whose words are left out.
+        encrypts: The user has encryption on: a model's words are left out too.
     """
 
     def shown(known: CurrentMemory) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
 
 
 def _told_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool) -> str:
-    """Why a memory ceases to hold; what a model says of it may quote what is sealed."""
+    """Why a memory ends; a model's reason may quote sealed text."""
     quoted = encrypts or not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
     return closure.status if quoted else closure.reason
 

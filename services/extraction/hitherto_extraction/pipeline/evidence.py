@@ -1,6 +1,6 @@
-"""Who said it and when: what the messages behind an item make of its origin and event time.
+"""Derives the origin and event time of an item from the messages behind it.
 
-Origin is bound here, from the roles of real messages; a model's word about it can only lower it.
+The origin is bound here, from the roles of real messages; the model can only lower it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ _FALLING = ("operator", "user", "assistant", "tool", "document")
 """Origins from the most to the least trusted."""
 
 MAX_SOURCE_TEXT = 4_000
-"""Characters of source words that go into the index and the vector of a memory."""
+"""Maximum characters of source words in the index and the vector of a memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What stands behind one item of a reply.
+    """The evidence for one item of a reply.
 
-    `text` is what may be indexed of the messages that are named; `words` are the whole messages
-    that count, for comparisons only, and `days` when each was said, by the person's calendar.
+    `text` is the part of the named messages that may be indexed; `words` are the complete messages
+    that count, for comparisons only, and `days` the days on which each was said, in the user's time
+    zone.
     """
 
     origin: str
@@ -43,7 +44,7 @@ class Evidence:
 
     @property
     def trusted(self) -> bool:
-        """Whether it is of the higher level of trust."""
+        """Whether its origin is one of the more trusted ones."""
         return self.origin in HIGHER_ORIGINS
 
 
@@ -51,9 +52,9 @@ class Witnesses:
     """The messages of one batch, by their local ids, as evidence.
 
     Args:
-        conversation_id: Whose they are.
-        messages: Them.
-        time_zone: The person's, in which a message means "yesterday".
+        conversation_id: Their conversation.
+        messages: The messages.
+        time_zone: The user's time zone, in which a message means "yesterday".
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Witnesses:
         self._conversation_id = conversation_id
         self._messages = messages
         self._zone = zone_of(time_zone)
-        # Text of the system is an instruction, not testimony.
+        # System text is an instruction, not evidence.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
         self._read: dict[tuple[str, date | None], TextWords] = {}
 
@@ -81,10 +82,10 @@ class Witnesses:
         return self._evidence(heard, named, declared)
 
     def for_change(self, source_ids: Sequence[str] | None) -> Evidence | None:
-        """Evidence of a change of something known: the messages named, else what the user said.
+        """Evidence of a change to a known memory: the messages named, else the user's messages.
 
-        Whoever names messages and not one that exists (an empty list here, not None) has none: a
-        change takes more than a new memory does.
+        An item that names messages of which none exists (an empty list here, not None) has no
+        evidence: a change requires more than a new memory.
         """
         if source_ids is not None:
             named = self._named(source_ids)
@@ -93,9 +94,10 @@ class Witnesses:
         return self._evidence(by_user or list(self._speaking.values()), [], None)
 
     def heard(self, evidence: Evidence) -> Heard:
-        """The words behind some evidence, each message read once however often it is asked for.
+        """The words behind some evidence; each message is parsed once.
 
-        A message says the day on which it was said and those that its relative dates mean, too.
+        A message also contributes the day on which it was said and those that its relative dates
+        mean.
         """
         found = []
         for text, day in zip_longest(evidence.words, evidence.days):
@@ -120,7 +122,7 @@ class Witnesses:
             origin=max(origins, key=_FALLING.index),
             said_at=latest,
             sources=tuple(SourceRef(self._conversation_id, m.message_id) for m in named),
-            # What is held sealed belongs into no index, whatever it taught.
+            # Sealed text does not enter an index, whatever it taught.
             text="\n".join(m.content for m in named if not m.sealed)[:MAX_SOURCE_TEXT],
             words=tuple(message.content for message in heard),
             days=tuple(_day(message.said_at, self._zone) for message in heard),

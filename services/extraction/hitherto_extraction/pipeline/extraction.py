@@ -1,7 +1,7 @@
 """One extraction job from its claim to its end: read, ask, embed, commit, batch by batch.
 
-The model and the embedder are called outside any transaction; `commit` then writes what a call
-yielded together with how far the job is done, so that a crash repeats a call or nothing.
+The model and the embedder are called outside any transaction. `commit` then writes what a call
+yielded together with the job's progress, so that a crash repeats one call at most.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _READ_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRules:
-    """How much goes into one call of the model, and whether messages get vectors."""
+    """How much goes into one model call, and whether messages get vectors."""
 
     batch_tokens: int
     prompt_memories: int
@@ -68,9 +68,9 @@ class ExtractionRules:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionPrompt:
-    """A prompt, which memory and message each of its local ids stands for, and the summary so far.
+    """A prompt, the memory and message behind each of its local ids, and the summary so far.
 
-    The summary is that of the conversation when the prompt was made. Of a user who `encrypts`
+    The summary is that of the conversation when the prompt was built. If the user `encrypts`,
     neither it nor the messages are embedded.
     """
 
@@ -83,7 +83,7 @@ class ExtractionPrompt:
 
 @dataclass(slots=True)
 class Tab:
-    """How an attempt stands: the job's result as committed, and what was spent since."""
+    """The state of an attempt: the job's committed result, and what was spent since."""
 
     result: Result
     charges: list[Charge] = field(default_factory=list)
@@ -92,14 +92,14 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What is to be found beside memories: messages by number, and the words of the summary."""
+    """What is indexed besides memories: messages by number, and the words of the summary."""
 
     messages: Mapping[int, str] = field(default_factory=dict)
     summary: str | None = None
 
 
 class Extraction:
-    """Runs `memory-extraction` jobs. The database's role is hitherto_write."""
+    """Runs `memory-extraction` jobs. The database role is hitherto_write."""
 
     def __init__(
         self,
@@ -125,19 +125,19 @@ class Extraction:
 
     @property
     def model(self) -> str:
-        """The name of the model that is asked."""
+        """The name of the language model."""
         return self._chat.model
 
     async def run(self, held: Claim) -> None:
-        """Extract the messages the job owns, from where an earlier attempt left off.
+        """Extract the job's messages, from where an earlier attempt stopped.
 
         Raises:
-            ClaimLost: Somebody else has the job; nothing was written after that.
+            ClaimLost: The claim was lost; nothing was written after that.
             ModelError: The model gave no usable answer.
             BudgetSpent: The tenant's budget does not allow for the next call.
-            KeyUnavailable: What is to be read is sealed, or what is written is to be, and the
-                user's key cannot be had.
-            KeyServiceUnavailable: The same, for now.
+            KeyUnavailable: Text to be read is sealed, or text to be written must be, and the user's
+                key is unavailable.
+            KeyServiceUnavailable: The same, temporarily.
         """
         key = await key_of(self._database, self._keys, held.scope)
         held, messages = await self._database.run(
@@ -157,7 +157,7 @@ class Extraction:
         tab: Tab,
         key: UserKey | None,
     ) -> None:
-        """Extract batch by batch; one that is too much for one call is cut in two."""
+        """Extract batch by batch; a batch that is too large for one call is cut in two."""
         while pending:
             batch = pending.popleft()
             if tab.calls:
@@ -177,7 +177,7 @@ class Extraction:
     async def _open(
         self, connection: Connection, held: Claim, key: UserKey | None
     ) -> tuple[Claim, list[StoredMessage]]:
-        """Fix the range of a job for appended messages, and read what is left of the range."""
+        """Fix the range of a job for appended messages, and read what is left of it."""
         async with connection.transaction():
             if held.range_to is None:
                 held = await self._take_appended(connection, held)
@@ -200,7 +200,7 @@ class Extraction:
             return held, found
 
     async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
-        """Give the job everything of its conversation that no job owns, and move the watermark."""
+        """Give the job all unowned messages of its conversation, and move the watermark."""
         counters = await conversations.lock_conversation(connection, held.scope, held.conversation)
         if counters is None:
             raise ClaimLost
@@ -220,7 +220,7 @@ class Extraction:
         *,
         last: bool,
     ) -> None:
-        """One model call and the transaction of its effects, which also settles the tab."""
+        """One model call and the transaction of its effects, which also charges the attempt."""
         asked = await self._database.run(
             lambda connection: self.prompt(
                 connection, held.scope, held.conversation, batch, key=key
@@ -244,14 +244,14 @@ class Extraction:
         closing_only: bool = False,
         findable: bool = False,
     ) -> BatchOutcome:
-        """Put a prompt to the model and embed what it says; nothing is written.
+        """Send a prompt to the model and embed its answer; writes nothing.
 
         Args:
             asked: The prompt.
-            conversation_id: Whose messages it holds.
-            result: What the job has done so far, without what this call takes.
-            wasted: What calls cost that were cut off; it is charged with this one.
-            closing_only: Take of the answer what ceases to hold, and nothing else.
+            conversation_id: The conversation of its messages.
+            result: The job's result so far, without this call.
+            wasted: The cost of calls that were cut off, charged with this one.
+            closing_only: Use only the endings in the answer.
             findable: Embed the messages and the summary too, in the same call.
 
         Raises:
@@ -292,10 +292,10 @@ class Extraction:
         without: Collection[UUID] = (),
         key: UserKey | None = None,
     ) -> ExtractionPrompt:
-        """What the model is asked about some messages; memories `without` are not shown to it.
+        """The prompt about some messages; memories in `without` are not shown to the model.
 
         Raises:
-            KeyNeeded: Something of the user is sealed, and there is no `key` to open it with.
+            KeyNeeded: Something of the user is sealed, and there is no `key` to open it.
         """
         messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
         state, (profile, _), known_summary, sealed, in_use = await together(
@@ -352,7 +352,7 @@ class Extraction:
         )
 
     async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _Said:
-        """What was read and what came of the conversation, as far as it has to be embedded."""
+        """The texts of messages and summary that have to be embedded."""
         messages = {
             message.message_no: passages.embedded_text(message)
             for message in asked.messages.values()
@@ -361,7 +361,7 @@ class Extraction:
             and passages.is_passage(message)
             and has_vector(message.content)
         }
-        # As it will be unless it changes meanwhile; then its vector is not used.
+        # Its words unless it changes meanwhile; then its vector is not used.
         fields = await beside_loop(
             conversation_summary.work_of(asked.summary, answer.summary),
             conversation_summary.conclude,
@@ -390,9 +390,9 @@ class Extraction:
             texts["message", message_no] = text
         if said.summary is not None:
             texts["summary"] = conversation_summary.embedded_text(said.summary)
-        # By its name now: the active model may change while it is asked.
+        # Its present name: the active model may change during the call.
         model = self._embedder.name
-        # A message that is the one source of a memory is embedded once for both.
+        # A message that is the only source of a memory is embedded once for both.
         distinct = list(dict.fromkeys(texts.values()))
         embedding = None
         by_text: dict[str, Vector] = {}
@@ -401,7 +401,7 @@ class Extraction:
                 embedding = await self._embedder.embed(distinct)
                 by_text = dict(zip(distinct, embedding.vectors, strict=True))
         except ModelError as error:
-            # All is stored without vectors, found by its words, and back-filled.
+            # Everything is stored without vectors, found by its words, and back-filled.
             logger.warning("embedder out of reach: %s", error)
         found = {key: by_text[text] for key, text in texts.items() if text in by_text}
         return (
@@ -424,7 +424,7 @@ class Extraction:
         )
 
     def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
-        """What calls cost whose replies could not be used."""
+        """The cost of calls with unusable replies."""
         return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
 
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:

@@ -1,9 +1,9 @@
-"""Puts on the bill what an attempt spent in vain, and keeps the reply that was of no use.
+"""Charges what a failed attempt spent, and stores its unusable reply.
 
-What a call yields is charged in the transaction that writes it. A call that yields nothing is
-charged here, in a short transaction of its own: to the ledger, and to `JobResult.usage` as long as
-the job is ours. A call under way when a worker stops or dies is not counted: nobody knows whether
-it was answered. Nor is one whose commit ended without telling how.
+A call with a result is charged in the transaction that writes the result. A call without a result
+is charged here, in a short transaction of its own: to the ledger, and to `JobResult.usage` as long
+as the worker holds the job. Two kinds of calls are not counted: a call in progress when a worker
+stops or dies, because its outcome is unknown, and a call whose commit ended in doubt.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KeptReply:
-    """What a model said in one attempt of a job: text of a user's, for an operator's eyes."""
+    """A model's reply in one attempt of a job: user text, readable only by the operator."""
 
     claim_no: int
     reply: str
@@ -51,23 +51,24 @@ class KeptReply:
 
 
 class UnusableReplies:
-    """Seals and opens replies, each for one job of one user.
+    """Seals and opens replies, each bound to one job of one user.
 
-    Under the installation's secret, or with the key of a user who encrypts.
+    They are sealed with the installation's secret, or with the data key of a user with encryption
+    on.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._sealer = Sealer(secret, "unusable-reply")
 
     def seal(self, scope: Scope, job_id: UUID, reply: str) -> str:
-        """The reply, cut to `MAX_REPLY_BYTES`, as the database keeps it."""
+        """The reply, cut to `MAX_REPLY_BYTES`, as stored in the database."""
         return self._sealer.seal({"reply": _cut(reply)}, _bound_to(scope, job_id))
 
     def open(self, scope: Scope, job_id: UUID, sealed: str) -> str:
-        """What `seal` sealed.
+        """Open what `seal` sealed.
 
         Raises:
-            BrokenToken: It was sealed under another secret (HITHERTO_SECRET_FILE), or moved.
+            BrokenToken: It was sealed with another secret (HITHERTO_SECRET_FILE), or moved.
         """
         return str(self._sealer.open(sealed, _bound_to(scope, job_id))["reply"])
 
@@ -78,16 +79,16 @@ class UnusableReplies:
         job_id: UUID,
         keys: Mapping[str, UserKey] | None = None,
     ) -> list[KeptReply]:
-        """What is kept of a job's attempts, the first one first.
+        """The stored replies of a job's attempts, the first one first.
 
         Args:
-            connection: To read on.
-            tenant_id: Whose job.
+            connection: Connection to read from.
+            tenant_id: The job's tenant.
             job_id: The job.
-            keys: The keys of users, for the replies about those who encrypt.
+            keys: Users' data keys, for replies about users with encryption on.
 
         Raises:
-            BrokenToken: It was sealed under another secret (HITHERTO_SECRET_FILE), or moved.
+            BrokenToken: It was sealed with another secret (HITHERTO_SECRET_FILE), or moved.
             KeyNeeded: It was sealed with the key of a user that is not in `keys`.
         """
         found = []
@@ -102,13 +103,13 @@ class UnusableReplies:
 
 
 def seal_with_user_key(key: UserKey, job_id: UUID, claim_no: int, reply: str) -> str:
-    """The reply, cut to `MAX_REPLY_BYTES`, as the database keeps it of a user who encrypts."""
+    """The reply about a user with encryption on, cut to `MAX_REPLY_BYTES`, as stored."""
     sealed = key.seal({"reply": _cut(reply)}, reply_place(job_id, claim_no))
     return base64.b64encode(sealed).decode()
 
 
 def open_with_user_key(key: UserKey | None, job_id: UUID, claim_no: int, sealed: str) -> str:
-    """What `seal_with_user_key` sealed.
+    """Open what `seal_with_user_key` sealed.
 
     Raises:
         KeyNeeded: There is no `key`.
@@ -123,7 +124,7 @@ def _cut(reply: str) -> str:
 
 
 class FailedAttempts:
-    """Settles attempts that failed. The database's role is hitherto_write."""
+    """Settles failed attempts. The database role is hitherto_write."""
 
     def __init__(
         self,
@@ -146,31 +147,31 @@ class FailedAttempts:
         *,
         scope: Scope | None = None,
     ) -> Result:
-        """Charge what was spent since the last commit, and keep the reply that was of no use.
+        """Charge what was spent since the last commit, and store the unusable reply.
 
-        Call it with the error that a call of the model or its commit ended with; what the error
-        itself says was spent is added. A database that is out of reach is not waited for.
+        Call it with the error that ended a model call or its commit; the spending that the error
+        itself reports is added. It does not wait for an unreachable database.
 
         Args:
             held: The job.
             result: Its result as last committed, without these charges.
             charges: What was spent since.
             error: What went wrong.
-            scope: Whom it was about, if the job is about all users of a tenant.
+            scope: The user concerned, if the job concerns all users of a tenant.
 
         Returns:
-            The result with the charges, as the job's row has it.
+            The result with the charges, as stored with the job.
         """
         about = scope or held.scope
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
         charges = [*charges, *self._wasted(held, error)]
         told = error if isinstance(error, HithertoError) else faults.translate(error)
-        # No commit has begun where a key could not be had.
+        # No commit begins without a key.
         in_doubt = isinstance(told, TooLate | Unavailable) and not isinstance(
             told, KeyServiceUnavailable
         )
         if in_doubt or not (charges or reply):
-            # In doubt the commit went through, and with it the charges.
+            # If in doubt, the commit succeeded, and the charges with it.
             return result
         spent = result.with_charges(charges)
         key = await self._key(about) if reply else None
@@ -202,7 +203,10 @@ class FailedAttempts:
     async def _keep(
         self, connection: Connection, held: Claim, scope: Scope, reply: str, key: UserKey | None
     ) -> None:
-        """Keep a reply sealed; of a user who encrypts and has no key at hand, not at all."""
+        """Store a reply sealed.
+
+        Not at all if the user has encryption on and the key is unavailable.
+        """
         state = await users.read_user(connection, scope)
         try:
             sealing = None if state is None else state.sealing_with(key)

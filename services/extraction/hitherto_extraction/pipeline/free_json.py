@@ -1,4 +1,4 @@
-"""Free JSON of a reply: cleaned of what cannot be stored, within the contract's size."""
+"""Cleans the free-form JSON of a reply and keeps it within the contract's size."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hitherto_shared.text.normalise import nfc
 MAX_STRUCT_BYTES = 64 * 1024
 MAX_STRUCT_DEPTH = 16
 _MAX_NUMBER = sys.float_info.max
-"""On the wire every number is a finite double."""
+"""On the wire, every number is a finite double."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PAIR = {"key", "value"}
 
 
 def text_of(value: Any) -> str:
-    """A text as it can be stored; empty for everything else."""
+    """A text that can be stored; empty for everything else."""
     return nfc(_UNSTORABLE.sub("", value)).strip() if isinstance(value, str) else ""
 
 
 def clean(value: Any, depth: int = 0) -> Any:
-    """`value` with text that can be stored, and without numbers JSON does not know."""
+    """`value` with text that can be stored, and without numbers that JSON does not have."""
     if depth > MAX_STRUCT_DEPTH:
         return None
     if isinstance(value, str):
@@ -39,10 +39,10 @@ def clean(value: Any, depth: int = 0) -> Any:
 
 
 def without_pairs(value: Any) -> Any:
-    """An object for every list of pairs of `key` and `value` among clean JSON.
+    """An object for every list of pairs of `key` and `value` in cleaned JSON.
 
-    The schema asks for pairs where keys are free, because no schema bounds the keys of an object.
-    Of equal keys the first one counts, of a list the pairs.
+    The schema requests pairs where keys are free, because no schema limits the keys of an object.
+    Of equal keys the first one counts, and of a list the pairs.
     """
     if isinstance(value, list):
         pairs = [item for item in value if isinstance(item, dict) and item.keys() == _PAIR]
@@ -56,5 +56,5 @@ def without_pairs(value: Any) -> Any:
 
 
 def fits_struct(value: Mapping[str, Any]) -> bool:
-    """Whether free JSON keeps within the contract's size."""
+    """Whether free-form JSON is within the contract's size."""
     return len(json.dumps(value, ensure_ascii=False).encode()) <= MAX_STRUCT_BYTES

@@ -1,4 +1,4 @@
-"""The place of what a plan says in the keyword index."""
+"""Writes the keyword index entries of a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.terms import content_terms, count_terms
 
 MAX_WORDS = 2 * MAX_SOURCE_TEXT
-"""Characters of the words behind a reworded memory that are indexed with it, the newest first."""
+"""Maximum characters of source words that are indexed with a reworded memory, the newest first."""
 _EARLIER_SOURCES = 16
 _TEXTS_AT_ONCE = keyword_index.SEGMENT
 
@@ -36,15 +36,15 @@ async def index_plan(
     sealed: frozenset[UUID],
     heard: bool,
 ) -> dict[UUID, IndexEntry]:
-    """Number and index the text of every memory that is new or gets new words, by its id.
+    """Number and index the text of every new or reworded memory, by its id.
 
     Args:
-        connection: In the transaction of a caller who holds the user's row.
-        scope: Whose.
+        connection: In the transaction of a caller that holds the user's row.
+        scope: The user.
         plan: What is written.
         sealed: Memories that are stored sealed: a new one has a number and no words.
-        heard: Whether the words that memories came from are indexed with them; those of a user who
-            encrypts are not, because they are sealed themselves.
+        heard: Whether the source words of memories are indexed with them. Those of a user with
+            encryption on are not, because they are sealed themselves.
     """
     texts = {
         made.memory_id: Counter[str]()
@@ -58,7 +58,7 @@ async def index_plan(
         for made in plan.creations
     }
     growth = sum(terms.total() for terms in texts.values())
-    # Of several versions in a row only the last one is found by its words.
+    # Of several versions in a row, only the last one is found by its words.
     reworded = {
         memory_id: change
         for memory_id, change in last_rewordings(plan).items()
@@ -92,10 +92,10 @@ async def index_plan(
 def terms_of(
     content: str, words: str, keywords: Sequence[str], questions: Sequence[str]
 ) -> Counter[str]:
-    """What a memory is found by: its content, the words it came from, keywords and questions.
+    """The index terms of a memory: its content, its source words, keywords and questions.
 
-    A question adds the terms that nothing else has, once each: a model that repeats itself makes
-    nothing weigh more.
+    A question adds the terms that nothing else has, once each, so that repetition by a model adds
+    no weight.
     """
     found = count_terms(content, "\n".join([words, *keywords]))
     asked = content_terms("\n".join(questions))
@@ -104,7 +104,7 @@ def terms_of(
 
 
 def last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
-    """The change that leaves each reworded memory with the words that it is found by."""
+    """The change that leaves each reworded memory with its indexed words."""
     return {
         change.after.memory_id: change
         for change in plan.rewrites
@@ -117,7 +117,7 @@ def last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
 async def _words(
     connection: Connection, scope: Scope, plan: Plan, memory_ids: Sequence[UUID]
 ) -> dict[UUID, str]:
-    """The words behind memories: those of this reply first, then those of earlier sources."""
+    """The source words of memories: those of this reply first, then those of earlier sources."""
     if not memory_ids:
         return {}
     earlier = await sources.read_words(

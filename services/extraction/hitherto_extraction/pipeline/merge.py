@@ -1,13 +1,13 @@
-"""What a known memory becomes when somebody says it again.
+"""Merges a repeated statement into a known memory.
 
-- The wording of the newer evidence wins; older evidence, from a late batch, adds its sources and
-  labels and never its words.
-- Nothing gets weaker by being repeated: importance and confidence are the higher of the two.
-- Of the questions of both, those of the newer evidence first, what the words answer stays.
-- Trust has two levels (the user and the operator above assistant, tool and document). A statement
-  of the lower level only adds its source to one of the higher. A statement of the higher level
-  takes one of the lower over entirely, words, weight and labels, so that what then carries the
-  user's name rests on what the user said.
+- The wording of the newer evidence wins. Older evidence, from a late batch, adds its sources and
+  labels but never its words.
+- Repetition never weakens a memory: importance and confidence are the higher of the two.
+- Questions of both are kept if the words answer them, those of the newer evidence first.
+- Trust has two levels (the user and the operator above assistant, tool and document). A less
+  trusted statement only adds its source to a more trusted one. A more trusted statement takes over
+  a less trusted one entirely, with words, weight and labels, so that whatever carries the user's
+  name rests on the user's own words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hitherto_shared.text.normalise import nfc
 
 HIGHER_ORIGINS = ("user", "operator")
 MAX_LABELS = 32
-"""Tags or keywords a memory may gather; those it has keep their places."""
+"""Maximum number of tags or keywords of a memory; existing ones keep their positions."""
 
 _CONTENT = (
     "content", "detail", "importance", "confidence", "origin", "tags", "keywords",
@@ -34,8 +34,8 @@ _CONTENT = (
 class NewMemory:
     """A statement that repeats a known one.
 
-    `said_at` is the event time of its newest message, not the time of processing and not since
-    when the statement holds.
+    `said_at` is the event time of its newest message, and neither the time of processing nor the
+    beginning of its validity.
     """
 
     content: str
@@ -51,7 +51,7 @@ class NewMemory:
 
 @dataclass(frozen=True, slots=True)
 class KnownMemory:
-    """A memory as it stands, with the event time of the newest evidence behind it."""
+    """A memory in its present form, with the event time of its newest evidence."""
 
     content: str
     importance: float
@@ -66,9 +66,9 @@ class KnownMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUpdate:
-    """What the memory is afterwards.
+    """The memory after the merge.
 
-    `changed` names the fields that differ. Without one there is no new version: `said_at` is
+    `changed` names the fields that differ. If it is empty there is no new version: `said_at` is
     evidence, not content.
     """
 
@@ -110,7 +110,7 @@ def merge_update(known: KnownMemory, new: NewMemory) -> MemoryUpdate:
         said_at=after.said_at,
         tags=tuple(after.tags),
         keywords=tuple(after.keywords),
-        # What is only found by makes no version, and comes with one.
+        # Fields that only affect searching cause no version, but are stored with one.
         questions=kept(after.questions, after.content, after.detail)
         if changed
         else tuple(known.questions),
@@ -127,7 +127,7 @@ def _plain(value: object) -> object:
 
 
 def _taken_over(known: KnownMemory, new: NewMemory) -> KnownMemory:
-    """The memory as the higher level states it; its age is that of the new words."""
+    """The memory as the more trusted statement has it; its age is that of the new words."""
     return replace(
         known,
         content=new.content,
@@ -144,7 +144,7 @@ def _taken_over(known: KnownMemory, new: NewMemory) -> KnownMemory:
 
 def _joined(known: KnownMemory, new: NewMemory) -> KnownMemory:
     newer = new.said_at > known.said_at
-    # A full stop more is no new wording, and no reason for a version.
+    # An additional full stop is not a new wording, and no reason for a version.
     reworded = newer and not same_wording(known.content, new.content)
     return replace(
         known,
@@ -160,7 +160,7 @@ def _joined(known: KnownMemory, new: NewMemory) -> KnownMemory:
 
 
 def _united(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """The labels of both, the old ones first and as they are, without new spellings of them."""
+    """The labels of both, the old ones first and unchanged, without new spellings of them."""
     found = {nfc(label).casefold(): label for label in reversed(old)}
     united = dict.fromkeys(old)
     for label in new:

@@ -1,8 +1,8 @@
-"""One question to the model, and the patience it takes: a second try, or two halves.
+"""One request to the model, with a second try or a division into two halves.
 
-A reply that is no answer is asked for once more. A reply that was cut off at the token limit, or a
-question the model refuses for its length, means the batch was too much: it is cut in two. Nothing
-unusable is ever taken for "nothing to remember".
+An unusable reply is requested once more. If a reply was cut off at the token limit, or the model
+refuses a prompt for its length, the batch was too large and is cut in two. An unusable reply is
+never taken for "nothing to remember".
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from hitherto_shared.offloading import beside_loop
 logger = logging.getLogger("hitherto.extraction")
 
 ASKS = 2
-"""How often one attempt of a job asks before it counts as failed."""
+"""Number of requests in one attempt of a job."""
 _WORK_OF_A_LETTER = 4
-"""What it takes to check a letter of a reply, as characters read (`beside_loop`)."""
+"""The work of checking one letter of a reply, in characters read (`beside_loop`)."""
 
 
 class TooMuch(Exception):
-    """The model ran out of room: ask about fewer messages.
+    """The model ran out of room; retry with fewer messages.
 
     Attributes:
-        spent: What was asked in vain, which costs all the same.
+        spent: The cost of the unusable calls, which is charged all the same.
     """
 
     def __init__(self, spent: Sequence[Completion]) -> None:
@@ -48,7 +48,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class ModelReply(Generic[Read]):
-    """An answer and what it took."""
+    """An answer and its cost."""
 
     answer: Read
     model: str
@@ -61,7 +61,7 @@ Reply: TypeAlias = ModelReply[Answer]
 
 
 async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> Reply:
-    """Ask what a conversation teaches, as `ask_for` does; `closing_only` as for `read_answer`."""
+    """Ask what a conversation teaches, as in `ask_for`; `closing_only` as in `read_answer`."""
     return await ask_for(
         chat,
         prompt,
@@ -79,18 +79,18 @@ async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) ->
 async def ask_for(
     chat: ChatModel, prompt: Prompt, read: Callable[[str], Read], *, divisible: bool
 ) -> ModelReply[Read]:
-    """Ask until there is an answer, at most `ASKS` times.
+    """Request until there is an answer, at most `ASKS` times.
 
     Args:
-        chat: Whom to ask.
-        prompt: The question.
-        read: Makes an answer of the reply's text, or raises `UnusableAnswer`.
-        divisible: Whether less can be asked about if the reply is cut off.
+        chat: The model.
+        prompt: The prompt.
+        read: Converts the reply's text to an answer, or raises `UnusableAnswer`.
+        divisible: Whether the batch can be divided if the reply is cut off.
 
     Raises:
-        TooMuch: The reply was cut off, or the question is too long for the model.
-        ModelMisbehaved: No reply was an answer; the error holds the last one.
-        ModelUnavailable: The model is out of reach.
+        TooMuch: The reply was cut off, or the prompt is too long for the model.
+        ModelMisbehaved: No reply was usable; the error holds the last one.
+        ModelUnavailable: The model is unreachable.
         ModelRefused: The model refuses the request.
     """
     spent: list[Completion] = []
@@ -133,13 +133,13 @@ async def ask_for(
 
 
 def halves(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
-    """A batch in two, in order."""
+    """A batch in two halves, in order."""
     middle = len(messages) // 2
     return [list(messages[:middle]), list(messages[middle:])]
 
 
 def _again(prompt: Prompt, why: str) -> Prompt:
-    """The same question, told what was wrong; the user message stays the last."""
+    """The same prompt with the fault of the last reply; the user message stays last."""
     return replace(
         prompt,
         system=f"{prompt.system}\nYour previous reply could not be used: {why}. Answer with one "

@@ -1,4 +1,4 @@
-"""What is known near new statements, read under the user's lock."""
+"""Reads the known memories near new statements, under the user's lock."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 _NEIGHBOURS = 16
-"""Known memories looked at for each statement, however many statements there are."""
+"""Maximum known memories to read for each statement, however many statements there are."""
 _PAIRS = 20_000
-"""Of a statement and a memory near it that are looked at for one reply."""
+"""Maximum pairs of a statement and a nearby memory to read for one reply."""
 _MERGED = "superseded"
 
 
@@ -34,11 +34,11 @@ async def look_around(
     threshold: float,
     key: UserKey | None = None,
 ) -> tuple[dict[UUID, CurrentMemory], dict[int, list[Neighbour]]]:
-    """Current rows of what items may repeat and of the memories `also` named.
+    """Current rows of memories that items may repeat and of the memories in `also`.
 
     Returns:
-        The rows by id, and for each item's index the known memories near it. A memory that was
-        merged stands there as the one that replaced it.
+        The rows by id, and for each item's index the known memories near it. A merged memory is
+        represented by its replacement.
 
     Raises:
         KeyNeeded: The user has sealed memories, and there is no `key`.
@@ -107,7 +107,7 @@ async def look_around(
 async def _successors(
     connection: Connection, scope: Scope, known: dict[UUID, CurrentMemory], key: UserKey | None
 ) -> dict[UUID, UUID]:
-    """For each of the known memories that was merged what says it now, which becomes known too."""
+    """For each merged memory its present replacement, which is added to the known ones."""
     merged = [row.memory_id for row in known.values() if row.status == _MERGED]
     if not merged:
         return {}

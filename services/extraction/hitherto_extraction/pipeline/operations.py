@@ -1,4 +1,4 @@
-"""What a plan consists of: the changes of memories that `plan` decides and `write` carries out."""
+"""The operations of a plan: changes of memories that `plan` decides and `write` carries out."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hitherto_shared.models import SourceRef
 class Creation:
     """A new memory.
 
-    `position` is its item's place in the reply, where its vectors are found; `list_name` is "new",
-    or "updated" for a refused update that waits for review. `challenges` are the memories that a
-    quarantined one would contradict if it were believed.
+    `position` is its item's position in the reply, where its vectors are found; `list_name` is
+    "new", or "updated" for a refused update that waits for review. `challenges` are the memories
+    that a quarantined one would contradict if it were approved.
     """
 
     memory_id: UUID
@@ -37,7 +37,7 @@ class Creation:
 
     @property
     def vector_of(self) -> tuple[str, int]:
-        """Where the vector of its content is found."""
+        """The key of its content's vector."""
         return self.list_name, self.position
 
 
@@ -45,8 +45,9 @@ class Creation:
 class Rewrite:
     """The next version of a known memory.
 
-    `vector_of` says whose vectors fit the new words: ("new", position), ("updated", position), or
-    None when the words stay. `source_text` are the words of the evidence behind the change.
+    `vector_of` is the key of the vectors for the new words: ("new", position), ("updated",
+    position), or None if the words stay. `source_text` holds the words of the evidence for the
+    change.
     """
 
     before: CurrentMemory
@@ -59,7 +60,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A known memory that ceases to hold, or a goal that is reached."""
+    """A known memory that ends, or a goal that is achieved."""
 
     before: CurrentMemory
     status: str  # "contradicted" or "achieved"
@@ -71,10 +72,10 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What an item of the reply says of a known memory, whether or not that changes it.
+    """What an item of the reply says about a known memory, whether or not that changes it.
 
-    `action` is "said" or "updated", `version` that of the memory afterwards, and `made_version`
-    tells whether the item made it. `words` are JSON.
+    `action` is "said" or "updated", `version` is the memory's version afterwards, and
+    `made_version` says whether the item created it. `words` are JSON.
     """
 
     memory_id: UUID
@@ -90,9 +91,9 @@ class Plan:
     """Operations in the order in which they must be written.
 
     `challenges` are pairs of a known memory in quarantine and one that it would contradict.
-    `sealed` and `sensitive` are known memories that are stored sealed, and that a user who encrypts
-    wants sealed. `refused` counts by reason changes that were well formed and not made,
-    `repeated` the statements that another one of the same reply says.
+    `sealed` are known memories that are stored sealed, and `sensitive` those that a user with
+    encryption on wants sealed. `refused` counts, by reason, well-formed changes that were not made,
+    and `repeated` the statements that another statement of the same reply already makes.
     """
 
     creations: list[Creation] = field(default_factory=list)
@@ -112,6 +113,6 @@ class Plan:
     repeated: int = 0
 
     def refuse(self, reason: str, items: int = 1) -> None:
-        """Drop items of the reply, and count why."""
+        """Drop items of the reply, and count the reason."""
         self.dropped += items
         self.refused[reason] += items

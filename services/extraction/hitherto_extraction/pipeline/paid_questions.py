@@ -1,4 +1,4 @@
-"""Charges what retrieval has counted of embedded questions (B14): it knows no prices."""
+"""Charges the embedded queries that the retrieval service has counted (B14); it knows no prices."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 
 SEARCH = "search"
-"""The kind of the ledger that questions are charged as."""
+"""The kind under which the ledger records queries."""
 _JOB = UUID(int=4)
 _SECONDS = 30.0
 
 
 class PaidQuestions:
-    """Moves counts to the ledger. The database's role is hitherto_maintenance."""
+    """Moves counts to the ledger. The database role is hitherto_maintenance."""
 
     def __init__(self, database: Database, prices: Prices) -> None:
         self._database = database
         self._prices = prices
 
     async def run(self) -> None:
-        """Charge what was counted since the last time, to the tenants who asked."""
+        """Charge what was counted since the last run, to the tenants concerned."""
         await self._database.run(self._charge, timeout=_SECONDS)
 
     async def _charge(self, connection: Connection) -> None:

@@ -1,8 +1,8 @@
-"""Vectors of what is saved or corrected by hand: within the tenant's budget, and on its bill (B14).
+"""Vectors for memories saved or corrected by hand, charged to the tenant's budget (B14).
 
-A call that finds no budget left stores what it was given without a vector: it is found by its
-words, and the back-fill makes up for the vector once there is budget again. What was embedded is
-charged after the write, when its user is known, and also if the write came to nothing.
+A call without budget left stores its memories without vectors: they are found by their words, and
+back-filled once there is budget again. Embeddings are charged after the write, when the user is
+known, and also if the write fails.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAVING = "memory-saving"
 IMPORT = "memory-import"
 CORRECTION = "memory-correction"
 _JOBS = {SAVING: UUID(int=1), IMPORT: UUID(int=2), CORRECTION: UUID(int=3)}
-"""What stands in the ledger for the job of calls that make none."""
+"""The job ids in the ledger for calls without a job."""
 _SECONDS = 5.0
 
 Payer = TypeVar("Payer", bound=Hashable)
@@ -40,9 +40,9 @@ Payer = TypeVar("Payer", bound=Hashable)
 def shared_out(
     batch: EmbeddingBatch, sizes: Counter[Payer], model: str, prices: Prices
 ) -> dict[Payer, Charge]:
-    """The cost of a call on the bills of those whose texts it was about, each in their measure.
+    """The cost of a call divided among the users of its texts, in proportion.
 
-    The call itself is counted once, on the first bill.
+    The call itself is counted once, for the first user.
     """
     calls, tokens, size = batch.calls, batch.tokens, sizes.total()
     charges: dict[Payer, Charge] = {}
@@ -67,9 +67,9 @@ async def affords(connection: Connection, budget: Budget, tenant_id: str, kind: 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The vectors of some texts, None where there is none yet, and what they cost whom.
+    """The vectors of some texts, None where there is none yet, and their cost per user.
 
-    `model` is the name of the model that made them.
+    `model` is the name of the model that computed them.
     """
 
     model: str
@@ -78,7 +78,7 @@ class Embedded:
 
 
 class PaidVectors:
-    """Makes them. The database's role is hitherto_write."""
+    """Computes them. The database role is hitherto_write."""
 
     def __init__(
         self, database: Database, embedder: Embedder, prices: Prices, budget: Budget
@@ -93,14 +93,15 @@ class PaidVectors:
     ) -> Embedded:
         """The vectors of texts of one tenant, in one call before their transactions.
 
-        While nobody can make them within `seconds`, or there is no budget for them, there is none.
+        If no vectors are available within `seconds`, or there is no budget for them, there are
+        none.
 
         Args:
-            texts: Each with whose it is.
-            kind: What they are embedded for: `SAVING`, `IMPORT` or `CORRECTION`.
-            seconds: How long that may take.
+            texts: Each with its user.
+            kind: The purpose: `SAVING`, `IMPORT` or `CORRECTION`.
+            seconds: Time limit.
         """
-        # By its name now: the active model may change while it is asked.
+        # Its present name: the active model may change during the call.
         model = self._embedder.name
         without = Embedded(model, [None] * len(texts), {})
         if not texts or not await self._affords(texts[0][0].tenant_id, kind):
@@ -116,13 +117,13 @@ class PaidVectors:
         return Embedded(model, batch.vectors, shared_out(batch, sizes, model, self._prices))
 
     async def settle(self, kind: str, charges: Mapping[Scope, Charge]) -> None:
-        """Put what was spent on the bills. A database that is out of reach is not waited for."""
+        """Charge what was spent; does not wait for an unreachable database."""
         if not charges:
             return
 
         async def work(connection: Connection) -> None:
             async with connection.transaction():
-                # Users are locked in one order, whatever that of the texts.
+                # Users are locked in one order, whatever the order of the texts.
                 for scope in sorted(charges, key=lambda each: each.user_id):
                     payer = await ledger.payer(connection, scope)
                     await ledger.charge(connection, payer, _JOBS[kind], kind, [charges[scope]])

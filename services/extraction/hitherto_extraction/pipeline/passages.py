@@ -1,6 +1,6 @@
-"""Makes messages findable by their words and their vectors, and takes them out again.
+"""Adds messages to the keyword and vector indexes, and removes them.
 
-Each function works in the transaction of a caller who holds the user's row.
+Each function runs in the transaction of a caller that holds the user's row.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ROLES = ("user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class PassageVectors:
-    """The vectors of what a job has read and of the summary, under the embedder's name.
+    """The vectors of a job's messages and of the summary, under the embedder's name.
 
     Attributes:
         model: The embedder's name.
         wanted: The numbers of the messages that are to have a vector.
-        messages: Vectors by message number; one that is wanted and not here waits.
+        messages: Vectors by message number; a wanted one that is missing is back-filled.
         summary: The vector of a summary, by its words.
     """
 
@@ -44,19 +44,19 @@ class PassageVectors:
 
 
 def is_passage(message: StoredMessage) -> bool:
-    """Whether a message belongs into the indexes and is not there yet."""
+    """Whether a message belongs in the indexes and is not there yet."""
     return message.role in _ROLES and not (message.indexed or message.sealed)
 
 
 def embedded_text(message: StoredMessage) -> str:
-    """What the vector of a message is made of."""
+    """The text that the vector of a message is computed from."""
     return message_text(message.name, message.content)[:MAX_EMBEDDED]
 
 
 def message_vectors(
     scope: Scope, conversation_id: str, messages: Sequence[StoredMessage], vectors: PassageVectors
 ) -> dict[tuple[str, str, str, int], Vector]:
-    """The vectors of these messages, as storage names them."""
+    """The vectors of these messages, in the form that storage takes."""
     return {
         (scope.tenant_id, scope.user_id, conversation_id, message.message_no): vector
         for message in messages
@@ -71,9 +71,10 @@ async def number_messages(
     messages: Sequence[tuple[StoredMessage, int, Counter[str]]],
     vectors: PassageVectors,
 ) -> None:
-    """Give messages of a conversation their numbers, under which their terms are indexed by now.
+    """Assign messages of a conversation the numbers under which their terms are now indexed.
 
-    One that somebody else has indexed since it was read keeps its number, and leaves this one.
+    A message that was indexed elsewhere since it was read keeps its number and leaves this one
+    unused.
     """
     numbered = [
         Numbered(
@@ -100,9 +101,9 @@ async def number_messages(
 
 
 async def drop_messages(connection: Connection, scope: Scope, keys: Collection[MessageKey]) -> None:
-    """Take messages out of the indexes, with every word of them. The role is hitherto_removal."""
+    """Remove messages from the indexes, with every word of them. The role is hitherto_removal."""
     held = await message_passages.lock_indexed(connection, scope, keys)
-    # Counted anew, to know where to look; long ones take a while.
+    # Recomputed to find the postings; long messages take a while.
     terms = await asyncio.to_thread(_terms_of, held)
     lengths = {message.lexical_no: message.lexical_length for message in held}
     await passages.remove(connection, scope, passages.MESSAGES, lengths, terms)

@@ -1,13 +1,13 @@
-"""What a reply changes, decided against what is known now. Pure: rows in, `operations` out.
+"""Decides what a reply changes, given what is known now. Pure: rows in, `operations` out.
 
-The rules, in the order in which they are applied:
+The rules apply in this order:
 
-- A new statement that is known already updates the known memory (`dedupe`, `merge`); one that was
-  forgotten stays forgotten unless the user says it again later.
-- A statement that reads as an instruction is kept, in quarantine (`trust`); the same one again only
-  adds its source. What the user says in so many words is the user's, and leaves quarantine.
-- Updates (`updates`), then contradictions and achieved goals (`closures`) come last, all of them
-  under one cap (`caps`).
+- A new statement that is known already updates the known memory (`dedupe`, `merge`). A forgotten
+  one stays forgotten unless the user states it again later.
+- A statement that reads as an instruction is stored in quarantine (`trust`); repeating it only adds
+  its source. A statement in the user's own words is the user's, and leaves quarantine.
+- Updates (`updates`), then contradictions and achieved goals (`closures`) come last, all under one
+  limit (`caps`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def make_plan(situation: Situation) -> Plan:
 
 
 def _change(draft: Draft) -> None:
-    """Carry out updates, contradictions and achieved goals: all of them, or none above a cap."""
+    """Apply updates, contradictions and achieved goals: all of them, or none above the limit."""
     changes, endings = updates.permitted(draft), closures.permitted(draft)
     why = draft.situation.room.refuses(len(changes) + len(endings))
     if why is not None:
@@ -67,13 +67,13 @@ def _change(draft: Draft) -> None:
 
 
 class _Statements:
-    """Finds a place for every new statement of a reply."""
+    """Decides for every new statement of a reply whether it is a new or a known memory."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
 
     def add(self, item: NewItem) -> None:
-        """Make a memory of a statement, or add it to the one that says the same."""
+        """Create a memory from a statement, or add it to the memory that says the same."""
         draft = self._draft
         evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
         suspect = trust.is_suspect((item.content, item.detail), trusted=evidence.trusted)
@@ -100,8 +100,8 @@ class _Statements:
     def _near(self, item: NewItem, suspect: bool) -> list[Neighbour]:
         """Known memories near an item, and those this reply has just created.
 
-        A suspect statement meets current memories only in its very words, such as one that a
-        review let through: it never rewords what is believed.
+        A suspect statement matches current memories only by its exact words, such as one that a
+        review approved: it never rewords a trusted memory.
         """
         situation = self._draft.situation
         found = list(situation.neighbours.get(item.index, ()))
@@ -145,10 +145,10 @@ class _Statements:
         return made
 
     def _join_twin(self, twin: Creation, item: NewItem, evidence: Evidence, suspect: bool) -> None:
-        """Add a statement to one of the same reply that says the same."""
+        """Merge a statement into an equal one of the same reply."""
         self._draft.plan.repeated += 1
         if evidence.trusted and not twin.evidence.trusted and not suspect:
-            # What the user says is the user's, also if the assistant's words came first.
+            # The user's statement is the user's, even if the assistant's words came first.
             self._draft.plan.creations.remove(twin)
             self._create(twin.memory_id, item, evidence, suspect)
         else:
@@ -167,7 +167,7 @@ class _Statements:
     def _restate(
         self, item: NewItem, evidence: Evidence, known: CurrentMemory, reason: str
     ) -> None:
-        """Bring a memory that was not believed or not wanted back in the user's own words."""
+        """Bring a quarantined or forgotten memory back in the user's own words."""
         after = replace(
             known,
             version=known.version + 1,
@@ -189,7 +189,7 @@ class _Statements:
     def _add_source(
         self, memory_id: UUID, item: NewItem, evidence: Evidence, suspect: bool
     ) -> None:
-        """Note that something was said once more, which lends it no weight."""
+        """Record a repetition, which adds no weight."""
         self._note(memory_id, item, evidence, mentions=False)
         words = words_of(item, evidence, suspect=suspect)
         self._draft.note_said(self._draft.now[memory_id], "said", evidence, words)
@@ -197,9 +197,9 @@ class _Statements:
     def _repeat(
         self, item: NewItem, evidence: Evidence, known: CurrentMemory, original: UUID
     ) -> None:
-        """Note that a part of a merged memory was said again; its wording stays the merged one.
+        """Record that a part of a merged memory was repeated; the wording stays the merged one.
 
-        The part gets the source too, so that it is not lost if the merge is undone.
+        The part gets the source too, so that the source is not lost if the merge is reverted.
         """
         self._note(known.memory_id, item, evidence, mentions=True)
         self._draft.note_sources(original, evidence)
@@ -215,7 +215,7 @@ class _Statements:
         heard = self._draft.situation.witnesses.heard(evidence)
         repeats = heard.invents(item.content, known.content)
         if repeats:
-            # Said again, a memory gets no words that nobody said.
+            # Repetition gives a memory no words that nobody said.
             item = replace(item, content=known.content, detail="")
         merged = merge_update(
             KnownMemory(

@@ -1,11 +1,10 @@
-"""What a transcript would teach, by rehearsal: an extraction that is written and taken back.
+"""Previews what a transcript would teach, by an extraction that is rolled back.
 
-The transcript goes the way of a submitted one: messages that are known are passed over, the rest is
-read call by call. Before each call, and for the reply, everything learnt up to there is written in
-a short transaction that is rolled back, by the code that writes it for a job. So a preview sees its
-own earlier calls, and shows what a job would do, not what another piece of code believes of it.
-Nothing stays but its cost in the ledger, under the kind `preview`; what concerns somebody about
-whom nothing is held is charged to the tenant alone.
+The transcript is processed like a submitted one: known messages are skipped, the rest is read call
+by call. Before each call, and for the reply, everything learnt so far is written in a short
+transaction that is rolled back, by the same code that writes it for a job. A preview thus sees the
+results of its own earlier calls, and shows exactly what a job would do. Only its cost in the ledger
+remains, under the kind `preview`; for an unknown user, it is charged to the tenant alone.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ from hitherto_shared.models import Entity, Memory, Profile, Scope, Summary
 logger = logging.getLogger("hitherto.preview")
 
 SECONDS = 60.0
-"""A preview takes at most this long."""
+"""Time limit of a preview."""
 KIND = "preview"
 _STATEMENT_SECONDS = 10.0
 _LAST_SECONDS = 5.0
-"""Kept back for telling what was found; a fifth of the time where there is less."""
+"""Time reserved for the reply; a fifth of the time if that is less."""
 
 Found = TypeVar("Found")
 
@@ -70,12 +69,12 @@ class Lesson:
     """What a transcript would teach.
 
     Attributes:
-        created: Memories that would be new, with ids that mean nothing.
-        updated: Known memories as they would become.
+        created: New memories, with provisional ids.
+        updated: Known memories in their new state.
         contradicted: Known memories that would be closed.
         achieved: Known goals that would be achieved.
-        profile: As it would become; None if it would not change.
-        summary: Of the conversation as it would become; None if there is none.
+        profile: The profile in its new state; None if it would not change.
+        summary: The conversation's summary in its new state; None if there is none.
         entities: What the new and repeated statements mention, and whether it would be new.
         result: Counts and cost, as a job would report them.
     """
@@ -92,7 +91,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """Where a rehearsal stands once all replies so far are written."""
+    """The state of a rehearsal once all replies so far are written."""
 
     messages: list[StoredMessage]
     plans: list[Plan]
@@ -103,7 +102,7 @@ class _Scene:
 
 @dataclass(slots=True)
 class _PreviewRun:
-    """One preview: what was heard so far and what it cost."""
+    """One preview: the replies so far and their cost."""
 
     scope: Scope
     transcript: IncomingTranscript
@@ -116,7 +115,7 @@ class _PreviewRun:
 
     @property
     def claim(self) -> Claim:
-        """The job that there is not."""
+        """A placeholder for the job that does not exist."""
         return Claim(
             job_id=self.job_id,
             claim_no=0,
@@ -135,7 +134,7 @@ class _PreviewRun:
 
 
 class Preview:
-    """Rehearses extractions. The database's role is hitherto_write."""
+    """Rehearses extractions. The database role is hitherto_write."""
 
     def __init__(
         self,
@@ -157,17 +156,17 @@ class Preview:
     async def show(self, scope: Scope, transcript: IncomingTranscript, *, seconds: float) -> Lesson:
         """What the transcript would teach now.
 
-        Where the time does not suffice for all of a long transcript, the beginning of it is shown:
-        the counts `messages_read` and `messages_total` of the result tell.
+        If the time is too short for a long transcript, only its beginning is shown: the counts
+        `messages_read` and `messages_total` of the result tell.
 
         Raises:
-            WrongState: The user was erased or wants nothing learnt, a known message id came with
-                other content, or the model gave nothing usable or refused.
+            WrongState: The user was erased or has switched learning off, a known message id came
+                with different content, or the model gave no usable answer or refused.
             Exhausted: The tenant's budget for today does not allow for it.
-            Unavailable: The model is out of reach.
+            Unavailable: The model is unreachable.
             TooLate: Not even the first part could be read in time.
-            KeyUnavailable: The user encrypts and their key cannot be had.
-            KeyServiceUnavailable: The same, for now.
+            KeyUnavailable: The user has encryption on and the key is unavailable.
+            KeyServiceUnavailable: The same, temporarily.
         """
         run = _PreviewRun(scope, transcript)
         try:
@@ -177,7 +176,7 @@ class Preview:
         return await self._rehearse(run, lambda connection, scene: _picture(connection, run, scene))
 
     async def _listen(self, run: _PreviewRun, seconds: float) -> None:
-        """Ask the model about the transcript, part by part, as far as the time goes."""
+        """Send the transcript to the model, part by part, as far as time allows."""
         try:
             async with asyncio.timeout(seconds):
                 while (asked := await self._rehearse(run, self._next(run))) is not None:
@@ -231,7 +230,7 @@ class Preview:
         return build
 
     async def _may_spend(self, connection: Connection, run: _PreviewRun) -> bool:
-        """Whether the budget allows for a further call; it is an error if there was none yet."""
+        """Whether the budget allows for a further call; raises an error if there was none yet."""
         try:
             await self._budget.require(connection, run.scope.tenant_id, KIND)
         except BudgetSpent as error:
@@ -267,7 +266,7 @@ class Preview:
     async def _rehearse(
         self, run: _PreviewRun, look: Callable[[Connection, _Scene], Awaitable[Found]]
     ) -> Found:
-        """Write everything heard so far, look at it, and take it back."""
+        """Write all replies so far, read the result, and roll back."""
 
         async def work(connection: Connection, key: UserKey | None) -> Found:
             async with connection.transaction(force_rollback=True):
@@ -321,7 +320,7 @@ class Preview:
         return _Scene(messages, plans, profile.version, result, key)
 
     async def _charge(self, run: _PreviewRun) -> None:
-        """Put on the bill what was asked, also of a preview that came to nothing."""
+        """Charge the calls, even if the preview fails."""
         charges = [charge for outcome in run.outcomes for charge in outcome.charges]
         charges += run.wasted
         if not charges:
@@ -336,7 +335,7 @@ class Preview:
 
 
 async def _picture(connection: Connection, run: _PreviewRun, scene: _Scene) -> Lesson:
-    """What the rehearsal left behind."""
+    """The state that the rehearsal produced."""
     scope, conversation_id = run.scope, run.transcript.conversation_id
     created = _ids(made.memory_id for plan in scene.plans for made in plan.creations)
     closed = {

@@ -1,17 +1,17 @@
-"""The profile after something new was learnt about the user.
+"""Merges what was learnt about the user into the profile.
 
 - Objects merge key by key at every depth. Nothing is ever removed here.
-- Lists unite: old order first, equal items once (after trimming and in normal form C).
-- A single value is replaced only by one that was said at the same time or later, whatever the
-  order in which batches arrive. When it was said stands in a map beside the profile: path of the
-  value to RFC 3339. An entry of a containing path counts for everything below it, so that a hand
-  that sets or removes a whole branch is overruled only by what the user says afterwards.
-- null, blank text, {} and [] say nothing.
-- Where the kinds clash, the kind that is there stays: a single value joins a list, everything else
-  is dropped and counted. So is what is no JSON, cannot be stored, or does not fit any more.
-- `facts.technical_context.current_projects` is another name of `current_projects`.
-- Whether the messages behind a patch bear it out is decided before (`profile_support`).
-- `department` and `access_level` are no part of a patch: nothing that was said can set them.
+- Lists are joined: old order first, equal items once (after trimming and in normal form C).
+- A single value is replaced only by one that was said at the same time or later, whatever the order
+  in which batches arrive. A map beside the profile records when each value was said: path of the
+  value to RFC 3339. An entry for a containing path applies to everything below it, so that a branch
+  set or removed by hand changes only by what the user says afterwards.
+- null, blank text, {} and [] count as absent.
+- If the types conflict, the existing type stays: a single value joins a list, everything else is
+  dropped and counted. So is anything that is not JSON, cannot be stored, or does not fit any more.
+- `facts.technical_context.current_projects` is an alias of `current_projects`.
+- Whether the messages behind a patch support it is decided before (`profile_support`).
+- `department` and `access_level` are not part of a patch: no statement can set them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MAX_LIST_ITEMS = 100
 MAX_ITEM_CHARACTERS = 500
 MAX_KEY_CHARACTERS = 200
 MAX_BYTES = 64 * 1024
-"""Size of the six merged fields together, as JSON in UTF-8."""
+"""Maximum size of the six merged fields together, as JSON in UTF-8, in bytes."""
 MAX_VALUES = 50
-"""Values of any depth that a model may report at once: nobody says more of themselves."""
+"""Maximum number of values, at any depth, that a model may report at once."""
 MAX_DEPTH = 16
-"""Objects and lists inside one another, the field itself being the first."""
+"""Maximum nesting of objects and lists, the field itself being the first level."""
 
 Path = tuple[str, ...]
 
@@ -52,14 +52,14 @@ OTHER_NAMES: Mapping[Path, str] = {
 }
 FIELDS = tuple(_KINDS)
 """The fields of a profile that a patch may change."""
-# What JSON puts around a value besides the value: quotes are counted with it, ": " and ", " here.
+# JSON syntax around a value: quotes are counted with the value, ": " and ", " here.
 _AROUND = 4
 _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
 class ProfilePatch:
-    """What the model reports as new; every field may be absent (None) or of any shape."""
+    """What the model reports as new; every field may be absent (None) or of any type."""
 
     summary: Any = None
     current_projects: Any = None
@@ -73,9 +73,9 @@ class ProfilePatch:
 class ProfileChange:
     """The profile after a merge.
 
-    `changed` holds the paths of the values that differ; `version` of the profile is one higher if
-    there are any. `said_at` may differ without them, when a value was only said again. `dropped`
-    counts the items that were refused; a value older than what is known is not refused, only late.
+    `changed` holds the paths of the values that differ; the profile's `version` is one higher if
+    there are any. `said_at` may differ without them, when a value was only repeated. `dropped`
+    counts refused items; a value older than the known one is not refused, only late.
     """
 
     profile: Profile
@@ -90,7 +90,7 @@ def said_path(*keys: str) -> str:
 
 
 def count_values(value: Any) -> int:
-    """How many single values something holds, at every depth."""
+    """The number of single values, at every depth."""
     if isinstance(value, Mapping):
         return sum(map(count_values, value.values()))
     if isinstance(value, list | tuple):
@@ -107,10 +107,10 @@ def merge_profile(
     """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
 
     Args:
-        current: The profile as it stands; version 0 if there is none yet.
+        current: The present profile; version 0 if there is none yet.
         said_at: When each single value was said, by `said_path`.
         patch: What is new.
-        event_time: When it was said (of the newest message it comes from).
+        event_time: When it was said (the time of the newest message it comes from).
 
     Raises:
         ValueError: `event_time` has no time zone.
@@ -128,7 +128,7 @@ def merge_profile(
 
 
 class _Merge:
-    """One merge under way: what is held, how large it is, what changed, what was dropped."""
+    """One running merge: the values, their size, what changed, what was dropped."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Merge:
         self._size = _size(self.held)
 
     def field(self, name: str, value: Any) -> None:
-        """Merge one field of the profile, whose kind is fixed."""
+        """Merge one field of the profile, whose type is fixed."""
         if _says_nothing(value):
             return
         if name in _LISTS and isinstance(value, str):
@@ -237,7 +237,7 @@ class _Merge:
             self.changed.append(name)
 
     def _is_late(self, path: Path) -> bool:
-        """Whether something later was said about the value or about what contains it."""
+        """Whether a later statement exists about the value or about an object that contains it."""
         for length in range(1, len(path) + 1):
             said = _moment(self.said_at.get(said_path(*path[:length])))
             if said is not None and said > self._now:
@@ -245,7 +245,7 @@ class _Merge:
         return False
 
     def _at(self, path: Path) -> Any:
-        """What is held at a path all of whose containers are objects; `_ABSENT` if it is blank."""
+        """The value at a path whose containers are all objects; `_ABSENT` if it is blank."""
         held: Any = self.held
         for key in path:
             held = held.get(key)
@@ -254,7 +254,7 @@ class _Merge:
         return held
 
     def _missing(self, path: Path) -> int:
-        """Bytes that the keys and braces up to a new value take, never too few."""
+        """Bytes of the keys and braces of a new value's path, never too few."""
         return sum(_size(key) + _AROUND for key in path)
 
     def _put(self, path: Path, value: Any) -> None:
@@ -268,7 +268,7 @@ class _Merge:
 
 
 def _moment(text: str | None) -> datetime | None:
-    """The moment of a `said_at` entry; None for one that cannot be read, which bars nothing."""
+    """The time of a `said_at` entry; None for an unreadable one, which has no effect."""
     try:
         found = datetime.fromisoformat(text) if text else None
     except ValueError:
@@ -316,7 +316,7 @@ def _all_there(items: Iterable[Any]) -> bool:
 
 
 def _is_double(number: float) -> bool:
-    """Whether a number can travel: on the wire every number is a finite double."""
+    """Whether a number can be transmitted: on the wire every number is a finite double."""
     try:
         return math.isfinite(float(number))
     except OverflowError:
@@ -344,7 +344,7 @@ def _length(value: Any) -> int:
 
 
 def _identity(value: Any) -> str:
-    """Equal for values that are the same JSON: 1 and 1.0, text but for space and normal form."""
+    """Equal for values that are the same JSON: 1 and 1.0, text except for space and normal form."""
     if isinstance(value, str):
         value = nfc(value).strip()
     elif isinstance(value, float) and value.is_integer():

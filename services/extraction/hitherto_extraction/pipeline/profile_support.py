@@ -1,13 +1,13 @@
-"""What of a profile patch the messages behind it bear out.
+"""Removes the parts of a profile patch that its messages do not support.
 
-A profile is told to the assistant as what the user is, and nobody reviews it. So a patch adds
-nothing that was not said: every word and number of a value stands in the messages that the patch
-names, up to inflection and in any script. A summary and the intents are told in words of the
-model's own: there each clause has at least half of its words from the messages or from the profile
-as it stands, and its names and numbers all. Yes and no are told by the key they stand under, and a
-key of many words is a statement itself.
+An assistant receives the profile as facts about the user, without a review. A patch must therefore
+add nothing that was not said: the messages that it names contain every word and number of a value,
+up to inflection and in any script. A summary and the intents are in the model's own words: there
+each clause takes at least half of its words from the messages or the present profile, and all of
+its names and numbers. A boolean is judged by its key, and a key of many words is a statement
+itself.
 
-What is refused is taken out of the patch, so that it counts as said by nobody.
+Refused values are removed from the patch, as if they had never been said.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from hitherto_shared.vocabulary.opposites import markers
 
 _IN_OWN_WORDS = ("summary", "frequent_intents")
 _KEY_WORDS = 4
-"""Words of a key above which it says something by itself."""
+"""Number of words above which a key is a statement itself."""
 _LONGEST_TOLD = 2_000
-"""Characters of a summary or intent: it is one or two sentences."""
+"""Maximum characters of a summary or intent: it is one or two sentences."""
 _LONGEST_KNOWN = 8_000
-"""Characters of a profile that a summary is compared with."""
+"""Maximum characters of a profile that a summary is compared with."""
 _ABOUT_ASKING = frozenset(
     "ask asks asking question questions help request requests advice support explain explaining "
     "explanation explanations information info hỏi giúp".split()
@@ -42,7 +42,7 @@ _DENYING_KEY = re.compile(
     "difficult|ghét|tránh|kỵ|dị_ứng|khó",
     re.IGNORECASE,
 )
-"""Keys of what somebody does not do or cannot, which a message says in a denial."""
+"""Keys for what a person does not do or cannot do, which a message states in a denial."""
 _TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 _WORD_END = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 _ABSENT = object()
@@ -52,16 +52,16 @@ _NOBODY = Heard([])
 def supported(
     patch: Mapping[str, Any], profile: Profile, said: Heard
 ) -> tuple[dict[str, Any], int]:
-    """The patch without what nobody said.
+    """The patch without unsupported values.
 
     Args:
-        patch: Free JSON by the names of `ProfilePatch`, checked for nothing.
-        profile: As it stands. What it holds already is no addition.
+        patch: Free-form JSON by the names of `ProfilePatch`, unchecked.
+        profile: The present profile. Values that it already has are not additions.
         said: The messages behind the patch.
 
     Returns:
-        The patch, and how many values were refused. A value that is held already and was not said
-        again is left out as well, and is not counted.
+        The patch, and how many values were refused. A value that the profile already has and that
+        was not repeated is left out as well, and is not counted.
     """
     reading = _Reading(profile, said)
     kept = {name: reading.pruned((name,), value) for name, value in patch.items()}
@@ -69,7 +69,7 @@ def supported(
 
 
 class _Reading:
-    """One patch held against the messages behind it."""
+    """One patch compared with the messages behind it."""
 
     def __init__(self, profile: Profile, said: Heard) -> None:
         self.refused = 0
@@ -78,7 +78,7 @@ class _Reading:
         self._known = "\n".join(str(leaf) for _, leaf in _placed(self._held, ()))[:_LONGEST_KNOWN]
 
     def pruned(self, path: Path, value: Any) -> Any:
-        """A value without what is not borne out; `_ABSENT` if nothing is left."""
+        """A value without its unsupported parts; `_ABSENT` if nothing is left."""
         path = (OTHER_NAMES[path],) if path in OTHER_NAMES else path
         held = self._at(path)
         if isinstance(value, Mapping):
@@ -87,7 +87,7 @@ class _Reading:
             return self._list(path, value, held)
         if value is None or value == "" or self._backed(path, value, held):
             return value
-        # Nobody said it again; what is held stays as it is.
+        # It was not repeated; the stored value stays unchanged.
         same = held == value or (isinstance(held, list | tuple) and value in held)
         self.refused += not same
         return _ABSENT
@@ -120,7 +120,7 @@ class _Reading:
         return len(words) <= _KEY_WORDS or not unsupported(" ".join(words), "", self._said)
 
     def _backed(self, path: Path, value: Any, held: Any) -> bool:
-        """Whether the messages say a single value."""
+        """Whether the messages contain a single value."""
         if isinstance(value, str) and (truth := _TRUTHS.get(value.strip().casefold())) is not None:
             value = truth
         if isinstance(value, bool):
@@ -142,7 +142,7 @@ class _Reading:
         return bool(denied) or not self._said.only_denied(tokens)
 
     def _told(self, text: str) -> bool:
-        """Whether a text of the model's own rests on what was said, clause by clause."""
+        """Whether the messages support a text in the model's own words, clause by clause."""
         if len(text) > _LONGEST_TOLD:
             return False
         tokens = tokenise(text)
@@ -170,7 +170,7 @@ class _Reading:
 
 
 def _placed(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """The single values of free JSON, each with the keys that lead to it."""
+    """The single values of free-form JSON, each with its path of keys."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _placed(inner, (*path, str(key)))
@@ -187,7 +187,7 @@ def _words(key: str) -> list[str]:
 
 
 def _grown_from(held: Any, value: str) -> str:
-    """What is held, where a value says more; one that says less, or denies it, was said whole."""
+    """The stored value, if a value extends it; one that reduces or denies it was said itself."""
     if not isinstance(held, str) or not unsupported(value, held, _NOBODY):
         return ""
     return held if _markers(held) == _markers(value) else ""
@@ -198,5 +198,5 @@ def _markers(text: str) -> dict[str, int]:
 
 
 def _without_asking(clause: str) -> str:
-    """A clause without the words that say no more than that something is asked for."""
+    """A clause without words that only say that something is requested."""
     return " ".join(word for word in clause.split() if word.casefold() not in _ABOUT_ASKING)

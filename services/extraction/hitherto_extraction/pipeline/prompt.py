@@ -1,7 +1,7 @@
-"""The one call of an extraction: instructions in the system message, data in the user message.
+"""Builds the prompt of an extraction: instructions in the system message, data in the user message.
 
 Only our own lines start with `[` or a heading: a line break inside content, names or memories is
-followed by two spaces, so that no text can pose as another message or section.
+followed by two spaces, so that no text can imitate another message or section.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HARMLESS = Batch(
     memories=(),
     messages=(PromptMessage("m1", "user", "", "Hello.", datetime(2000, 1, 1, tzinfo=UTC)),),
 )
-"""What any working model answers: asked where a refusal may not be about what was asked."""
+"""A prompt that any working model answers, sent when a refusal may not be about the content."""
 
 
 def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt:
@@ -49,7 +49,7 @@ def _user_message(batch: Batch) -> str:
     zone = zone_of(batch.time_zone)
     profile = dict(batch.profile)
     if batch.tags_in_use:
-        # Tags come from what people said, and so they stand with the data.
+        # Tags come from what users said, and so belong to the data.
         profile["tags_in_use"] = list(batch.tags_in_use)
     sections = ["CURRENT PROFILE:", _json(profile), ""]
     if batch.summary:
@@ -85,7 +85,7 @@ def rfc3339(moment: datetime, zone: ZoneInfo) -> str:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The IANA zone `name`, or UTC where this machine does not know it."""
+    """The IANA zone `name`, or UTC if this machine does not know it."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

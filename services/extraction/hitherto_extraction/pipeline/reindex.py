@@ -1,4 +1,4 @@
-"""Gives memories a new place in the keyword index from their content and the words still held."""
+"""Rebuilds the keyword index entries of memories from their content and remaining source words."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hitherto_shared.models import Scope
 async def reindex(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, sweep: bool = True
 ) -> int:
-    """Index memories anew, and sweep out the words they had before; how many were indexed.
+    """Index memories again, and remove the words they had before; returns how many were indexed.
 
-    Without `sweep` those stay, under numbers that nothing has, until the next sweep.
+    Without `sweep` those remain, under numbers that nothing has, until the next sweep.
 
-    Runs on the role hitherto_removal, in the transaction that holds the user's row. A memory that
+    Runs with the role hitherto_removal, in the transaction that holds the user's row. A memory that
     never was in the index stays out of it.
     """
     indexed = [

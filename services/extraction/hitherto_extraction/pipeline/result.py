@@ -1,4 +1,4 @@
-"""What a job has done so far, in the shape of `JobResult`; carried from call to call of one job."""
+"""The result of a job so far, in the form of `JobResult`; passed from call to call of one job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.storage.ledger import Charge
 
 REFINED = "refined"
-"""The count of updates by a model that were made."""
+"""The count of updates made by a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Result:
         return cls(**stored)
 
     def stored(self) -> dict[str, Any]:
-        """The result as the job's row keeps it."""
+        """The result in the form stored with the job."""
         return asdict(self)
 
     def with_plan(self, plan: Plan, dropped: int) -> Result:
-        """With what a plan writes and what had to be dropped."""
+        """Add what a plan writes and what had to be dropped."""
         late = sum(made.status == "contradicted" for made in plan.creations)
         contradicted = sum(closure.status == "contradicted" for closure in plan.closures)
         return replace(
@@ -68,14 +68,14 @@ class Result:
 
     @property
     def changes(self) -> Changes:
-        """What the job changed of what is known by the word of a model."""
+        """The model's changes of known memories in this job."""
         return Changes(
             closed=self.memories_contradicted + self.goals_achieved,
             updated=self.counts.get(REFINED, 0),
         )
 
     def refusing_profile(self, values: int) -> Result:
-        """With values of a profile that were refused."""
+        """Add refused values of a profile."""
         refused = {"refused_profile": values} if values else {}
         return replace(
             self,
@@ -84,11 +84,11 @@ class Result:
         )
 
     def with_counts(self, counts: Mapping[str, int]) -> Result:
-        """With more of what has no field of its own."""
+        """Add counts of what has no field of its own."""
         return replace(self, counts=_added(self.counts, counts))
 
     def with_charges(self, charges: list[Charge]) -> Result:
-        """With what the models used."""
+        """Add the usage of models."""
         usage: dict[str, float] = {}
         for item in charges:
             if item.stage == "embedding":

@@ -1,7 +1,7 @@
-"""Sealed memories, which are in no index: opened and compared one by one, and written.
+"""Compares and writes sealed memories, which are in no index and are opened one by one.
 
-They are few: the newest `MOST` of a user count. What is found among them is held to the same
-thresholds as what the indexes find.
+They are few: only the newest `MOST` of a user count. The thresholds for matches are the same as in
+the indexes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from hitherto_shared.text.bm25 import Statistics, TermPostings
 from hitherto_shared.text.terms import count_terms
 
 _COMPARED = (*CANDIDATE_STATUSES, "superseded")
-"""Statuses of what a new statement may repeat; what was merged is said by its successor."""
+"""Statuses of memories that a new statement may repeat; a merged one is represented by its
+successor."""
 
 
 def is_sensitive(kind: str, marked: bool) -> bool:
-    """Whether a memory of a user who encrypts is to be sealed: by its type, or as it is marked."""
+    """Whether encryption seals a memory: by its type, or if it is marked."""
     return marked or kind in SENSITIVE_TYPES
 
 
@@ -56,10 +57,10 @@ async def find_near(
     at_least: float,
     limit: int,
 ) -> dict[tuple[int, UUID], float | None]:
-    """Sealed memories that items may repeat, as `find_same_words` and `find_neighbours` do it.
+    """Sealed memories that items may repeat, as in `find_same_words` and `find_neighbours`.
 
     Returns:
-        The cosine by the item's index and the memory; None where only the words are the same.
+        The cosine by the item's index and the memory; None if only the words are the same.
 
     Raises:
         KeyNeeded: The user has sealed memories, and there is no key.
@@ -71,7 +72,7 @@ async def find_near(
     )
     if not held:
         return {}
-    # In a thread: comparing thousands would hold up everybody else's calls.
+    # In a thread: comparing thousands would block the event loop.
     return await asyncio.to_thread(_near, held, items, vectors, at_least=at_least, limit=limit)
 
 
@@ -113,7 +114,7 @@ def _cosines(held: Sequence[OpenedMemory], vector: Vector) -> list[tuple[UUID, f
         return []
     matrix = np.stack([other for _, other in having])
     lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)
-    # A vector without length is near to nothing.
+    # A zero vector is near nothing.
     cosines = np.divide(
         matrix @ vector, lengths, out=np.full(len(having), -1.0, np.float32), where=lengths > 0
     )
@@ -135,9 +136,9 @@ async def read_current(
 def postings_of(
     held: Sequence[CurrentMemory], terms: Sequence[str], statistics: Statistics
 ) -> tuple[list[TermPostings], Statistics]:
-    """What the keyword index would hold of sealed memories, and its statistics with them.
+    """The keyword index entries of sealed memories, and its statistics with them.
 
-    As documents they are counted already; their terms are not.
+    They are already counted as documents; their terms are not.
     """
     counted = {known.lexical_no: count_terms(known.content, *known.keywords) for known in held}
     wanted = set(terms)
@@ -158,7 +159,7 @@ def postings_of(
 
 
 def tags_of(tags: Sequence[str], held: Sequence[CurrentMemory], limit: int) -> list[str]:
-    """The tags in use with those of sealed memories, which come after."""
+    """The tags in use with those of sealed memories, which follow."""
     sealed = Counter(tag for known in held for tag in known.tags)
     return list(dict.fromkeys([*tags, *(tag for tag, _ in sealed.most_common())]))[:limit]
 
@@ -174,20 +175,21 @@ async def write_sealed(
     vector: tuple[str, Vector] | None = None,
     job_id: UUID | None = None,
 ) -> None:
-    """Store the next version of a memory sealed, whether or not it was so before.
+    """Store the next version of a memory sealed, whether or not it was sealed before.
 
-    What stood in clear until now (words in the index, vectors, versions, history, mentions) is left
+    What was in clear until now (words in the index, vectors, versions, history, mentions) is left
     to the sweep.
 
     Args:
-        connection: In the transaction of a caller who holds the user's row and sees to history.
-        scope: Whose.
-        key: The user's.
-        held: The memory as it is.
-        after: What it is to be.
+        connection: In the transaction of a caller that holds the user's row and records the
+            history.
+        scope: The user.
+        key: The user's data key.
+        held: The present memory.
+        after: Its new state.
         at: The database's clock.
-        vector: Of the new content, with the name of its model; it counts if that is the active one.
-        job_id: The job that does it, if one does.
+        vector: Of the new content, with the name of its model; stored if that model is active.
+        job_id: The responsible job, if any.
 
     Raises:
         KeyNeeded: There is no key.
@@ -201,7 +203,7 @@ async def write_sealed(
     if not held.sealed:
         if not reworded:
             kept = await sealed_memories.clear_vectors(connection, scope, memory_id)
-        # Under a new number its words are nobody's, and are swept out.
+        # Under a new number its old words belong to nothing, and are swept.
         number = 1 + await keyword_index.reserve_numbers(
             connection, scope, texts=1, documents=0, terms=-held.lexical_length
         )

@@ -1,8 +1,8 @@
-"""Which of the memories already held go into the prompt: the relevant ones, not just the newest.
+"""Selects the known memories for the prompt: the relevant ones, not just the newest.
 
-Relevant is what shares words with the new messages (BM25 over the user's own index, no second
-embedding call), mentions somebody or something they name, or carries a tag they speak of. The three
-lists are joined by rank; the most important memories fill what room is left.
+A memory is relevant if it shares words with the new messages (BM25 over the user's own index, no
+second embedding call), mentions an entity that they name, or has a tag whose words they contain.
+The three lists are fused by rank; the most important memories fill the remaining room.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import looked_up_terms, query_terms
 
 MAX_TERMS = 400
-"""Terms looked up: of all terms of a batch the rarest among the user's memories."""
+"""Maximum terms to look up: of all terms of a batch, the rarest among the user's memories."""
 MAX_TAGS = 60
 MAX_ENTITIES = 500
-"""Entities whose names are looked for in a batch, those spoken of most."""
+"""Maximum entities whose names are looked up in a batch, the most mentioned."""
 MAX_TOKENS = 4_000
-"""All memories of a prompt together, by the cautious estimate of `batches`."""
+"""Maximum tokens of all memories of a prompt, by the cautious estimate of `batches`."""
 _LINE_TOKENS = 15
-"""What a memory's id, type and date take."""
+"""Tokens of a memory's id, type and date."""
 _LOOKS = 4
-"""How often more of the best numbers are looked up while some of them are no current memory."""
+"""How many times further best numbers are looked up while some of them are not current memories."""
 _WEIGHTS = (2.0, 1.0, 0.5)
-"""Of words, entities and tags when their lists are joined."""
+"""Weights of words, entities and tags when their lists are fused."""
 _SOFTNESS = 10
 _LONGEST_NAME = 5
-"""Words of a name that is looked for in spaced text."""
+"""Maximum words of a name in text with spaces."""
 _WORD = re.compile(r"\w+")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
@@ -64,12 +64,12 @@ async def select_memories(
 
     Args:
         connection: The caller's.
-        scope: Whose memories.
-        messages: What was said.
-        limit: The most.
+        scope: The user.
+        messages: The new messages.
+        limit: Maximum number.
         tags_in_use: Tags to look for in the messages.
         sealed: The user's sealed memories, opened: they are in no index.
-        key: Opens those that are chosen for their importance.
+        key: Opens those that are selected for their importance.
 
     Raises:
         KeyNeeded: One of them is sealed, and there is no `key`.
@@ -102,7 +102,7 @@ async def select_memories(
 
 
 def _terms_of(texts: Sequence[str]) -> list[str]:
-    """The distinct terms of texts, as a question asks for them."""
+    """The distinct terms of texts, as for a question."""
     return list(dict.fromkeys(term for text in texts for term in looked_up_terms(text)))
 
 
@@ -114,7 +114,7 @@ async def _by_words(
     sealed: Mapping[UUID, CurrentMemory],
     key: UserKey | None,
 ) -> list[CurrentMemory]:
-    """The current memories that answer the terms best, the best first."""
+    """The current memories that match the terms best, the best first."""
     postings, statistics = await keyword_index.read_postings(
         connection, scope, terms, most=MAX_TERMS
     )
@@ -124,7 +124,7 @@ async def _by_words(
     scores = score(postings, statistics.documents, statistics.terms)
     best = sorted(scores, key=lambda number: (-scores[number], number))
     found: list[CurrentMemory] = []
-    # Numbers of earlier wordings and of memories that are closed are no rows to show.
+    # Numbers of earlier wordings and of closed memories have no row to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
         found += await known_memories.read_by_lexical_no(
             connection, scope, best[start : start + 4 * limit], key
@@ -144,7 +144,7 @@ async def _by_tags(
 
 
 def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
-    """Those that carry one of the tags, the most important first."""
+    """Memories with one of the tags, the most important first."""
     found = [each for each in known if not set(tags).isdisjoint(each.tags)]
     return [each.memory_id for each in sorted(found, key=lambda each: -each.importance)]
 
@@ -158,7 +158,7 @@ async def _by_entities(connection: Connection, scope: Scope, text: str, limit: i
 
 
 def entities_named(text: str, names: Sequence[Names]) -> list[UUID]:
-    """The entities that a text names, by their name or an alias, in any spelling of it."""
+    """The entities that a text names, by name or alias, in any spelling."""
     if not names:
         return []
     folded = fold(text)
@@ -192,7 +192,7 @@ async def names_in(connection: Connection, scope: Scope, text: str) -> list[Enti
 
 
 def tags_named(terms: Iterable[str], tags: Sequence[str]) -> list[str]:
-    """The tags all of whose words stand in the text that has these terms."""
+    """The tags whose words are all among these terms of a text."""
     held = set(terms)
     found = []
     for tag in tags:
@@ -203,7 +203,7 @@ def tags_named(terms: Iterable[str], tags: Sequence[str]) -> list[str]:
 
 
 def joined(lists: Sequence[Sequence[UUID]]) -> list[UUID]:
-    """Several ranked lists as one: what stands high in any of them, and higher what is in more."""
+    """Several ranked lists as one: high are items that rank high in any, or occur in several."""
     scores: defaultdict[UUID, float] = defaultdict(float)
     for weight, ranked in zip(_WEIGHTS, lists, strict=True):
         for rank, memory_id in enumerate(ranked):

@@ -1,4 +1,4 @@
-"""What a plan is made from, and the plan as far as it has come."""
+"""The input of a plan, and the plan in progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hitherto_shared.models import CURRENT_STATUSES
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a plan is made from.
+    """The input of a plan.
 
     Attributes:
         answer: The checked reply.
@@ -28,13 +28,13 @@ class Situation:
         local_memories: Memory ids by the local ids of the prompt.
         known: Current rows of every memory named above or near a new statement.
         neighbours: For each new item's index, the known memories near it.
-        vectors: For each new item's index its vector, where there is one.
+        vectors: For each new item's index its vector, if there is one.
         threshold: The embedder's cosine for duplicates.
         room: How much the reply may change.
-        importance_before: The importance before the job of memories that it has changed already.
-        reviewed: Positions of updates whose very words wait for review or were rejected.
-        stated: Known memories that say what an item of the reply says, by the item's index: where
-            it was clear before the reply.
+        importance_before: The importance before the job of memories that it has already changed.
+        reviewed: Positions of updates whose exact words wait for review or were rejected.
+        stated: Known memories that an item of the reply repeats, by the item's index, if that was
+            determined before the reply.
     """
 
     answer: Answer
@@ -51,12 +51,12 @@ class Situation:
 
 
 class Draft:
-    """A plan in the making: what each memory has become so far, and which one an item stated.
+    """A plan in progress: the state of each memory so far, and which one an item stated.
 
     Attributes:
-        situation: What the plan is made from.
-        now: Every known memory as the plan leaves it up to here.
-        stated_by: For each new item's index the memory that says it now.
+        situation: The input.
+        now: Every known memory in the state that the plan has reached.
+        stated_by: For each new item's index, the memory that now states it.
         plan: The operations so far.
     """
 
@@ -67,17 +67,17 @@ class Draft:
         self.plan = Plan()
 
     def current(self, local_id: str) -> CurrentMemory | None:
-        """The current memory behind a local id, if it still is one."""
+        """The current memory behind a local id, if it is still current."""
         memory_id = self.situation.local_memories.get(local_id)
         known = self.now.get(memory_id) if memory_id is not None else None
         return known if known is not None and known.status in CURRENT_STATUSES else None
 
     def creation_of(self, memory_id: UUID | None) -> Creation | None:
-        """The creation that makes a memory, or None for one that is known."""
+        """The creation of a memory, or None for a known one."""
         return next((c for c in self.plan.creations if c.memory_id == memory_id), None)
 
     def replace_creation(self, made: Creation, by: Creation) -> None:
-        """Put another creation in the place of one."""
+        """Replace a creation by another."""
         self.plan.creations[self.plan.creations.index(made)] = by
 
     def rewrite(
@@ -102,27 +102,27 @@ class Draft:
         )
 
     def note_sources(self, memory_id: UUID, evidence: Evidence) -> None:
-        """Say which messages a memory rests on."""
+        """Record the source messages of a memory."""
         self.plan.sources.extend((memory_id, source) for source in evidence.sources)
 
     def note_said(
         self, before: CurrentMemory, action: str, evidence: Evidence, words: Mapping[str, Any]
     ) -> None:
-        """Say what was said of a known memory, once the plan holds what comes of it."""
+        """Record what was said about a known memory, once the plan holds the consequences."""
         after = self.now[before.memory_id]
         made = after.version != before.version
         self.plan.said.append(Said(before.memory_id, action, after.version, made, evidence, words))
 
     def note_mentions(self, memory_id: UUID, item: NewItem) -> None:
-        """Say which people and things a memory speaks of."""
+        """Record the entities that a memory mentions."""
         self.plan.mentions.append((memory_id, item))
 
 
 def may_change(evidence: Evidence, known: CurrentMemory) -> bool:
-    """Whether evidence is of a level that may touch what is known."""
+    """Whether the origin of evidence permits it to change a known memory."""
     return not outranks(known.origin, evidence.origin)
 
 
 def whole(known: CurrentMemory) -> str:
-    """What a memory says, also where its content was cut."""
+    """The full text of a memory, even if its content was cut."""
     return known.detail if known.detail and known.content.endswith("…") else known.content

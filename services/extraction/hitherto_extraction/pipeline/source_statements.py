@@ -1,7 +1,7 @@
-"""What a source said, as it is kept for RollbackSource: each statement in its own words.
+"""Records each statement of a source in its own words, for RollbackSource.
 
-A memory or profile tells what all sources together make of it. These rows tell what each said, so
-that the rest can be rebuilt when one is taken back.
+A memory or profile combines all sources. These rows hold what each source said, so that the rest
+can be rebuilt when one is rolled back.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SUMMARY = tuple(SummaryPatch.__dataclass_fields__)
 def begins(item: NewItem, evidence: Evidence) -> datetime:
     """Since when a new statement holds.
 
-    A model's date counts only for the past: what is planned does not hold yet.
+    A model's date counts only for the past: a plan does not hold yet.
     """
     said = item.valid_from
     return said if said is not None and said < evidence.said_at else evidence.said_at
 
 
 def words_of(item: NewItem, evidence: Evidence, *, suspect: bool = False) -> dict[str, Any]:
-    """What an item says, as JSON; `suspect` if it reads as an instruction to the assistant."""
+    """The words of an item, as JSON; `suspect` if it reads as an instruction to the assistant."""
     return {
         "content": item.content,
         "detail": item.detail,
@@ -76,9 +76,9 @@ def statements_of(
         plan: What is written.
         job_id: The job that read it.
         conversation_id: Where it was said.
-        kept: What only the caller could give of a new memory.
+        kept: Fields of a new memory that only the caller provides.
         sealed: Memories that are stored sealed.
-        key: What their words are sealed with.
+        key: The key to seal their words with.
     """
 
     def stated(
@@ -178,7 +178,7 @@ def _words_of_creation(made: Creation, kept: Mapping[str, Any]) -> dict[str, Any
 def of_profile(
     patch: ProfilePatch, evidence: Evidence, version: int, *, made_version: bool
 ) -> Stated:
-    """What a reply says of the profile: the profile that it alone would make."""
+    """What a reply says about the profile: the profile that it alone would make."""
     alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
     words: dict[str, Any] = {}
     for name in _PROFILE:
@@ -191,7 +191,7 @@ def of_profile(
 
 
 def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: int) -> Stated:
-    """What a reply says of its conversation, without the defaults for what it leaves out."""
+    """What a reply says about its conversation, without defaults for missing fields."""
     patch = given or {}
     fields = merge_summary(
         None, SummaryPatch(**{name: patch.get(name) for name in _SUMMARY}), first_user_words=""

@@ -1,7 +1,7 @@
-"""The summary of a conversation after one more batch of it.
+"""Merges a batch's summary into the summary of the conversation.
 
-The model sees the summary so far and answers for the whole conversation, so what it gives replaces
-what was; what it leaves out stays. The reply is untrusted: a field of the wrong shape counts as
+The model sees the summary so far and describes the whole conversation, so its values replace the
+old ones; fields it leaves out stay. The reply is untrusted: a field of the wrong type counts as
 left out.
 """
 
@@ -17,13 +17,13 @@ from hitherto_shared.text.normalise import nfc, unusable_characters
 
 MAX_TITLE = 255
 MAX_SUMMARY = 8_000
-"""Characters of the summary text."""
+"""Maximum characters of the summary text."""
 MAX_ITEMS = 20
 MAX_SUGGESTIONS = 10
 MAX_ITEM = 100
-"""Characters of a topic or suggestion; a longer one is cut."""
+"""Maximum characters of a topic or suggestion; a longer one is cut."""
 NEUTRAL_TITLE = "Conversation"
-"""Title of a conversation for which neither the model nor the user has said a word."""
+"""Title of a conversation for which neither the model nor the user has provided a word."""
 
 _FIRST_WORDS = 10
 _FIRST_CHARACTERS = 80
@@ -32,7 +32,7 @@ _FIRST_OUTCOME = "ongoing"
 
 @dataclass(frozen=True, slots=True)
 class SummaryPatch:
-    """A summary as the model gave it; every field may be absent (None) or of any shape."""
+    """A summary as the model gave it; every field may be absent (None) or of any type."""
 
     title: Any = None
     summary: Any = None
@@ -60,17 +60,17 @@ class SummaryFields:
 def merge_summary(
     current: Summary | None, patch: SummaryPatch, *, first_user_words: str, late: bool = False
 ) -> SummaryFields:
-    """Merge what the model says of a conversation into what is held of it.
+    """Merge the model's summary of a conversation into the stored one.
 
-    An absent or empty field keeps the old value, a list that is given replaces the old one. Text
-    that sets the assistant's instructions aside counts as absent: a summary has no quarantine.
+    An absent or empty field keeps the old value, a list replaces the old one. Text that overrides
+    the assistant's instructions counts as absent: a summary has no quarantine.
 
     Args:
         current: The summary so far.
         patch: The reply.
-        first_user_words: The beginning of what the user wrote first, for a title if there is none.
-        late: The reply is about messages before those that the summary covers already, as when an
-            older job is retried: it fills what is empty and replaces nothing.
+        first_user_words: The beginning of the user's first message, for a title if there is none.
+        late: Whether the reply is about messages before those that the summary already covers, as
+            when an older job is retried: it fills empty fields and replaces nothing.
     """
     old = current
     if late and old is not None:

@@ -1,7 +1,7 @@
-"""Who may be believed, against whom, and what is kept out of prompts until somebody reviews it.
+"""Decides which origin may override which, and what is quarantined until a review.
 
-Two levels: the user and the operator above assistant, tool and document. The level comes from the
-origin that was bound at writing; text can only lower what it is trusted with, never raise it.
+There are two levels: the user and the operator above assistant, tool and document. The level comes
+from the origin that was bound on writing; text can only lower the trust in it, never raise it.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from hitherto_shared.text.instructions import (
 )
 
 _SHORT_KEY = 16
-"""Characters below which a key says nothing that an assistant could follow."""
+"""Minimum characters of a key that could hold an instruction."""
 
 
 def is_higher(origin: str) -> bool:
-    """Whether an origin is of the higher level."""
+    """Whether an origin is of the higher level of trust."""
     return origin in HIGHER_ORIGINS
 
 
 def outranks(known_origin: str, origin: str) -> bool:
-    """Whether what was said by `known_origin` stands above the word of `origin`."""
+    """Whether `known_origin` is more trusted than `origin`."""
     return is_higher(known_origin) and not is_higher(origin)
 
 
 def is_suspect(texts: Iterable[str], *, trusted: bool) -> bool:
     """Whether one of the texts tries to instruct the assistant.
 
-    The words of others are suspected readily, the user's own only where they set the assistant's
-    instructions aside: how a user wants to be answered is a preference.
+    The threshold is low for other people's words. The user's own words are suspect only if they
+    override the assistant's instructions: how a user wants to be answered is a preference.
     """
     recognise = overrides_instructions if trusted else reads_as_instruction
     return any(recognise(text) for text in texts if text)
 
 
 def without_overrides(value: Any) -> tuple[Any, int]:
-    """Free JSON without the texts that set instructions aside, and how many those were.
+    """Free-form JSON without texts that override instructions, and the number of those.
 
-    For what has no quarantine of its own: profiles and summaries.
+    It is for values without quarantine: profiles and summaries.
     """
     if isinstance(value, str):
         return (None, 1) if overrides_instructions(value) else (value, 0)

@@ -1,11 +1,11 @@
-"""Updates of a reply: a known memory made more precise.
+"""Updates of a reply: known memories made more precise.
 
-An update by a model is content and meets what content meets: trust, the guards of de-duplication,
-support by the messages behind it (`guards.refinement`), and the cap on changes (`caps`). Importance
-moves by `IMPORTANCE_STEP` in a job at most, and not below `IMPORTANCE_FLOOR`.
+A model's update is content and must pass the same checks: trust, the guards of de-duplication,
+support by its messages (`guards.refinement`), and the limit on changes (`caps`). A job changes
+importance by at most `IMPORTANCE_STEP`, and not below `IMPORTANCE_FLOOR`.
 
-What is refused is counted. Where the messages bear it out, the new wording waits for review as a
-quarantined memory that challenges the one it would have changed: approved, it takes its place.
+Refused updates are counted. If the messages support one, the new wording waits for review as a
+quarantined memory that challenges the one it would have changed; on approval it replaces it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
 
 IMPORTANCE_STEP = 0.2
-"""By so much one job may move a memory's importance."""
+"""Maximum change of a memory's importance by one job."""
 IMPORTANCE_FLOOR = 0.3
 """No update lowers importance below this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An update that may be made: the version it would write."""
+    """A permitted update: the version it would write."""
 
     position: int
     update: UpdatedItem
@@ -47,7 +47,7 @@ class Change:
 def permitted(draft: Draft) -> list[Change]:
     """The updates of the reply that pass every guard and change something.
 
-    Those that change nothing confirm what is known; the rest is refused.
+    Updates that change nothing confirm what is known; the rest is refused.
     """
     found = (_check(draft, *each) for each in enumerate(draft.situation.answer.updated))
     return [change for change in found if change is not None]
@@ -83,7 +83,7 @@ def refine(draft: Draft, change: Change) -> None:
 
 
 def set_aside(draft: Draft, change: Change) -> None:
-    """Keep for review what would be one change too many."""
+    """Store for review an update that exceeds the limit on changes."""
     known = draft.now[change.after.memory_id]
     _quarantine(draft, change.position, change.update, known, change.evidence)
 
@@ -134,7 +134,7 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
 
 
 def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> float:
-    """The importance within what one job may make of it."""
+    """The importance within the range that one job may set."""
     if wanted is None:
         return known.importance
     before = draft.situation.importance_before.get(known.memory_id, known.importance)
@@ -148,7 +148,7 @@ def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> flo
 def _quarantine(
     draft: Draft, position: int, update: UpdatedItem, known: CurrentMemory, evidence: Evidence
 ) -> None:
-    """Keep a refused wording as a memory in quarantine that challenges the known one."""
+    """Store a refused wording as a quarantined memory that challenges the known one."""
     # A new memory is sealed by its type; one that was marked by hand stays the only copy.
     hidden = known.sealed or (known.sensitive and not is_sensitive(known.type, marked=False))
     if update.content is None or hidden or position in draft.situation.reviewed:
@@ -185,9 +185,9 @@ def _quarantine(
 def _words(
     draft: Draft, update: UpdatedItem, evidence: Evidence, after: CurrentMemory | None = None
 ) -> dict[str, Any]:
-    """What an update says; the weight it gives counts as far as it was let through.
+    """The words of an update, and its importance as far as it was permitted.
 
-    `whole` tells whether the messages behind it say all of it, or some of it was said before.
+    `whole` says whether its messages contain all of it, or some of it was said before.
     """
     content = update.detail or update.content or ""
     return {

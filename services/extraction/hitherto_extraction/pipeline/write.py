@@ -32,7 +32,7 @@ from hitherto_shared.models import Scope
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The vectors of one reply under the embedder's name; empty when the embedder was away.
+    """The vectors of one reply under the embedder's name; empty if the embedder was down.
 
     `contents` by ("new", index) and ("updated", position), `sources` by the new item's index.
     """
@@ -44,11 +44,12 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """For whom, on whose account, in which job and conversation, and when rows are written.
+    """The context of a write: user, charged account, job, conversation and time.
 
-    `kept` are columns of a new memory that only a caller can give: metadata, expires_at, sensitive;
-    `joined` what such columns of the one memory that gets a new version were, and become.
-    `key` opens what is sealed of the user, `sealing` is the same key for a user who encrypts.
+    `kept` are columns of a new memory that only a caller can provide: metadata, expires_at,
+    sensitive; `joined` are such columns of the only memory that gets a new version, before and
+    after. `key` opens the user's sealed values, `sealing` is the same key for a user with
+    encryption on.
     """
 
     scope: Scope
@@ -71,7 +72,7 @@ class Occasion:
 async def write_plan(
     connection: Connection, occasion: Occasion, plan: Plan, vectors: Vectors
 ) -> None:
-    """Write everything `plan` holds, with its history and its place in the indexes.
+    """Write everything in `plan`, with its history and its index entries.
 
     Raises:
         KeyNeeded: A sealed memory gets another wording, and there is no key.
@@ -142,9 +143,9 @@ async def write_plan(
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
-    """The memories of a plan whose words are nowhere in clear once it is written."""
+    """The memories of a plan whose words must not be anywhere in clear once it is written."""
     if occasion.sealing is None:
-        # Who has stopped to encrypt: what is sealed stays so.
+        # If the user has turned encryption off, sealed memories stay sealed.
         return plan.sealed
     marked = bool(occasion.kept.get("sensitive", False))
     new = {made.memory_id for made in plan.creations if occasion.seals(made.item.type, marked)}
@@ -153,7 +154,7 @@ def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
 
 
 async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
-    """The vectors, or none if another model has become the active one since they were made."""
+    """The vectors, or none if another model has become active since they were computed."""
     active = await active_model(connection)
     return vectors if active is not None and active[0] == vectors.model else Vectors("", {}, {})
 
@@ -217,7 +218,7 @@ async def _seal_vectors(
     for made in creations:
         vector = vectors.contents.get(made.vector_of)
         if vector is None:
-            # The sweep makes it.
+            # The sweep creates it.
             await users.leave_to_seal(connection, scope)
             continue
         await sealed_memories.write_vector(
@@ -306,7 +307,7 @@ async def _rewrite(
 async def _rewrite_sealed(
     connection: Connection, occasion: Occasion, change: Rewrite, vectors: Vectors
 ) -> None:
-    """The same for a memory that is sealed, or is to be from now on."""
+    """The same for a memory that is sealed, or becomes sealed."""
     scope, after = occasion.scope, change.after
     held = await editing.read_one(connection, scope, after.memory_id, occasion.key)
     vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None

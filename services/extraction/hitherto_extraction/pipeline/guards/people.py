@@ -1,8 +1,8 @@
-"""Do two statements speak of two different people, so that neither says anything of the other?
+"""Decides whether two statements are certainly about two different people.
 
-What one person does is no contradiction of what another one does. The guard is sure or silent: two
-names, or somebody's relative against somebody. "Ana" against "the user" proves nothing, because
-that may be one person.
+What one person does does not contradict what another one does. The guard answers only if it is
+certain: two names, or a person and that person's relative. "Ana" and "the user" prove nothing,
+because they may be one person.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers, dates and times of a statement, in one spelling, whether in digits or in words."""
+"""Normalises the numbers, dates and times of a statement, in digits or in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitherto_shared.vocabulary import times
 
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 _TENS = "thirty forty fifty sixty seventy eighty ninety".split()
-# "một" is left out: it is the article far more often than the number. "năm" is looked at closely.
+# "một" is left out: it is the article far more often than the number. "năm" needs its context.
 _VIETNAMESE = {word: n for word, n in times.VIETNAMESE_NUMBERS.items() if n not in (1, 5)}
 _SMALL = {
     **times.NUMBERS,
@@ -37,9 +37,9 @@ _PERCENT = ("%", "percent", "pct")
 _MONTHS = times.MONTH_FORMS | times.FOREIGN_MONTHS
 _WEEKDAYS = times.WEEKDAY_FORMS | times.FOREIGN_WEEKDAYS
 _NEEDS_CAPITAL = frozenset("may march mar mai jun sat sun wed mon dec sep mars fri".split())
-"""Words that are months or days only with a capital ("may", "sun", the French "mars")."""
+"""Words that mean months or days only with a capital ("may", "sun", the French "mars")."""
 
-# "năm" is both "five" and "year"; beside these it is the year.
+# "năm" is both "five" and "year"; next to these words it is the year.
 _BESIDE_YEAR = frozenset(
     "nay ngoái sau trước tới mỗi hằng hàng nhiều vài mấy cả một trong từ vào qua".split()
 )
@@ -55,18 +55,18 @@ def is_date_word(token: Token) -> bool:
 
 
 def is_number_word(word: str) -> bool:
-    """Whether a casefolded word only counts ("twenty", "hundred", "percent").
+    """Whether a casefolded word is only a number word ("twenty", "hundred", "percent").
 
-    The Vietnamese ones are not among them: most mean something else as well.
+    Vietnamese ones are not included: most have other meanings as well.
     """
     return word.isascii() and (word in _SMALL or word in _SCALES or word in _PERCENT)
 
 
 def numeral(digits: str) -> str:
-    """One spelling for a run of digits: "1,000" and "1.000" are 1000, "07" is 7, "3.10" stays.
+    """A single spelling for a run of digits: "1,000" and "1.000" are 1000, "07" is 7, "3.10" stays.
 
-    A point or comma before exactly three digits separates thousands, else decimals. Zeros at the
-    end of a decimal stay, because in a version they count.
+    A point or comma before exactly three digits separates thousands, otherwise decimals. Zeros at
+    the end of a decimal stay, because they matter in a version.
     """
     sign = "-" if digits.startswith("-") else ""
     digits = digits.removeprefix("-")
@@ -90,7 +90,7 @@ def _o_clock(number: str, meridiem: str) -> str:
 
 
 def quantities(tokens: Sequence[Token]) -> tuple[Counter[str], Counter[str]]:
-    """The numbers and the dates (months, weekdays) of a statement, as often as they occur."""
+    """The numbers and dates (months, weekdays) of a statement, with repetitions."""
     numbers: Counter[str] = Counter()
     dates: Counter[str] = Counter()
     words = [token for token in tokens if token.kind != SIGN]
@@ -117,7 +117,7 @@ def quantities(tokens: Sequence[Token]) -> tuple[Counter[str], Counter[str]]:
 
 
 def _with_unit(number: str, words: Sequence[Token], at: int) -> str:
-    """The number with the percent or the half of the day that stands behind it."""
+    """The number with a following percent sign or half of the day."""
     if _is(words, at, *_PERCENT) or (_is(words, at, "phần") and _is(words, at + 1, "trăm")):
         return number + "%"
     for meridiem in ("am", "pm"):
@@ -142,7 +142,7 @@ def _is(words: Sequence[Token], at: int, *texts: str) -> bool:
 
 
 def _spelled(words: Sequence[Token], start: int) -> tuple[int, int]:
-    """(value, words used) of the number word or words at a place; (0, 0) if there is none."""
+    """(value, words used) of the number words at a position; (0, 0) if there are none."""
     total = current = used = 0
     at = start
     while at < len(words):
@@ -167,7 +167,7 @@ def _spelled(words: Sequence[Token], start: int) -> tuple[int, int]:
 
 
 def _adds(current: int, value: int) -> bool:
-    """Whether a number word continues the one before it ("twenty five") or is another one."""
+    """Whether a number word continues the one before it ("twenty five"), or starts anew."""
     return (
         current == 0 or (current % 10 == 0 and value < 10) or (current % 100 == 0 and value < 100)
     )

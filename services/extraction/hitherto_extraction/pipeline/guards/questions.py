@@ -1,11 +1,12 @@
-"""Questions that a memory answers, as a model words them: which of them are kept.
+"""Selects which of a model's questions about a memory are kept.
 
-They are indexed by their words and shown to nobody. A question must be one, and about the memory:
-it shares a word with it and names nothing that it does not name. Where scripts tell no names from
-other words, a part of the words must stand in it: a half, of characters that follow one another
-without spaces a third, and every run of katakana, which spells names.
+Questions are indexed by their words and never shown. A question must have the form of one and be
+about the memory: it shares a word with the memory and contains no name that the memory lacks. In
+scripts that do not mark names, the memory must contain part of the words: half of them, a third of
+the characters that follow one another without spaces, and every run of katakana, which spells
+names.
 
-Questions are judged by the words of the memory alone, so that the same question is judged alike
+Questions are judged by the words of the memory alone, so that the result depends on nothing else
 whenever these words change.
 """
 
@@ -25,7 +26,7 @@ _MARKS = ("?", "？", "؟", "՞")
 _GREEK = re.compile("[\u0370-\u03ff]")
 _WORD = re.compile(r"\w+")
 _KATAKANA = re.compile("[\u30a1-\u30ff]{2,}")
-# What a question may begin with; any other first word is written like a name.
+# First words of questions; any other first word may be a name.
 _ASKING = frozenset(
     "what whats what's which how why whom when where who whose did does do is are was were has "
     "have had can could should would will since until in on at for from with by about to and "
@@ -45,11 +46,11 @@ _ASKING = frozenset(
 
 
 def kept(questions: Iterable[str], *texts: str) -> tuple[str, ...]:
-    """The first `MAX_QUESTIONS` that are questions about what the texts say, each once.
+    """The first `MAX_QUESTIONS` distinct questions about the contents of the texts.
 
     Args:
-        questions: As a model words them, one line each.
-        texts: What the memory says.
+        questions: In the model's words, one line each.
+        texts: The memory's texts.
     """
     different = {question.casefold(): question for question in questions if _may_be(question)}
     if not different:

@@ -1,10 +1,10 @@
-"""Does a new wording add to what the old one said, and nothing else?
+"""Decides whether a new wording only adds to the old one.
 
 An update keeps the identity of a memory, so it may only add: every word, number and name of the old
-wording stays, up to inflection, about the same subject, and nothing is denied, opposed or
-exchanged. These are the guards of de-duplication (`differences`), read in one direction. What is
-added stands in the messages behind the update. What takes away or replaces is a contradiction, for
-which a reply has another key.
+wording remains, up to inflection, about the same subject, and nothing is denied, opposed or
+exchanged. These are the guards of de-duplication (`differences`), applied in one direction. The
+messages behind the update must contain the addition. A removal or replacement is a contradiction,
+for which a reply has another key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hitherto_extraction.pipeline.guards.support import Heard, unspaced
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, UNCASED, Token, tokenise
 
 _MAY_GROW = ("number", "date", "name", "sign")
-"""Kinds of differences that may be nothing but an addition."""
+"""Kinds of differences that may be mere additions."""
 _OWN_RULE = "wording"
 _USERS = "用户 用戶 使用者 ユーザー 사용자 ผู้ใช้ उपयोगकर्ता المستخدم مستخدم המשתמש".split()
 _POSSESSIVES = ("的", "の", "의", "之")
@@ -26,12 +26,12 @@ _POSSESSIVES = ("的", "の", "의", "之")
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What speaks against an update.
+    """The objections to an update.
 
     Attributes:
-        objections: As "kind: what"; empty if nothing does.
-        supported: Whether the wording may be right though a guard objects: what was said bears
-            half of it out, and half of the old wording is still there.
+        objections: As "kind: what"; empty if there are none.
+        supported: Whether the wording may be right despite an objection: the messages contain half
+            of it, and it contains half of the old wording.
     """
 
     objections: tuple[str, ...]
@@ -39,7 +39,7 @@ class Refinement:
 
 
 def refinement(old: str, new: str, said: Heard) -> Refinement:
-    """What speaks against putting `new` in the place of `old`, on the word of what was `said`.
+    """The objections to replacing `old` by `new`, on the evidence of `said`.
 
     Kinds: those of `differences`, lost, unsupported, denied.
     """
@@ -59,7 +59,7 @@ def refinement(old: str, new: str, said: Heard) -> Refinement:
 
 
 def unsupported(new: str, old: str, said: Heard) -> list[str]:
-    """What `new` says beside `old` that was not `said`, as "unsupported: what".
+    """What `new` says beyond `old` that was not `said`, as "unsupported: what".
 
     Every word, number and run of characters counts, up to inflection.
     """
@@ -75,7 +75,7 @@ def unsupported(new: str, old: str, said: Heard) -> list[str]:
 
 
 def _is_addition(difference: str, before: Sequence[Token], after: Sequence[Token]) -> bool:
-    """Whether a difference is no more than something new beside all that was there."""
+    """Whether a difference is only an addition to everything that was there."""
     kind, _, sides = difference.partition(": ")
     if kind == _OWN_RULE:
         return True
@@ -85,7 +85,7 @@ def _is_addition(difference: str, before: Sequence[Token], after: Sequence[Token
 
 
 def _subject_grew(before: Sequence[Token], after: Sequence[Token]) -> bool:
-    """Whether somebody who belongs to somebody is only told more exactly ("her sister Mai")."""
+    """Whether a relation of somebody is only named more precisely ("her sister Mai")."""
     (one, first), (two, now) = subject(before, loose=False), subject(after, loose=False)
     if one is None or two is None:
         return False
@@ -94,10 +94,9 @@ def _subject_grew(before: Sequence[Token], after: Sequence[Token]) -> bool:
 
 
 def _added_runs(old: str, new: str) -> tuple[list[str], list[str]] | None:
-    """The runs of characters that `new` has beside `old`, as read from either end.
+    """The runs of characters that `new` has beyond `old`, read from either end.
 
-    The two readings differ where a character repeats. None: `old` does not stand in `new` in its
-    order.
+    The two readings differ if a character repeats. None: `new` does not contain `old` in order.
     """
     forward, backward = _runs(old, new), _runs(old[::-1], new[::-1])
     if forward is None or backward is None:
@@ -121,10 +120,10 @@ def _runs(old: str, new: str) -> list[str] | None:
 
 
 def _has_another_owner(old: str, new: str) -> bool:
-    """Whether somebody or something of the user's came to stand where the user stood.
+    """Whether a person or thing of the user's took the place of the user.
 
-    For scripts in which no subject is read from the order of words: what follows the word for the
-    user, or what stands before it where it is the second word of a pair.
+    For scripts without subjects that can be read from the word order: compares what follows the
+    word for the user, or precedes it where it is the second word of a pair.
     """
     for user in _USERS:
         if user not in old or user not in new:
@@ -138,7 +137,7 @@ def _has_another_owner(old: str, new: str) -> bool:
 
 
 def _before(text: str, user: str) -> str:
-    """The word before the user's, where words stand apart."""
+    """The word before the user's, in scripts with spaces."""
     words = [token.text for token in tokenise(text) if token.kind in (UNCASED, NUMBER)]
     at = words.index(user) if user in words else 0
     return words[at - 1] if at else ""

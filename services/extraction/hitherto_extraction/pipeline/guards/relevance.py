@@ -1,12 +1,12 @@
-"""Do messages bear on the end of what a memory says?
+"""Decides whether messages support the end of a memory.
 
-A model that closes a memory names messages. One of them has to speak of what the memory speaks of,
-and differently: it denies it, ends it, says its opposite, or gives what takes its place. Otherwise
-the memory stays: what the messages do not tell, a model cannot know.
+A model that closes a memory names messages. One of them must be about the subject of the memory and
+differ from it: it denies the memory, ends it, states its opposite, or replaces it. Otherwise the
+memory stays, because a model cannot know what the messages do not say.
 
-What is compared are words, up to inflection, and a few matters of which people have one
-(`topics`). So a message that says the same in quite other words is not recognised; then old and
-new stand beside each other.
+The comparison uses words, up to inflection, and a few matters of which a person has only one
+(`topics`). A message that says the same in quite different words is not recognised; then old and
+new memory coexist.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from hitherto_shared.vocabulary.opposites import alternatives, markers, opposed
 
 _LONGEST_CLAUSE = 2_000
 _ENOUGH = 2
-"""So many words of a memory's own are about it, however long it is."""
+"""Number of a memory's content words that is enough to be about it, however long it is."""
 _SIGNS_ALIKE = 1 / 3
 _WISHES = frozenset(
     "want wants wanted plan plans planned planning goal goals hope hopes intend intends would like "
     "aim aims wish wishes get got muốn mục tiêu dự định quiere veut möchte will хочет يريد تريد "
     "أريد".split()
 )
-"""Words that make a goal of a deed."""
+"""Words that turn a deed into a goal."""
 _DID = frozenset(
     "did done made managed finished finally reached succeeded achieved accomplished completed got "
     "xong được rồi đạt logré conseguí réussi geschafft consegui riuscito riuscita удалось "
@@ -52,23 +52,23 @@ _POINTING = frozenset(
     "làm nó lo eso esto he ya ich habe es das je j'ai ai l'ai ça cela ho l'ho eu isso я у меня "
     "это".split()
 )
-"""Words that with those of `_DID` only point at what was said before."""
+"""Words that, like those of `_DID`, only refer to what was said before."""
 _STOPPING = frozenset(
     "stop stopping quit quitting cease bỏ cai ngừng dừng dejar arrêter aufhören smettere parar "
     "бросить перестать".split()
 )
-"""Words by which a goal is to do something no longer."""
+"""Words with which a goal is to stop doing something."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ComparedText:
-    """A statement or a clause of a message, as it is compared.
+    """A statement or a clause of a message, prepared for comparison.
 
     Attributes:
         heard: Its words up to inflection.
-        own: The words with a meaning of their own but the person it speaks of, in their order.
+        own: Its content words without the subject, in order.
         words: All of them, casefolded.
-        signs: Its characters of scripts without spaces, but for those that only join.
+        signs: Its characters of scripts without spaces, except those that only join.
         denies: Whether it denies something or says that it ended.
     """
 
@@ -91,14 +91,14 @@ class _ComparedText:
 
     @property
     def points(self) -> bool:
-        """Whether it only points at what was said before: "I stopped that", "not anymore"."""
+        """Whether it only refers to what was said before: "I stopped that", "not anymore"."""
         return not self.signs and all(
             token.lower in _DID | _POINTING or tells_an_end([token.lower], "") for token in self.own
         )
 
     @property
     def matters(self) -> set[int]:
-        """What it is about."""
+        """The matters that it is about."""
         return matters(self.words, self.signs)
 
 
@@ -109,14 +109,14 @@ def ends(
     successor: str | None,
     around: Sequence[str] = (),
 ) -> bool:
-    """Whether messages bear out that a statement no longer holds.
+    """Whether messages support that a statement no longer holds.
 
     Args:
         old: The statement.
-        messages: What was said.
-        said: The same, read.
-        successor: What takes its place, if anything does.
-        around: What else was said in the conversation, which tells what "that" is.
+        messages: The messages.
+        said: The same, parsed.
+        successor: What replaces it, if anything.
+        around: The rest of the conversation, which shows what "that" refers to.
     """
     before = _read(old)
     if successor is not None and said.bears_out(successor, old):
@@ -137,7 +137,7 @@ def reaches(
     successor: str | None,
     around: Sequence[str] = (),
 ) -> bool:
-    """Whether messages bear out that a goal is reached; the arguments are those of `ends`."""
+    """Whether messages support that a goal is achieved; for the arguments see `ends`."""
     wanted = _read(goal)
     if (
         successor is not None
@@ -153,11 +153,11 @@ def reaches(
 
 
 def _agrees(wanted: _ComparedText, clause: _ComparedText) -> bool:
-    """Whether a clause denies what a goal does: "I don't smoke" reaches "wants to stop smoking"."""
+    """Whether a clause denies what a goal ends: "I don't smoke" for "wants to stop smoking"."""
     if clause.denies == wanted.denies:
         return True
     stopping = [token for token in wanted.own if token.lower in _STOPPING]
-    # "I did not stop smoking" says the deed itself and denies it.
+    # "I did not stop smoking" contains the deed and denies it.
     unsaid = clause.heard.lacking(stopping)
     return clause.denies and bool(stopping) and len(unsaid) == len(stopping)
 
@@ -204,13 +204,13 @@ def _ends(before: _ComparedText, clause: _ComparedText) -> bool:
 
 
 def _names_only(clause: _ComparedText, before: _ComparedText) -> bool:
-    """Whether a clause has words of a statement and no others, but for how it ended."""
+    """Whether a clause has only words of a statement, and words for how it ended."""
     rest = [t for t in clause.own if t.lower not in _DID and not tells_an_end([t.lower], "")]
     return bool(rest) and not clause.signs and not before.heard.lacking(rest)
 
 
 def _opposed(before: _ComparedText, after: _ComparedText) -> bool:
-    """Whether two texts name two sides of a contrast, and what is on it, if anything is."""
+    """Whether two texts name two sides of a contrast, and what is on each side, if anything."""
     if not opposed(before.words, after.words):
         return False
     groups = alternatives(before.words).keys() & alternatives(after.words).keys()
@@ -219,7 +219,7 @@ def _opposed(before: _ComparedText, after: _ComparedText) -> bool:
 
 
 def _same_thing(before: _ComparedText, after: _ComparedText) -> bool:
-    """Whether two statements are about one thing: half of the first stands in the second."""
+    """Whether two statements are about one thing: the second contains half of the first."""
     if before.matters & after.matters or _alike(before.signs, after.signs):
         return True
     if not before.own:
@@ -228,7 +228,7 @@ def _same_thing(before: _ComparedText, after: _ComparedText) -> bool:
 
 
 def _is_about(before: _ComparedText, clause: _ComparedText) -> bool:
-    """Whether a clause speaks of what a statement speaks of."""
+    """Whether a clause is about the subject of a statement."""
     if before.matters & clause.matters or _alike(before.signs, clause.signs):
         return True
     shared = _shared(before, clause)
@@ -236,20 +236,20 @@ def _is_about(before: _ComparedText, clause: _ComparedText) -> bool:
 
 
 def _shared(before: _ComparedText, after: _ComparedText) -> int:
-    """How many words of a statement another text has, in any form."""
+    """How many words of a statement another text contains, in any form."""
     forms = {SAME_AS[word] for word in after.words if word in SAME_AS}
     missing = after.heard.lacking(before.own)
     return len(before.own) - sum(SAME_AS.get(token.lower) not in forms for token in missing)
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether of the characters of one text enough stand in another."""
+    """Whether one text contains enough of the characters of another."""
     shared = sum(sign in other for sign in one)
     return shared > 0 and shared >= _SIGNS_ALIKE * len(one)
 
 
 def _says_more(one: _ComparedText, other: _ComparedText) -> bool:
-    """Whether one text has a word, number or character that the other has not."""
+    """Whether one text has a word, number or character that the other lacks."""
     return bool(
         other.heard.lacking(one.own)
         or other.heard.lacking_numbers(one.tokens)

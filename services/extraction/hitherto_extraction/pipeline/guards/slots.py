@@ -1,9 +1,9 @@
-"""One sentence frame with other words in its slots: "allergic to peanuts", "allergic to cashews".
+"""Compares the words in the slots of one sentence frame: "allergic to peanuts", "to cashews".
 
-Embeddings see the frame. Two statements are told apart here if each has a word of its own that the
-other does not say, up to inflection. A word that only one of them has makes it more exact and is no
-exchange. The few synonyms that stand in so many statements that they would double them are known by
-a list; the rarer ones cost a second memory.
+Embeddings compare the frame. Two statements differ if each has a content word that the other lacks,
+up to inflection. A word that only one of them has makes it more precise and is no exchange. The few
+synonyms that occur in so many statements that they would cause duplicates are in a list; rarer ones
+cost a second memory.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _SAME = (
     "tooth teeth",
 )
 SAME_AS = {word: row.split()[0] for row in _SAME for word in row.split()}
-"""What stands for a word and its irregular forms and synonyms."""
+"""The canonical form of words with irregular forms and synonyms."""
 _EMPHASIS = frozenset(
-    # How much, and marks of hours and days, which are compared with their numbers.
+    # Quantifiers, and marks of hours and days, which are compared with their numbers.
     "lot lots much greatly deeply truly absolutely extremely especially highly so lắm nhiều quá "
     "mucho muchísimo beaucoup sehr gern gerne molto muito очень pm th st nd rd h "
     "anymore longer".split()
@@ -70,9 +70,9 @@ _EMPHASIS = frozenset(
 
 
 def exchanged(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
-    """The words that each of two statements has and the other has not, as "slot: one / other"."""
+    """The words that each of two statements has and the other lacks, as "slot: one / other"."""
     one, two = _content(left), _content(right)
-    # The exact words go first: few statements need the reading that knows inflection.
+    # Exact words go first: few statements require the comparison up to inflection.
     only_one, only_two = _only(one, two), _only(two, one)
     if not only_one or not only_two:
         return []
@@ -84,7 +84,7 @@ def exchanged(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
 
 @kept_for_a_while(4_096)
 def told(text: str) -> frozenset[str]:
-    """What a statement is made of, synonyms and inflected words as one, to compare it roughly."""
+    """The words of a statement with synonyms and inflections merged, for a rough comparison."""
     tokens = tokenise(text)
     run = unspaced(tokens)
     return frozenset(
@@ -102,7 +102,7 @@ def _stem(word: str) -> str:
 
 
 def _content(tokens: Sequence[Token]) -> dict[str, Token]:
-    """The words of a statement by what they are compared as, in their order."""
+    """The words of a statement in the form in which they are compared, in order."""
     return {
         SAME_AS.get(token.lower, token.lower): token
         for token in content(tokens)

@@ -1,13 +1,13 @@
-"""Do two statements say the same? The guards that a cosine needs beside it.
+"""Decides whether two statements say the same: the guards that complement a cosine.
 
-Embeddings put "Caroline has 2 kids" and "Caroline has 3 kids" almost on one point, as they do
-"Lan likes coffee" and "Minh likes coffee". A duplicate overwrites what is known, so a false one
-loses a fact, while a missed one costs a second memory that consolidation can join later. Every
-rule here therefore errs on the side of keeping apart: a name, number or date more or less is a
-difference ("lives in Berlin" and "lives in Berlin, Germany" stay two; making a memory more precise
-is what `updated_memories` is for). So is a content word for another one ("allergic to peanuts",
-"allergic to cashews"; `slots`). Words that only one of the two has, and function words, are left to
-the threshold.
+Embeddings map "Caroline has 2 kids" and "Caroline has 3 kids" almost to one point, as well as "Lan
+likes coffee" and "Minh likes coffee". A duplicate overwrites what is known, so a false one loses a
+fact, while a missed one costs a second memory that consolidation can merge later. Every rule here
+therefore prefers to keep statements apart: an additional name, number or date is a difference
+("lives in Berlin" and "lives in Berlin, Germany" stay two; making a memory more precise is the
+purpose of `updated_memories`). So is a different content word ("allergic to peanuts", "allergic to
+cashews"; `slots`). Words that only one of the two has, and function words, are left to the
+threshold.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from hitherto_shared.vocabulary.opposites import markers, opposed
 
 _COMPARATORS = frozenset("over than to instead rather before hơn thay sang đến".split())
 _FILLERS = frozenset("the a an of in on at and or is are user user's".split())
-# Particles that add no content. The Japanese ones that mark roles (が, を, に) are not among them.
+# Particles without content. The Japanese particles that mark roles (が, を, に) are not included.
 _PARTICLES = str.maketrans("", "", "的了呢吧啊呀很也はー")
 
 
 def same_statement(a: str, b: str) -> bool:
-    """Whether nothing that matters tells the two texts apart. Symmetric."""
+    """Whether no relevant difference separates the two texts. Symmetric."""
     return not differences(a, b)
 
 
 def same_wording(a: str, b: str) -> bool:
-    """Whether two texts are the same words, but for case, spaces and punctuation."""
+    """Whether two texts have the same words, except for case, spaces and punctuation."""
     return _keys(tokenise(a), loose=False) == _keys(tokenise(b), loose=False)
 
 
 def differences(a: str, b: str) -> list[str]:
-    """What tells two statements apart, as "kind: one / other"; empty if nothing does.
+    """The differences of two statements, as "kind: one / other"; empty if there are none.
 
     Kinds: number, date, name, negation, subject, opposite, order, sign, spelling, slot, wording.
-    Swapping the arguments swaps the two sides and changes nothing else. Statements of scripts
-    without capitals show no names; there every word may be one, and only particles may differ.
+    Swapping the arguments swaps the two sides and changes nothing else. Scripts without capitals do
+    not mark names: every word may be one, and only particles may differ.
     """
     left, right = tokenise(a), tokenise(b)
-    # Diacritics are optional only where somebody plainly did not type any.
+    # Diacritics are optional only in a text that was plainly typed without any.
     loose = a.isascii() or b.isascii()
     left_keys, right_keys = _keys(left, loose=loose), _keys(right, loose=loose)
     if left_keys == right_keys:
@@ -108,7 +108,7 @@ def _names(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) ->
 
 
 def _signs(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
-    # A sign that only one text has decorates it; another one in its place says something else.
+    # A sign in only one text is decoration; a different sign in its place changes the meaning.
     one = Counter(token.text for token in left if token.kind == SIGN)
     two = Counter(token.text for token in right if token.kind == SIGN)
     return _unlike("sign", one, two) if one and two else []
@@ -129,7 +129,7 @@ def _wording(left: Sequence[Token], right: Sequence[Token], *, loose: bool) -> l
         return " ".join(kept)
 
     one, two = text(left), text(right)
-    # Particles and the spaces around them are the author's habit.
+    # Particles and the spaces around them are a matter of style.
     same = _bare(one) == _bare(two)
     return [] if same else [f"wording: {one or '-'} / {two or '-'}"]
 
@@ -158,7 +158,7 @@ def _order(left: Sequence[str], right: Sequence[str]) -> list[str]:
 
 
 def _spelling(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """Words that differ in nothing but diacritics, which makes other words ("cá", "cà")."""
+    """Words that differ only in diacritics, which make other words ("cá", "cà")."""
     only_left, only_right = set(left) - set(right), set(right) - set(left)
     plain = {fold(word) for word in only_left} & {fold(word) for word in only_right}
     if not plain:

@@ -1,4 +1,4 @@
-"""Of whom a statement speaks: the subject at its beginning, and the names in it."""
+"""Finds the subject at the beginning of a statement, and the names in it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STARTERS = frozenset(
     "người khách trong khi từ vào để với có không các những một tôi mình chị anh em bạn ông bà "
     "cô chú bác mẹ bố cha con hiện đã đang sẽ chưa".split()
 )
-"""Words that begin a sentence with a capital and name nobody."""
+"""Words that begin a sentence with a capital and are not names."""
 _NEVER_NAMES = frozenset("i i'm i've i'd i'll user user's users".split())
 _JOINS = frozenset([",", "&", "/", "and", "or", "và", "hoặc", "y", "et", "und", "и"])
 _LONGEST_SUBJECT = 6
@@ -60,13 +60,13 @@ def _is_name(token: Token, lower_cased: frozenset[str]) -> bool:
     if not token.first:
         return True
     plain = _without_possessive(word)
-    # At the start of a sentence a capital proves nothing: a word that either text also writes
-    # small, or that is known to be none, is no name.
+    # At the start of a sentence a capital proves nothing: a word is not a name if either text also
+    # has it in lower case, or if it is a known non-name.
     return plain not in _STARTERS | _VERBS | _ADVERBS and plain not in lower_cased
 
 
 def small_words(*texts: Sequence[Token]) -> frozenset[str]:
-    """The words that stand in the texts without a capital."""
+    """The words that occur in the texts without a capital."""
     return frozenset(
         token.lower for text in texts for token in text if token.kind == WORD and not token.capital
     )
@@ -75,10 +75,10 @@ def small_words(*texts: Sequence[Token]) -> frozenset[str]:
 def names(
     tokens: Sequence[Token], lower_cased: frozenset[str], *, loose: bool
 ) -> list[tuple[str, ...]]:
-    """The proper names in their order; a list of names ("Ben and Anna") is one sorted entry.
+    """The proper names in order; a list of names ("Ben and Anna") is one sorted entry.
 
     Order counts, because "from Paris to Berlin" is not "from Berlin to Paris"; the order within a
-    list does not. "Người dùng" is the user and no name.
+    list does not. "Người dùng" is the user and not a name.
     """
     found: list[list[list[str]]] = []
     previous = "other"
@@ -102,7 +102,7 @@ def subject(tokens: Sequence[Token], *, loose: bool) -> tuple[tuple[str, ...] | 
     """The words of the subject, in alphabetical order, and the first of them in the text.
 
     The words are None if no verb was recognised. A statement that begins with its verb ("Prefers
-    short answers") speaks of the user, as do "I" and "tôi".
+    short answers") is about the user, as are "I" and "tôi".
     """
     words = _first_clause(tokens, loose=loose)
     if not words:
@@ -136,7 +136,7 @@ def _first_clause(tokens: Sequence[Token], *, loose: bool) -> list[str]:
             if token.text in ".!?。" and words:
                 break
             continue
-        if token.kind in (WORD, UNCASED):  # numbers are compared on their own, in any spelling
+        if token.kind in (WORD, UNCASED):  # numbers are compared separately, in any spelling
             words.append(key(token, loose=loose))
     joined: list[str] = []
     for word in words:

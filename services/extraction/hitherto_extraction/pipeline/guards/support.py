@@ -1,9 +1,8 @@
-"""Do some texts say the words that a statement consists of? Up to inflection, in any script.
+"""Decides whether texts contain the words of a statement, up to inflection, in any script.
 
-The words of a statement are looked for one by one: exactly, by their stem, without their
-diacritics where the text was typed without any, and by a long common beginning where no stemmer
-knows the language. Scripts without spaces are compared by pairs of characters. Words that only
-join others need no support.
+Each word of the statement is looked up: exactly, by its stem, without its diacritics if the text
+was typed without any, and by a long common beginning if no stemmer knows the language. Scripts
+without spaces are compared by pairs of characters. Words that only join others need no support.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from hitherto_shared.text.terms import count_terms, lone_characters
 from hitherto_shared.vocabulary.opposites import alternatives, markers
 
 MAX_NUMBERS_IN = 20_000
-"""Characters of a text in which numbers are looked for."""
+"""Maximum characters of a text in which numbers are looked up."""
 _AT_ONCE = 8_000
 _CLAUSE = re.compile(r"[.,;:!?…\n。，；！？、؟،؛।]")
 _DIGITS = re.compile(r"\d+")
@@ -53,13 +52,13 @@ _JOINING = frozenset(
     "של על את עם או הוא היא הם זה זו גם אל מן כי אשר המשתמש "
     "का की के में से और को पर है हैं था थी ने यह वह उपयोगकर्ता".split()
 )
-"""Words that join others, stand for them, or deny, which the guards look at by themselves."""
+"""Words that join others, stand for them, or deny, which the guards handle themselves."""
 JOINING_SIGNS = str.maketrans(
     "",
     "",
     "的了呢吧啊呀很也在和与跟及并且是有都就还又而到把被个用户戶使者はーをにがでとへもやのユザ",
 )
-"""Characters of the same kind in scripts without spaces; the words for the user among them."""
+"""Characters of the same kind in scripts without spaces, including the words for the user."""
 _ARABIC = re.compile("[\u0621-\u064a]")
 _ARABIC_JOINED = re.compile("^[وفبكل]?(?:ال)?")
 _LATIN_SHARED = 6
@@ -72,10 +71,10 @@ class TextWords:
     """The words of one text."""
 
     def __init__(self, text: str, dates: Callable[[], Iterable[str]] = tuple) -> None:
-        """Read the text, once for every question about it.
+        """Parse the text, once for every question about it.
 
-        `dates` tells which ones it gives beside those that stand in it; it is asked only if a
-        number is looked for.
+        `dates` provides dates in addition to those in the text; it is called only if a number is
+        looked up.
         """
         self._text = text
         self._dates = dates
@@ -93,7 +92,7 @@ class TextWords:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """The numbers and dates that the text gives."""
+        """The numbers and dates of the text."""
         tokens = tokenise("\n".join([self._text[:MAX_NUMBERS_IN], *self._dates()]))
         return frozenset(each for found in quantities(tokens) for each in found)
 
@@ -110,7 +109,7 @@ class TextWords:
             self.affirmed |= terms
 
     def find(self, word: str) -> set[str]:
-        """The terms of the text that are the word."""
+        """The terms of the text that match the word."""
         word = word.removesuffix("'s").removesuffix("'")
         if (bare := _without_article(word)) is not None and bare in self.terms:
             return {bare}
@@ -122,34 +121,34 @@ class TextWords:
         return {term for term in self._begin.get(exact[:_SHARED], ()) if _inflected(exact, term)}
 
     def quotes(self, words: str) -> bool:
-        """Whether words or signs stand in the text as they are."""
+        """Whether the text contains words or signs exactly."""
         return words in self._text
 
 
 @kept_for_a_while(64)
 def _reading(text: str) -> TextWords:
-    """A text that is held against many others, read once."""
+    """A text that is compared with many others, parsed once."""
     return TextWords(text)
 
 
 class Heard:
-    """What some texts say together."""
+    """The words of several texts together."""
 
     def __init__(self, readings: Iterable[TextWords]) -> None:
-        """Take the texts as they were read."""
+        """Take the parsed texts."""
         self._readings = list(readings)
 
     @classmethod
     def of(cls, text: str) -> Heard:
-        """What one text says."""
+        """The words of one text."""
         return cls([_reading(text)])
 
     def lacking(self, tokens: Sequence[Token]) -> list[Token]:
-        """The words among `tokens` that the texts do not say; numbers are not looked at."""
+        """The words among `tokens` that the texts lack; numbers are ignored."""
         return [token for token in content(tokens) if not self._holds(token.lower)]
 
     def only_denied(self, tokens: Sequence[Token]) -> list[Token]:
-        """The words among `tokens` that the texts say in denials alone."""
+        """The words among `tokens` that the texts contain only in denials."""
         return [
             token
             for token in content(tokens)
@@ -159,14 +158,14 @@ class Heard:
         ]
 
     def lacking_numbers(self, tokens: Sequence[Token]) -> set[str]:
-        """The numbers and dates among `tokens` that the texts do not give."""
+        """The numbers and dates among `tokens` that the texts lack."""
         wanted = {each for found in quantities(tokens) for each in found}
         if not wanted:
             return set()
         return wanted.difference(*(each.numbers for each in self._readings))
 
     def lacks_run(self, run: str) -> bool:
-        """Whether a run of a script without spaces stands mostly not in the texts."""
+        """Whether the texts lack most of a run of a script without spaces."""
         run = run.translate(JOINING_SIGNS)
         if len(run) == 1:
             return not any(each.quotes(run) for each in self._readings)
@@ -174,7 +173,7 @@ class Heard:
         return 2 * sum(map(self.has_term, pairs)) < len(pairs)
 
     def quotes(self, words: str) -> bool:
-        """Whether one of the texts has words or signs as they are."""
+        """Whether one of the texts contains words or signs exactly."""
         return any(each.quotes(words) for each in self._readings)
 
     def has_term(self, term: str) -> bool:
@@ -182,16 +181,16 @@ class Heard:
         return any(term in each.terms for each in self._readings)
 
     def bears_out(self, new: str, old: str) -> bool:
-        """Whether the texts say at least half of what `new` says beside `old`.
+        """Whether the texts contain at least half of what `new` says beyond `old`.
 
-        Where it says nothing beside it, at least half of all it says: it is less than there was, or
-        a denial of it.
+        If it says nothing beyond `old`, at least half of everything it says: then it is a reduction
+        or a denial of `old`.
         """
         total, missing = self._beside(new, old)
         return 2 * missing <= total if total else self.holds_half(new)
 
     def holds_half(self, text: str) -> bool:
-        """Whether the texts hold at least half of the words of another, affirmed or denied."""
+        """Whether the texts contain at least half of the words of another, affirmed or denied."""
         tokens = tokenise(text)
         pairs = _pairs(tokens)
         total = len(content(tokens)) + len(pairs)
@@ -199,12 +198,12 @@ class Heard:
         return total > 0 and 2 * missing <= total
 
     def invents(self, new: str, old: str) -> bool:
-        """Whether the texts do not say half of what `new` says beside `old`, and it says more."""
+        """Whether `new` says more than `old`, and the texts lack half of the addition."""
         total, missing = self._beside(new, old)
         return 2 * missing > total
 
     def _beside(self, new: str, old: str) -> tuple[int, int]:
-        """How much `new` says beside `old`, and how much of that the texts do not say."""
+        """How much `new` says beyond `old`, and how much of that the texts lack."""
         known, tokens = Heard.of(old), tokenise(new)
         words, numbers = known.lacking(tokens), known.lacking_numbers(tokens)
         pairs = [pair for pair in _pairs(tokens) if not known.has_term(pair)]
@@ -225,7 +224,7 @@ class Heard:
 
 
 def content(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens that are words with a meaning of their own, of scripts with spaces."""
+    """The content words among the tokens, in scripts with spaces."""
     return [
         token
         for token in tokens
@@ -245,13 +244,13 @@ def unspaced(tokens: Sequence[Token]) -> str:
 
 
 def _pairs(tokens: Sequence[Token]) -> list[str]:
-    """The pairs of characters, or the one character, of the scripts without spaces."""
+    """The pairs of characters, or the single character, of scripts without spaces."""
     run = unspaced(tokens).translate(JOINING_SIGNS)
     return [one + two for one, two in pairwise(run)] or [*run]
 
 
 def _without_article(word: str) -> str | None:
-    """An Arabic word without vowel points and what is joined to its front; None for others."""
+    """An Arabic word without vowel points and prefixes; None for other words."""
     if not _ARABIC.match(word):
         return None
     plain = fold(word)
@@ -260,7 +259,7 @@ def _without_article(word: str) -> str | None:
 
 
 def _inflected(one: str, other: str) -> bool:
-    """Whether two words begin so much alike that they are forms of one."""
+    """Whether two words begin so similarly that they are forms of one word."""
     longer = max(len(one), len(other))
     shared = next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
@@ -269,6 +268,6 @@ def _inflected(one: str, other: str) -> bool:
     if longer - shared > _TAIL:
         return False
     if one[0] < "\u0250" or "\u1e00" <= one[0] < "\u1f00":
-        # Latin letters, the Vietnamese ones too, whose syllables differ in their last letter.
+        # Latin letters, including Vietnamese ones, whose syllables differ in their last letter.
         return shared >= _LATIN_SHARED
     return shared >= _SHARED and shared >= _SHARED_PART * longer

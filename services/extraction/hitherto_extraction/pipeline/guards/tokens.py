@@ -1,7 +1,8 @@
-"""Statements cut into tokens that keep what comparisons hang on: case, digits, signs, script.
+"""Divides statements into tokens that preserve case, digits, signs and script.
 
 The terms of the keyword index are stemmed, folded and stripped of signs, which is right for
-finding and wrong for telling "C++" from "C#" or "cá" from "cà"; hence a tokeniser of its own.
+searching and wrong for distinguishing "C++" from "C#" or "cá" from "cà"; comparisons therefore need
+a separate tokeniser.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from hitherto_shared.text.normalise import fold, normalized
 from hitherto_shared.vocabulary import times
 
 WORD = "word"
-"""A word of a script that knows capitals (Latin, Cyrillic, Greek, Armenian …)."""
+"""A word of a script with capitals (Latin, Cyrillic, Greek, Armenian …)."""
 UNCASED = "uncased"
 """A run of letters of a script without capitals (Han, Kana, Hangul, Arabic, Hebrew, Thai …)."""
 NUMBER = "number"
 SIGN = "sign"
 """A currency sign, an emoji, a mathematical sign."""
 POINT = "point"
-"""Punctuation. It separates, and is never compared."""
+"""Punctuation. It separates tokens and is never compared."""
 
 _ISO_DATE = re.compile(r"(?<![\d-])(\d{4})-(0?[1-9]|1[0-2])-(0?[1-9]|[12]\d|3[01])(?![\d-])")
 _MERIDIEM = re.compile(r"(?<=[\d\s])([ap])\.\s?m\.?(?!\w)", re.IGNORECASE)
 _ENDS_SENTENCE = frozenset(".!?…。！？\n")
-# Vowel points and the stretching stroke are left out or written as the author pleases.
+# Vowel points and the tatweel are optional in writing.
 _OPTIONAL_MARKS = re.compile("[\u0591-\u05bd\u05bf\u05c1-\u05c7\u0640\u064b-\u0652\u0670]")
 
-# Without those that are other words in another language ("of", "car", "die").
+# Without those that are words of another language ("of", "car", "die").
 _JOINTS = (
     "and but or nor yet while whereas although though because however who whose which "
     "và nhưng hoặc y pero aunque et mais und aber oder weil и но или ve veya tetapi atau "
     "و ولكن أو או אבל और लेकिन या"
 ).split()
 _CLAUSE_SIGNS = "而且 并且 並且 以及 但是 そして しかし また 그리고 하지만".split()
-# A point, comma or colon inside a number, a time or an address ends nothing.
+# A point, comma or colon inside a number, a time or an address is not a boundary.
 _CLAUSE_END = re.compile(
     r"[.,:](?=\s|$)|[;!?…\n()\[\]—–。，；！？、؟،؛।]|(?<!\w)(?:"
     + "|".join(_JOINTS)
@@ -55,10 +56,10 @@ _readings: list[Any] = []
 
 
 def kept_for_a_while(most: int) -> Callable[[Callable[[str], Read]], Callable[[str], Read]]:
-    """Keep what a function makes of the last `most` texts, until `forget_readings`.
+    """Cache a function's results for the last `most` texts, until `forget_readings`.
 
-    A text is held against many others in a moment. It may be somebody's words that are sealed or
-    erased a moment later, so that no process keeps it for long.
+    A text is compared with many others within a moment. It may be sealed or erased soon after, so
+    no process keeps it for long.
     """
 
     def decorate(read: Callable[[str], Read]) -> Callable[[str], Read]:
@@ -70,7 +71,7 @@ def kept_for_a_while(most: int) -> Callable[[Callable[[str], Read]], Callable[[s
 
 
 def forget_readings() -> None:
-    """Drop all that functions under `kept_for_a_while` have kept."""
+    """Clear the caches of all functions under `kept_for_a_while`."""
     for keeping in _readings:
         keeping.cache_clear()
 
@@ -90,16 +91,16 @@ class Token:
 
     @property
     def capital(self) -> bool:
-        """Whether an upper-case letter stands in it ("iOS" is as much a name as "Berlin")."""
+        """Whether it contains an upper-case letter ("iOS" is as much a name as "Berlin")."""
         return self.kind == WORD and any(ch.isupper() for ch in self.text)
 
 
 def key(token: Token, *, loose: bool) -> str:
-    """What the token is compared by.
+    """The form in which the token is compared.
 
     Args:
         token: The token.
-        loose: Compare without diacritics, for texts of which one was typed without any.
+        loose: Compare without diacritics, if one of the texts was typed without any.
     """
     if token.kind == UNCASED:
         return _OPTIONAL_MARKS.sub("", token.lower)
@@ -121,7 +122,7 @@ def _character_kind(ch: str) -> str | None:
 
 
 def tokenise(text: str) -> list[Token]:
-    """Cut a statement into tokens; digits of every script become 0-9, ISO dates are spelled out."""
+    """Divide a statement into tokens; all digits become 0-9, ISO dates are spelt out."""
     text = normalized("NFKC", text).replace("’", "'").replace("‘", "'")
     text = "".join(str(unicodedata.decimal(ch, ch)) for ch in text)
     text = _ISO_DATE.sub(
@@ -161,7 +162,7 @@ def _word_end(text: str, at: int, kind: str) -> int:
         if here not in (kind, "mark") and not inner:
             break
         end += 1
-    # C++, C#, F#: the sign is the name.
+    # C++, C#, F#: the sign is part of the name.
     while kind == WORD and end < len(text) and text[end] in "+#":
         end += 1
     return end
@@ -182,5 +183,5 @@ def _negative(text: str, at: int) -> bool:
 
 
 def clauses(text: str) -> list[str]:
-    """What a text says, one thing at a time: it ends at punctuation and at words that join two."""
+    """The clauses of a text, divided at punctuation and conjunctions."""
     return [clause for each in _CLAUSE_END.split(text) if (clause := each.strip())]

@@ -1,9 +1,9 @@
-"""What a statement is about, and words by which something ends.
+"""The matter that a statement is about, and words for the end of something.
 
-"We moved to Lisbon" and "lives in Porto" have no word in common and are about one thing, as are
-"retired" and "works as a nurse". Small closed lists on purpose, of what people have one of and
-change: a home, work, a partner, a diet, a school, a name. An underscore joins the words of a
-phrase.
+"We moved to Lisbon" and "lives in Porto" share no word and are about one matter, as are "retired"
+and "works as a nurse". The lists are deliberately small and closed. They cover matters of which a
+person has one and which change: home, work, partner, diet, school, name. An underscore joins the
+words of a phrase.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _ENDING_SIGNS = (
 
 
 def matters(words: Sequence[str], signs: str) -> set[int]:
-    """Which matters a text is about.
+    """The matters that a text is about.
 
     Args:
         words: Its words, casefolded.
