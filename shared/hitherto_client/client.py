@@ -135,6 +135,7 @@ class HithertoClient(
         if not (api_key or token):
             api_key, token = env.get("HITHERTO_API_KEY"), env.get("HITHERTO_TOKEN")
         credential = _credential(api_key, token)
+        self.has_credential = credential is not None
         tls = TlsFiles(
             _path(tls_ca_file or env.get("HITHERTO_TLS_CA_FILE")),
             _path(tls_certificate_file or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),

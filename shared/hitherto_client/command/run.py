@@ -21,6 +21,7 @@ from hitherto_client.command import (
     jobs,
     keys,
     leaving,
+    mcp,
     memories,
     preview,
     profiles,
@@ -54,6 +55,7 @@ _GROUPS: dict[str, tuple[Any, ...]] = {
     "Working memory": (sessions,),
     "Knowledge": (documents,),
     "Upkeep": (upkeep, rollback, reembed, usage),
+    "Language models": (mcp,),
     "Installation": (health, keys),
 }
 

@@ -1,0 +1,113 @@
+"""`hitherto mcp` and `hitherto tools`: memory as tools of a language model."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+from hitherto_client.client import HithertoClient
+from hitherto_client.command.exits import OK, UsageError
+from hitherto_client.command.options import add_command, add_local_command, connect
+from hitherto_client.command.output import Output
+from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
+
+
+def register(commands: Any) -> None:
+    """Add the sub-commands."""
+    mcp = add_command(
+        commands, "mcp", "Serve a user's memory over the Model Context Protocol.", _mcp
+    )
+    mcp.add_argument(
+        "--user",
+        default="",
+        metavar="USER",
+        help="the user; over HTTP, that of requests without the header Hitherto-User",
+    )
+    mcp.add_argument(
+        "--listen", metavar="HOST:PORT", help="serve streamable HTTP at /mcp instead of stdio"
+    )
+    mcp.add_argument("--session", default="", metavar="ID", help="the session of prepared actions")
+    mcp.add_argument("--tls-certificate", metavar="FILE", help="PEM file; only with --listen")
+    mcp.add_argument("--tls-key", metavar="FILE", help="PEM file; only with --listen")
+    tools = add_local_command(
+        commands, "tools", "Print the tool definitions for a language model as JSON.", _tools
+    )
+    tools.add_argument(
+        "--format",
+        choices=sorted(_FORMATS),
+        default="plain",
+        help="the model API (default: plain, with side effects and approvals)",
+    )
+
+
+def _tools(options: argparse.Namespace, output: Output) -> int:
+    definitions = _FORMATS[options.format]
+    print(json.dumps(definitions, indent=2, ensure_ascii=False))
+    return OK
+
+
+_FORMATS = {
+    "plain": {"guide": GUIDE, "tools": [tool.to_dict() for tool in TOOLS]},
+    "openai": openai_tools(),
+    "openai-responses": openai_tools("responses"),
+    "anthropic": anthropic_tools(),
+}
+
+
+def _mcp(options: argparse.Namespace, output: Output) -> int:
+    try:
+        from hitherto_client import mcp_server  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise UsageError(f"this command needs {error.name}: pip install 'hitherto[mcp]'") from None
+    if options.listen is None:
+        return _serve_stdio(options, mcp_server)
+    return _serve_http(options, mcp_server)
+
+
+def _serve_stdio(options: argparse.Namespace, mcp_server: Any) -> int:
+    if not options.user:
+        raise UsageError("--user is required: over stdio one user is served")
+    with connect(options) as client:
+        toolbox = Toolbox(
+            client,
+            options.user,
+            session_id=options.session,
+            # Without a credential the services ask for none: there is nothing to bind.
+            allow_unbound=not client.has_credential,
+        )
+        asyncio.run(mcp_server.serve_stdio(toolbox))
+    return OK
+
+
+def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
+    import uvicorn  # noqa: PLC0415
+
+    host, _, port = options.listen.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise UsageError("--listen should be HOST:PORT, such as 127.0.0.1:8080")
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key belong together")
+    if options.api_key:
+        raise UsageError("over HTTP every request carries its own credential: leave out --api-key")
+    try:
+        client = HithertoClient(
+            options.retrieval,
+            options.extraction,
+            token=mcp_server.credential.get,
+            timeout=options.timeout,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    with client:
+        config = mcp_server.http_config(
+            client,
+            host.strip("[]"),
+            int(port),
+            user_id=options.user,
+            certificate_file=options.tls_certificate,
+            key_file=options.tls_key,
+        )
+        uvicorn.Server(config).run()
+    return OK

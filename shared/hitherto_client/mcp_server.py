@@ -1,0 +1,234 @@
+"""Memory over the Model Context Protocol (MCP): existing assistants use it without code.
+
+Needs the extra `mcp`. Over stdio one user is served with the credential of the environment. Over
+HTTP every request carries a credential of its own, which is passed on to the services: they decide
+what it may do, so that users and tenants stay as separate as for any other caller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextvars import ContextVar
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import unquote
+
+import mcp_types as types
+import uvicorn
+from anyio import to_thread
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hitherto_client.client import HithertoClient
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
+
+USER_HEADER = "hitherto-user"
+"""Names the user on whose behalf a request over HTTP acts, percent-encoded as UTF-8."""
+MOST_TOOLBOXES = 1_000
+"""Toolboxes that are kept: those used last. A new one costs one call to check the credential."""
+MOST_REQUEST_BYTES = 1024 * 1024
+DRAIN_SECONDS = 5
+
+_PROMPT = "memory"
+
+Context = ServerRequestContext[Any, Any]
+
+credential: ContextVar[str] = ContextVar("credential")
+"""The credential of the HTTP request at hand."""
+
+
+def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
+    """The MCP server: the tools, and a prompt with what is known about the user.
+
+    Args:
+        toolbox_for: The tools of whoever sent a request. It may raise MCPError.
+    """
+
+    async def list_tools(context: Context, params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=_TOOLS)
+
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        toolbox = toolbox_for(context)
+        try:
+            result = await to_thread.run_sync(toolbox.call, params.name, params.arguments)
+        except UnboundCredentialError as error:
+            raise MCPError(types.INVALID_REQUEST, str(error)) from None
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=result.text)],
+            structured_content=result.value,
+            is_error=result.is_error,
+        )
+
+    async def list_prompts(context: Context, params: object) -> types.ListPromptsResult:
+        question = types.PromptArgument(
+            name="question", description="What the conversation is about.", required=False
+        )
+        about = "What is known about the user, as text for a system prompt."
+        prompt = types.Prompt(name=_PROMPT, description=about, arguments=[question])
+        return types.ListPromptsResult(prompts=[prompt])
+
+    async def get_prompt(
+        context: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        if params.name != _PROMPT:
+            raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r}")
+        toolbox = toolbox_for(context)
+        question = (params.arguments or {}).get("question", "")
+        try:
+            block = await to_thread.run_sync(toolbox.prompt_block, question)
+        except (UnboundCredentialError, HithertoCallError) as error:
+            raise MCPError(types.INVALID_REQUEST, str(error)) from None
+        text = types.TextContent(type="text", text=block or "Nothing is known about the user yet.")
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
+
+    return Server(
+        "hitherto",
+        version=version("hitherto"),
+        title="Hitherto",
+        instructions=GUIDE,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+
+
+async def serve_stdio(toolbox: Toolbox) -> None:
+    """Serve one user over stdin and stdout until stdin ends."""
+    server = make_server(lambda context: toolbox)
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+def http_config(
+    client: HithertoClient,
+    host: str,
+    port: int,
+    *,
+    user_id: str = "",
+    certificate_file: str | None = None,
+    key_file: str | None = None,
+) -> uvicorn.Config:
+    """What serves `http://host:port/mcp`.
+
+    Args:
+        client: Takes its credential from `credential`.
+        host: The address to listen on.
+        port: The port.
+        user_id: The user of requests without the header `Hitherto-User`.
+        certificate_file: PEM file with the certificate chain for TLS. Unset: no TLS.
+        key_file: PEM file with its private key.
+    """
+    callers = HttpCallers(client, user_id)
+    app = make_server(callers.toolbox).streamable_http_app(
+        host=host,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=MOST_REQUEST_BYTES,
+    )
+    return uvicorn.Config(
+        require_bearer(app),
+        host=host,
+        port=port,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=certificate_file,
+        ssl_keyfile=key_file,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+
+
+class HttpCallers:
+    """The toolboxes of those who call over HTTP, by credential and user."""
+
+    def __init__(self, client: HithertoClient, user_id: str = "") -> None:
+        self._client = client
+        self._user_id = user_id
+        self._toolboxes: OrderedDict[tuple[bytes, str], Toolbox] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def toolbox(self, context: Context) -> Toolbox:
+        """The tools of the request's user with the request's credential.
+
+        Raises:
+            MCPError: The request names no user.
+        """
+        request: Any = context.request
+        user_id = unquote(request.headers.get(USER_HEADER, "").strip()) or self._user_id
+        if not user_id:
+            raise MCPError(
+                types.INVALID_REQUEST,
+                "the request names no user: send the header Hitherto-User, or start the server"
+                " with --user",
+            )
+        key = (hashlib.sha256(credential.get().encode()).digest(), user_id)
+        with self._lock:
+            toolbox = self._toolboxes.setdefault(key, Toolbox(self._client, user_id))
+            self._toolboxes.move_to_end(key)
+            if len(self._toolboxes) > MOST_TOOLBOXES:
+                self._toolboxes.popitem(last=False)
+        return toolbox
+
+
+def require_bearer(app: ASGIApp) -> ASGIApp:
+    """Answer 401 to requests without a credential; keep that of the others in `credential`."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        token = _bearer(scope)
+        if token is None:
+            await _unauthorized(send)
+            return
+        before = credential.set(token)
+        try:
+            await app(scope, receive, send)
+        finally:
+            credential.reset(before)
+
+    return checked
+
+
+def _bearer(scope: Scope) -> str | None:
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(given) != 1:
+        return None
+    kind, _, token = given[0].decode("latin-1").partition(" ")
+    token = token.strip()
+    usable = token and token.isascii() and token.isprintable() and " " not in token
+    return token if kind.lower() == "bearer" and usable else None
+
+
+async def _unauthorized(send: Send) -> None:
+    body = b'{"error": "send a credential of Hitherto: Authorization: Bearer KEY"}'
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"www-authenticate", b'Bearer realm="hitherto"'),
+    ]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+_TOOLS = [
+    types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=dict(tool.parameters),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.reads_only, destructive_hint=False, open_world_hint=False
+        ),
+        _meta={"side_effect": tool.side_effect, "approval": tool.approval},
+    )
+    for tool in TOOLS
+]

@@ -1,0 +1,286 @@
+"""Runs tool calls of a language model for one user."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
+
+from hitherto.v1 import entity_pb2, memory_pb2, memory_service_pb2, search_pb2, session_service_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_client.client import HithertoClient
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.tools import results
+from hitherto_client.tools.arguments import ToolArgumentError, check, moment, read_arguments
+from hitherto_client.tools.definitions import ALIASES, DEFAULT_RESULTS, SOURCES, TOOLS
+
+_TOOLS = {tool.name: tool for tool in TOOLS}
+_SCOPES = {
+    source: search_pb2.SearchScope.Value(f"SEARCH_SCOPE_{source.upper()}") for source in SOURCES
+}
+
+
+class UnboundCredentialError(PermissionError):
+    """The credential may act for any user, which is more than the tools of one user need."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The outcome of a tool call.
+
+    Attributes:
+        value: What the model is given; for an error, `error` says what was wrong.
+        is_error: True if nothing was done.
+    """
+
+    value: dict[str, Any]
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """The value as JSON text, which model APIs take as the content of a tool message."""
+        return json.dumps(self.value, ensure_ascii=False)
+
+
+class Toolbox:
+    """Runs the tools for one user, with a credential that is bound to that user.
+
+    A model that was misled can ask for anything. It must not reach other users, so that the
+    services refuse what it should not see: the toolbox checks the credential at its first call and
+    refuses one that may act for any user. Thread-safe.
+
+    Example:
+        toolbox = Toolbox(HithertoClient(api_key=key_of_ana), "ana")
+        result = toolbox.call(tool_call.function.name, tool_call.function.arguments)
+        messages.append({"role": "tool", "tool_call_id": tool_call.id, "content": result.text})
+    """
+
+    def __init__(
+        self,
+        client: HithertoClient,
+        user_id: str,
+        *,
+        session_id: str = "",
+        conversation_id: str = "",
+        allow_unbound: bool = False,
+    ) -> None:
+        """Prepare the tools; nothing is called yet.
+
+        Args:
+            client: Its credential should be made by `hitherto keys create --user`, or be a token
+                of that person.
+            user_id: On whose behalf the tools act.
+            session_id: The session that holds prepared actions. Unset: one is created.
+            conversation_id: The conversation that saved memories come from. Unset: none.
+            allow_unbound: Accept a credential that may act for any user. Meant for services that
+                run without authentication.
+        """
+        self._client = client
+        self._user_id = user_id
+        self._conversation_id = conversation_id
+        self._checked = allow_unbound
+        self._token = ""
+        self.session_id = session_id
+        self._handlers: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "save_memory": self._save_memory,
+            "search_memory": self._search_memory,
+            "get_profile": self._get_profile,
+            "retrieve_context": self._retrieve_context,
+            "find_entity": self._find_entity,
+            "get_recent_conversations": self._get_recent_conversations,
+            "query_user_knowledge": self._query_user_knowledge,
+            "prepare_action": self._prepare_action,
+        }
+
+    def call(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> ToolResult:
+        """Run one tool call.
+
+        Args:
+            name: The tool.
+            arguments: As the model gave them: JSON text or an object.
+
+        Returns:
+            The result. Wrong arguments and failed calls are results as well, with `is_error`, so
+            that the model can correct itself or go on without.
+
+        Raises:
+            UnboundCredentialError: The credential may act for any user.
+        """
+        tool = _TOOLS.get(ALIASES.get(name, name))
+        if tool is None:
+            return _failed(f"there is no tool {name!r}; the tools are: {', '.join(_TOOLS)}")
+        try:
+            given = read_arguments(arguments)
+            check(tool.parameters, given)
+            self._require_bound()
+            stated = {key: value for key, value in given.items() if value is not None}
+            return ToolResult(self._handlers[tool.name](stated))
+        except ToolArgumentError as error:
+            return _failed(str(error))
+        except HithertoCallError as error:
+            return ToolResult(
+                {"error": str(error), "reason": error.reason or error.code.name}, is_error=True
+            )
+
+    def prompt_block(self, question: str = "") -> str:
+        """What is known about the user, for a system prompt; empty if nothing is.
+
+        Args:
+            question: What the conversation is about. Unset: what matters most in general.
+
+        Raises:
+            UnboundCredentialError: The credential may act for any user.
+            HithertoCallError: The services did not answer.
+        """
+        self._require_bound()
+        request = retrieval.GetContextRequest(
+            user_id=self._user_id, query=question, consistency_token=self._token
+        )
+        return self._client.retrieval.GetContext(request).prompt_block
+
+    def _require_bound(self) -> None:
+        """Find out once whether the services would refuse another user.
+
+        Raises:
+            UnboundCredentialError: They would not.
+            HithertoCallError: They could not be asked.
+        """
+        if self._checked:
+            return
+        other = f"nobody-{uuid.uuid4()}"
+        try:
+            self._client.retrieval.FindEntities(retrieval.FindEntitiesRequest(user_id=other))
+        except HithertoCallError as error:
+            if error.code != grpc.StatusCode.PERMISSION_DENIED or error.reason == "SCOPE_MISSING":
+                raise
+            self._checked = True
+            return
+        raise UnboundCredentialError(
+            "this credential may act for every user, so a misled model could reach everybody: make"
+            f" one that is bound to {self._user_id!r} with `hitherto keys create --user`"
+        )
+
+    def _search(self, arguments: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+        request = retrieval.SearchMemoriesRequest(
+            user_id=self._user_id,
+            query=arguments["query"],
+            limit=arguments.get("limit", DEFAULT_RESULTS),
+            consistency_token=self._token,
+            **fields,
+        )
+        found = self._client.retrieval.SearchMemories(request)
+        reply: dict[str, Any] = {
+            "found": len(found.results),
+            "items": [results.item(one) for one in found.results],
+        }
+        if found.entities:
+            reply["entities"] = [results.entity(one) for one in found.entities]
+        return reply | _why(found.reason)
+
+    def _save_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        source = "EXPLICIT" if arguments.get("stated_by_user", True) else "INFERENCE"
+        request = memory_service_pb2.SaveMemoryRequest(
+            user_id=self._user_id,
+            content=arguments["content"],
+            tags=arguments.get("tags", ()),
+            importance=arguments.get("importance"),
+            conversation_id=self._conversation_id,
+            type=_value(memory_pb2.MemoryType, "MEMORY_TYPE_", arguments.get("type")),
+            source=memory_pb2.MemorySource.Value(f"MEMORY_SOURCE_{source}"),
+        )
+        saved = self._client.memories.SaveMemory(request)
+        self._token = saved.consistency_token
+        return {"saved": results.memory(saved.memory), "already_known": saved.deduplicated}
+
+    def _search_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        types = [
+            _value(memory_pb2.MemoryType, "MEMORY_TYPE_", one) for one in arguments.get("types", ())
+        ]
+        return self._search(arguments, types=types)
+
+    def _get_profile(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        request = retrieval.GetProfileRequest(user_id=self._user_id, consistency_token=self._token)
+        try:
+            found = self._client.retrieval.GetProfile(request)
+        except HithertoCallError as error:
+            if error.reason != "PROFILE_NOT_FOUND":
+                raise
+            return {"profile": {}} | _why(error.reason)
+        return {"profile": results.profile(found.profile)} | _why(found.reason)
+
+    def _retrieve_context(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        times = arguments.get("time_filter", {})
+        bounds = {
+            f"created_{edge}": moment(times[edge], f"time_filter.{edge}")
+            for edge in ("after", "before")
+            if times.get(edge)
+        }
+        return self._search(
+            arguments,
+            scopes=[_SCOPES[source] for source in arguments.get("sources") or SOURCES],
+            entity=arguments.get("entity_filter", ""),
+            **bounds,
+        )
+
+    def _find_entity(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        request = retrieval.FindEntitiesRequest(
+            user_id=self._user_id,
+            name=arguments["name"],
+            type=_value(entity_pb2.EntityType, "ENTITY_TYPE_", arguments.get("type")),
+            limit=arguments.get("limit", DEFAULT_RESULTS),
+            consistency_token=self._token,
+        )
+        found = self._client.retrieval.FindEntities(request)
+        return {"entities": [results.entity(one) for one in found.entities]} | _why(found.reason)
+
+    def _get_recent_conversations(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        request = retrieval.GetRecentConversationsRequest(
+            user_id=self._user_id,
+            limit=arguments.get("limit", 0),
+            include_messages=arguments.get("include_context", False),
+            consistency_token=self._token,
+        )
+        found = self._client.retrieval.GetRecentConversations(request)
+        told = [results.conversation(one) for one in found.conversations]
+        return {"conversations": told} | _why(found.reason)
+
+    def _query_user_knowledge(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return self._search(arguments, scopes=[_SCOPES["messages"], _SCOPES["documents"]])
+
+    def _prepare_action(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        params = Struct()
+        try:
+            json_format.ParseDict(dict(arguments["params"]), params)
+        except (json_format.ParseError, RecursionError, ValueError):
+            raise ToolArgumentError("params must be a JSON object") from None
+        request = session_service_pb2.AddPendingActionRequest(
+            user_id=self._user_id,
+            session_id=self.session_id,
+            type=arguments["action_type"],
+            params=params,
+            description=arguments["description"],
+        )
+        made = self._client.sessions.AddPendingAction(request)
+        self.session_id, self._token = made.session_id, made.consistency_token
+        return {
+            "pending_action": results.pending_action(made.pending_action),
+            "next": "Ask the user to confirm it. It is not executed before that.",
+        }
+
+
+def _value(enum: Any, prefix: str, word: str | None) -> Any:
+    return enum.Value(f"{prefix}{word.upper()}") if word else 0
+
+
+def _why(reason: str) -> dict[str, Any]:
+    return {"reason": reason} if reason else {}
+
+
+def _failed(why: str) -> ToolResult:
+    return ToolResult({"error": why, "reason": "INVALID_ARGUMENTS"}, is_error=True)

@@ -1,0 +1,160 @@
+"""Memory over MCP, with the client of the official package (G4)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from hitherto_client import HithertoClient, mcp_server
+from hitherto_client.tools import GUIDE, TOOLS
+from tests.e2e.conftest import Services
+from tests.e2e.test_tools import credential
+from tests.tenants import Tenant
+
+
+@asynccontextmanager
+async def served(services: Services, user: str = "") -> AsyncIterator[str]:
+    """The server over HTTP on a free port; its URL."""
+    client = HithertoClient(
+        services.retrieval_address,
+        services.extraction_address,
+        token=mcp_server.credential.get,
+    )
+    config = mcp_server.http_config(client, "127.0.0.1", 0, user_id=user)
+    server = uvicorn.Server(config)
+    with socket.socket() as listening, client:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        # Signals are pytest's.
+        running = asyncio.create_task(server._serve(sockets=[listening]))
+        try:
+            while not server.started:
+                assert not running.done()
+                await asyncio.sleep(0.01)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            server.should_exit = True
+            await running
+
+
+@asynccontextmanager
+async def connected(url: str, **headers: str) -> AsyncIterator[Client]:
+    """A client of the official package with these headers."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        httpx2.AsyncClient(headers=named) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        yield client
+
+
+def value(result: Any) -> Any:
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def test_tools_and_prompt_over_http(services: Services, tenant: Tenant) -> None:
+    bearer = f"Bearer {credential(tenant, 'ana')}"
+    async with (
+        served(services) as url,
+        connected(url, authorization=bearer, hitherto_user="ana") as client,
+    ):
+        assert client.instructions == GUIDE
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == [tool.name for tool in TOOLS]
+        hints = {tool.name: tool.annotations.read_only_hint for tool in listed if tool.annotations}
+        assert [name for name, reads in hints.items() if not reads] == [
+            "save_memory",
+            "prepare_action",
+        ]
+        value(await client.call_tool("save_memory", {"content": "Ana sống ở Hà Nội 🌏"}))
+        found = value(await client.call_tool("search_memory", {"query": "Hà Nội"}))
+        assert found["items"][0]["content"] == "Ana sống ở Hà Nội 🌏"
+        wrong = await client.call_tool("search_memory", {"query": ""})
+        assert wrong.is_error
+        prompt = await client.get_prompt("memory", {"question": "Where does Ana live?"})
+        assert "Hà Nội" in prompt.messages[0].content.text  # type: ignore[union-attr]
+
+
+async def test_people_and_tenants_hold_over_http(services: Services, tenant: Tenant) -> None:
+    """The credential of each request decides, whatever user it names."""
+    ours, theirs = tenant, Tenant()
+    async with served(services, user="ana") as url:
+        async with connected(url, authorization=f"Bearer {credential(ours, 'ana')}") as client:
+            value(await client.call_tool("save_memory", {"content": "Ana likes tea."}))
+        async with connected(url, authorization=f"Bearer {credential(theirs, 'ana')}") as client:
+            assert value(await client.call_tool("search_memory", {"query": "tea"}))["found"] == 0
+        bo = f"Bearer {credential(ours, 'bo')}"
+        async with connected(url, authorization=bo, hitherto_user="ana") as client:
+            refused = await client.call_tool("search_memory", {"query": "tea"})
+            assert refused.is_error
+            assert refused.structured_content["reason"] == "USER_NOT_ALLOWED"
+        async with connected(url, authorization="Bearer forged") as client:
+            refused = await client.call_tool("search_memory", {"query": "tea"})
+            assert refused.structured_content["reason"] == "CREDENTIAL_INVALID"
+        async with connected(url, authorization=f"Bearer {ours.token}") as client:
+            with pytest.raises(MCPError, match="may act for every user"):
+                await client.call_tool("search_memory", {"query": "tea"})
+
+
+async def test_user_ids_in_any_script(services: Services, tenant: Tenant) -> None:
+    bearer = f"Bearer {credential(tenant, 'hạnh')}"
+    async with (
+        served(services) as url,
+        connected(url, authorization=bearer, hitherto_user="h%E1%BA%A1nh") as client,
+    ):
+        value(await client.call_tool("save_memory", {"content": "Hạnh thích trà."}))
+
+
+@pytest.mark.parametrize("header", [None, "Basic eDp5", "Bearer", "Bearer a b"])
+async def test_requests_without_a_credential_are_unauthorized(
+    services: Services, header: str | None
+) -> None:
+    async with served(services) as url, httpx2.AsyncClient() as http:
+        headers = {} if header is None else {"authorization": header}
+        reply = await http.post(url, headers=headers, json={})
+    assert reply.status_code == 401
+    assert reply.headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_a_request_must_name_its_user(services: Services, tenant: Tenant) -> None:
+    bearer = f"Bearer {credential(tenant, 'ana')}"
+    async with served(services) as url, connected(url, authorization=bearer) as client:
+        with pytest.raises(MCPError, match="Hitherto-User"):
+            await client.call_tool("get_profile", {})
+
+
+@pytest.mark.faults
+async def test_the_command_over_stdio(services: Services, tenant: Tenant) -> None:
+    """As an assistant on a desktop starts it."""
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=[
+            "-c",
+            "from hitherto_client.command import main; raise SystemExit(main())",
+            "mcp",
+            "--user",
+            "ana",
+        ],
+        env={
+            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
+            "HITHERTO_TOKEN": credential(tenant, "ana"),
+        },
+    )
+    async with Client(command) as client:
+        value(await client.call_tool("save_memory", {"content": "Ana likes tea."}))
+        found = value(await client.call_tool("search_memory", {"query": "tea"}))
+    assert found["found"] == 1

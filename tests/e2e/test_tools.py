@@ -1,0 +1,282 @@
+"""Memory as tools of a language model, against running services (G1)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from hitherto.v1 import document_pb2, job_pb2, profile_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_client import HithertoClient
+from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
+from tests.e2e.conftest import Services
+from tests.e2e.requests import message, submit, transcript
+from tests.tenants import ISSUED, Tenant
+
+
+def credential(tenant: Tenant, user: str, scope: str = "read write") -> str:
+    """A token that is bound to one person."""
+    return ISSUED.token(sub=user, tenant=tenant.tenant_id, scope=scope)
+
+
+class Calling:
+    """A model that calls tools."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def result(self, tool: str, /, **arguments: Any) -> ToolResult:
+        return await asyncio.to_thread(self.toolbox.call, tool, json.dumps(arguments))
+
+    async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        result = await self.result(tool, **arguments)
+        assert not result.is_error, result.text
+        value: dict[str, Any] = json.loads(result.text)
+        return value
+
+
+@pytest.fixture
+def client(services: Services, tenant: Tenant) -> Iterator[HithertoClient]:
+    with HithertoClient(
+        services.retrieval_address,
+        services.extraction_address,
+        token=credential(tenant, "ana"),
+    ) as connected:
+        yield connected
+
+
+@pytest.fixture
+def ana(client: HithertoClient) -> Calling:
+    return Calling(Toolbox(client, "ana"))
+
+
+async def learn(services: Services) -> None:
+    """A conversation of Ana, a document and a profile."""
+    accepted = await services.extraction.SubmitTranscripts(
+        submit(
+            transcript(
+                message("My name is Ana. Sarah Johnson leads Project Atlas.", id="m1"),
+                message("I live in Porto.", id="m2"),
+                conversation="c1",
+            )
+        )
+    )
+    ingested = await services.extraction.IngestDocuments(
+        extraction.IngestDocumentsRequest(
+            user_id="ana",
+            documents=[
+                document_pb2.Document(
+                    source_type="gmail",
+                    source_id="d1",
+                    title="Q4 budget",
+                    content="The Q4 budget of Atlas is 40,000 euros.",
+                )
+            ],
+        )
+    )
+    for job in (*accepted.jobs, ingested.job):
+        async for watched in services.extraction.WatchJob(
+            extraction.WatchJobRequest(job_id=job.id)
+        ):
+            state = watched.job.state
+        assert state == job_pb2.JOB_STATE_SUCCEEDED
+    await services.memory.UpdateProfile(
+        memory.UpdateProfileRequest(
+            user_id="ana", profile=profile_pb2.Profile(summary="An architect.")
+        )
+    )
+
+
+async def test_what_is_saved_is_found_by_the_next_call(ana: Calling) -> None:
+    saved = await ana("save_memory", content="Ana is allergic to peanuts.", tags=["Health"])
+    assert not saved["already_known"]
+    assert saved["saved"]["said_by"] == "user"
+    assert saved["saved"]["type"] == "fact"
+    for name in ("search_memory", "search_user_memories"):
+        found = await ana(name, query="peanuts", limit=1)
+        assert found["found"] == 1
+        assert found["items"][0]["content"] == "Ana is allergic to peanuts."
+    again = await ana("save_memory", content="Ana is allergic to peanuts.")
+    assert again["already_known"]
+
+
+async def test_what_a_model_concluded_is_not_the_users_word(ana: Calling) -> None:
+    saved = await ana("save_memory", content="Ana may like tea.", stated_by_user=False)
+    assert saved["saved"]["said_by"] == "assistant"
+
+
+@pytest.mark.parametrize(
+    "content", ["Ana thích phở 🍜", "アナは東京に住んでいます", "آنا تحب القهوة"]
+)
+async def test_any_language(ana: Calling, content: str) -> None:
+    await ana("save_memory", content=content)
+    found = await ana("search_memory", query=content)
+    assert found["items"][0]["content"] == content
+
+
+async def test_reads(services: Services, ana: Calling) -> None:
+    await learn(services)
+    assert (await ana("get_profile"))["profile"]["summary"] == "An architect."
+    everything = await ana("retrieve_context", query="Atlas budget")
+    assert {"document", "message"} <= {item["kind"] for item in everything["items"]}
+    documents = await ana("retrieve_context", query="Atlas budget", sources=["documents"])
+    assert [item["title"] for item in documents["items"]] == ["Q4 budget"]
+    assert documents["items"][0]["said_by"] == "document"
+    none = await ana("retrieve_context", query="Porto", time_filter={"before": "2001-01-01"})
+    assert none["items"] == []
+    own = await ana("query_user_knowledge", query="Where does Ana live? Porto")
+    assert "I live in Porto." in [item["content"] for item in own["items"]]
+    assert {item["kind"] for item in own["items"]} <= {"message", "document"}
+    (recent,) = (await ana("get_recent_conversations", include_context=True))["conversations"]
+    assert recent["conversation_id"] == "c1"
+    assert [said["content"] for said in recent["messages"]][1] == "I live in Porto."
+
+
+async def test_entities_are_found_by_part_of_their_name(services: Services, ana: Calling) -> None:
+    updating = memory.UpdateMemoryRequest(user_id="ana")
+    saved = await services.memory.SaveMemory(
+        memory.SaveMemoryRequest(user_id="ana", content="Sarah Johnson leads the team.")
+    )
+    updating.memory_id = saved.memory.id
+    updating.memory.entities.append("Sarah Johnson")
+    updating.update_mask.paths.append("entities")
+    await services.memory.UpdateMemory(updating)
+    found = await ana("find_entity", name="Sarah")
+    assert [entity["name"] for entity in found["entities"]] == ["Sarah Johnson"]
+
+
+async def test_actions_wait_for_the_user(services: Services, ana: Calling) -> None:
+    action = {"action_type": "send_email", "description": "Email Sarah the agenda."}
+    first = await ana("prepare_action", params={"to": "sarah@example.org"}, **action)
+    await ana("prepare_action", params={"to": "bo@example.org"}, **action)
+    assert "not executed" in first["next"]
+    state = await services.retrieval.GetSession(
+        retrieval.GetSessionRequest(user_id="ana", session_id=ana.toolbox.session_id)
+    )
+    pending = state.pending_actions
+    assert [one.params["to"] for one in pending] == ["sarah@example.org", "bo@example.org"]
+    assert first["pending_action"]["id"] == pending[0].id
+
+
+async def test_nothing_is_known_yet(ana: Calling) -> None:
+    assert (await ana("get_profile"))["profile"] == {}
+    assert await ana("get_recent_conversations") == {"conversations": []}
+    assert (await ana("retrieve_context", query="anything"))["found"] == 0
+
+
+async def test_mistakes_of_the_model_are_results(ana: Calling) -> None:
+    unknown = await ana.result("drop_tables")
+    assert unknown.is_error
+    assert "save_memory" in unknown.value["error"]
+    wrong = await ana.result("search_memory", query="x", user_id="bo")
+    assert wrong.is_error
+    assert wrong.value["error"].startswith("user_id is unknown")
+    refused = await ana.result("save_memory", content="x" * 300, type="question")
+    assert refused.is_error
+    assert refused.value["reason"] == "INVALID_FIELD"
+
+
+async def test_a_credential_for_every_user_is_refused(services: Services, tenant: Tenant) -> None:
+    with HithertoClient(
+        services.retrieval_address, services.extraction_address, token=tenant.token
+    ) as client:
+        with pytest.raises(UnboundCredentialError, match="hitherto keys create --user"):
+            await asyncio.to_thread(Toolbox(client, "ana").call, "get_profile")
+        allowed = Toolbox(client, "ana", allow_unbound=True)
+        assert not (await asyncio.to_thread(allowed.call, "get_profile")).is_error
+
+
+async def test_tools_reach_nobody_else(client: HithertoClient) -> None:
+    result = await Calling(Toolbox(client, "bo")).result("get_profile")
+    assert result.is_error
+    assert result.value["reason"] == "USER_NOT_ALLOWED"
+
+
+async def test_a_credential_without_the_right_is_an_error(
+    services: Services, tenant: Tenant
+) -> None:
+    with HithertoClient(
+        services.retrieval_address,
+        services.extraction_address,
+        token=credential(tenant, "ana", scope="write"),
+    ) as client:
+        result = await Calling(Toolbox(client, "ana")).result("get_profile")
+    assert result.value["reason"] == "SCOPE_MISSING"
+
+
+class ToolCallingModel:
+    """An OpenAI-compatible server whose model searches once and then answers with what it found."""
+
+    def __init__(self) -> None:
+        self.offered: list[str] = []
+
+    async def reply(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        self.offered = [tool["function"]["name"] for tool in asked["tools"]]
+        last = asked["messages"][-1]
+        answer: dict[str, Any] = {"role": "assistant", "content": None}
+        if last["role"] == "tool":
+            answer["content"] = json.loads(last["content"])["items"][0]["content"]
+        else:
+            function = {"name": "search_memory", "arguments": '{"query": "peanuts"}'}
+            answer["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
+        choice = {"index": 0, "finish_reason": "stop", "message": answer}
+        return web.json_response(
+            {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": "m",
+                "choices": [choice],
+            }
+        )
+
+
+@pytest.mark.faults
+async def test_the_example_of_the_docs_runs(services: Services, tenant: Tenant) -> None:
+    """docs/tools.md, as it stands, with a model that calls a tool."""
+    text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    await services.memory.SaveMemory(
+        memory.SaveMemoryRequest(user_id="ana", content="Ana is allergic to peanuts.")
+    )
+    model = ToolCallingModel()
+    application = web.Application()
+    application.router.add_post("/v1/chat/completions", model.reply)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            program,
+            env={
+                **os.environ,
+                "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+                "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
+                "HITHERTO_TOKEN": credential(tenant, "ana"),
+                "OPENAI_API_KEY": "none",
+                "OPENAI_BASE_URL": f"http://127.0.0.1:{runner.addresses[0][1]}/v1",
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        printed, complaints = await process.communicate()
+    finally:
+        await runner.cleanup()
+    assert process.returncode == 0, complaints.decode()
+    assert printed.decode().strip() == "Ana is allergic to peanuts."
+    assert "prepare_action" in model.offered
