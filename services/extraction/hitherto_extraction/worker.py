@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import attempts, claims, leases
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
 from hitherto_shared.audit.trail import Trail
@@ -240,15 +240,15 @@ class Worker:
     ) -> tuple[set[UUID], set[UUID]]:
         """Which claims are still ours, and which of them were passed over, being locked."""
         lease = self._rules.lease_seconds
-        ours = await claims.renew(connection, held, lease_seconds=lease)
+        ours = await leases.renew(connection, held, lease_seconds=lease)
         # A claim that was renewed has more than this left.
-        late = await claims.find_running_out(connection, held, within_seconds=lease * 2 / 3)
+        late = await leases.find_running_out(connection, held, within_seconds=lease * 2 / 3)
         return ours, late
 
     async def _renew_once_free(self, held: Claim) -> None:
         try:
             await self._database.run(
-                lambda connection: claims.renew_once_free(connection, held),
+                lambda connection: leases.renew_once_free(connection, held),
                 timeout=_LOCKED_SECONDS,
             )
         except Exception as error:
@@ -283,7 +283,7 @@ class Worker:
             if self._stopping and self._was_held_up():
                 await self._charge(held)
             elif self._stopping:
-                await self._record(lambda c: claims.release(c, held))
+                await self._record(lambda c: attempts.release(c, held))
             raise
 
     async def _run_within_budget(self, held: Claim) -> None:
@@ -358,7 +358,7 @@ class Worker:
         jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
         message = f"BUDGET_EXHAUSTED: {error}"
         await self._record(
-            lambda c: claims.pause(
+            lambda c: attempts.pause(
                 c,
                 held,
                 error=message,
@@ -373,7 +373,7 @@ class Worker:
     ) -> None:
         error = f"{reason}: {message}"
         await self._record(
-            lambda c: claims.wait_out_outage(
+            lambda c: attempts.wait_out_outage(
                 c,
                 held,
                 error=error,
@@ -389,7 +389,7 @@ class Worker:
         logger.warning("attempt %d failed: %s: %s", held.attempt, reason, message)
         error = f"{reason}: {message}"
         await self._record(
-            lambda c: claims.fail(c, held, error=error, reason=reason, delay_seconds=delay)
+            lambda c: attempts.fail(c, held, error=error, reason=reason, delay_seconds=delay)
         )
 
     async def _record(self, write: Callable[..., Awaitable[None]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import attempts
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.errors import NotFound
 from tests.integration.queue.chat import CanaryChat
@@ -105,7 +105,7 @@ async def test_appending_does_not_hurry_a_job_that_waits_for_its_retry(stage: St
     await append(stage, 1, 1, extract_every=1)
     (held,) = await stage.claim()
     async with stage.maintenance.connection() as connection:
-        await claims.fail(connection, held, error="x", reason="INTERNAL", delay_seconds=500)
+        await attempts.fail(connection, held, error="x", reason="INTERNAL", delay_seconds=500)
     before = await stage.rows("SELECT job_id, state, run_after FROM jobs")
     await append(stage, 2, 2, extract_every=1)
     assert await stage.rows("SELECT job_id, state, run_after FROM jobs") == before
@@ -185,7 +185,7 @@ async def test_a_failed_open_job_keeps_its_range(stage: Stage) -> None:
     with pytest.raises(RuntimeError):
         await stage.extraction(chat).run(held)
     async with stage.maintenance.connection() as connection:
-        await claims.fail(connection, held, error="x", reason="INTERNAL", delay_seconds=0)
+        await attempts.fail(connection, held, error="x", reason="INTERNAL", delay_seconds=0)
     await append(stage, 3, 4, extract_every=2)
     await run_all(stage)
     assert await stage.rows(
@@ -199,7 +199,7 @@ async def test_an_open_job_handed_back_before_it_took_its_messages(stage: Stage)
     (held,) = await stage.claim()
     await append(stage, 2, 2, extract_every=1)
     async with stage.maintenance.connection() as connection:
-        await claims.release(connection, held)
+        await attempts.release(connection, held)
     assert await stage.states() == {"queued": 1}
     chat = await run_all(stage)
     assert chat.asked == {"canary:w1": 1, "canary:w2": 1}
@@ -225,6 +225,6 @@ async def test_memory_switched_off_keeps_a_range_for_a_retry(stage: Stage) -> No
     await stage.submit(transcript(1, 2))
     (held,) = await stage.claim()
     async with stage.maintenance.connection() as connection:
-        await claims.discard(connection, held, error="off", reason="MEMORY_DISABLED")
+        await attempts.discard(connection, held, error="off", reason="MEMORY_DISABLED")
     later = await stage.intake().submit(TENANT, [transcript(1, 4)], None, timeout=BOUND)
     assert [(job.range_from, job.range_to) for job in later.jobs] == [(3, 4)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue import attempts, claims, jobs, leases
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import WrongState
@@ -65,8 +65,8 @@ async def test_a_job_that_waits_for_its_retry_holds_back_the_users_later_ones(
     await submit_some(stage, "ana", "bob", each=2)
     held = {each.user_id: each for each in await stage.claim()}
     async with stage.maintenance.connection() as connection:
-        await claims.fail(connection, held["ana"], error="E: x", reason="E", delay_seconds=1_000)
-        await claims.fail(connection, held["bob"], error="E: x", reason="E", delay_seconds=0)
+        await attempts.fail(connection, held["ana"], error="E: x", reason="E", delay_seconds=1_000)
+        await attempts.fail(connection, held["bob"], error="E: x", reason="E", delay_seconds=0)
     (again,) = await stage.claim()
     assert (again.user_id, again.conversation_id, again.attempt) == ("bob", "c0", 2)
 
@@ -83,13 +83,13 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
     assert held.claim_no > zombie.claim_no
     before = await stage.job(held.job_id)
     async with stage.maintenance.connection() as connection:
-        assert await claims.renew(connection, [zombie], lease_seconds=600) == set()
-        await claims.release(connection, zombie)
-        await claims.fail(connection, zombie, error="E: x", reason="E", delay_seconds=0)
-        await claims.wait_out_outage(
+        assert await leases.renew(connection, [zombie], lease_seconds=600) == set()
+        await attempts.release(connection, zombie)
+        await attempts.fail(connection, zombie, error="E: x", reason="E", delay_seconds=0)
+        await attempts.wait_out_outage(
             connection, zombie, **MODEL_AWAY, delay_seconds=0, longest_seconds=0
         )
-        await claims.discard(connection, zombie, error="E: x", reason="E")
+        await attempts.discard(connection, zombie, error="E: x", reason="E")
         with pytest.raises(ClaimLost):
             await claims.hold(connection, zombie)
         with pytest.raises(ClaimLost):
@@ -98,7 +98,7 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
             await claims.fix_range(connection, zombie, range_from=1, range_to=2)
     assert await stage.job(held.job_id) == before
     async with stage.maintenance.connection() as connection:
-        assert await claims.renew(connection, [held], lease_seconds=600) == {held.job_id}
+        assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id}
 
 
 async def test_a_job_that_loses_every_worker_ends_dead_and_holds_up_nobody(stage: Stage) -> None:
@@ -124,7 +124,7 @@ async def test_the_last_failure_is_the_end_and_keeps_its_reason(stage: Stage) ->
     for _ in range(4):
         (held,) = await stage.claim()
         async with stage.maintenance.connection() as connection:
-            await claims.fail(
+            await attempts.fail(
                 connection,
                 held,
                 error="MODEL_UNUSABLE: x",
@@ -142,7 +142,7 @@ async def test_a_hopeless_failure_is_the_end_at_once(stage: Stage) -> None:
     await stage.submit(transcript())
     (held,) = await stage.claim()
     async with stage.maintenance.connection() as connection:
-        await claims.fail(connection, held, error="E: x", reason="E", delay_seconds=0, final=True)
+        await attempts.fail(connection, held, error="E: x", reason="E", delay_seconds=0, final=True)
     assert await stage.states() == {"dead": 1}
 
 
@@ -153,7 +153,7 @@ async def test_an_outage_burns_no_attempt_for_a_day(stage: Stage) -> None:
         (held,) = await stage.claim()
         assert held.attempt == 1
         async with stage.maintenance.connection() as connection:
-            await claims.wait_out_outage(
+            await attempts.wait_out_outage(
                 connection, held, **MODEL_AWAY, delay_seconds=0, longest_seconds=0
             )
         assert await stage.states() == {"failed": 1}
@@ -162,7 +162,7 @@ async def test_an_outage_burns_no_attempt_for_a_day(stage: Stage) -> None:
         (held,) = await stage.claim()
         assert held.attempt == attempt
         async with stage.maintenance.connection() as connection:
-            await claims.wait_out_outage(
+            await attempts.wait_out_outage(
                 connection, held, **MODEL_AWAY, delay_seconds=0, longest_seconds=0
             )
     assert await stage.states() == {"dead": 1}
@@ -177,7 +177,7 @@ async def test_waits_for_the_model_grow_with_the_outage_and_are_bounded(stage: S
         (held,) = await stage.claim()
         await stage.rows("UPDATE jobs SET outage_since = now() - %s::interval", elapsed)
         async with stage.maintenance.connection() as connection:
-            await claims.wait_out_outage(
+            await attempts.wait_out_outage(
                 connection, held, **MODEL_AWAY, delay_seconds=2, longest_seconds=300
             )
         waits.append(
@@ -200,7 +200,7 @@ async def test_a_job_handed_back_has_its_attempt_again(stage: Stage) -> None:
         (held,) = await stage.claim()
         assert held.attempt == 1
         async with stage.maintenance.connection() as connection:
-            await claims.release(connection, held)
+            await attempts.release(connection, held)
     assert (await stage.job(held.job_id))["attempt"] == 0
 
 
@@ -277,7 +277,7 @@ async def job_in(stage: Stage, state: str) -> Any:
             return job_id
         (held,) = await stage.claim()
         if state in ("failed", "dead"):
-            await claims.fail(
+            await attempts.fail(
                 connection, held, error="E: x", reason="E", delay_seconds=0, final=state == "dead"
             )
         elif state == "succeeded":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import claims, leases
 from tests.integration.queue.stage import Stage, transcript
 
 _UNTIL = "SELECT lease_until > now() + interval '1 minute' FROM jobs WHERE job_id = %s"
@@ -27,7 +27,7 @@ async def test_a_long_commit_keeps_no_other_lease_from_being_renewed(stage: Stag
     async with stage.maintenance.connection() as blocker, blocker.transaction():
         await claims.hold(blocker, committing)
         async with stage.maintenance.connection() as connection, asyncio.timeout(4):
-            ours = await claims.renew(connection, [committing, other], lease_seconds=600)
+            ours = await leases.renew(connection, [committing, other], lease_seconds=600)
     # Both are ours yet; the one that is being committed renews its lease by what it writes.
     assert ours == {committing.job_id, other.job_id}
     assert await stage.rows(_UNTIL, committing.job_id) == [(False,)]
@@ -58,13 +58,13 @@ async def test_a_commit_that_is_rolled_back_leaves_a_renewed_lease(stage: Stage)
     ):
         async with blocker.transaction(force_rollback=True):
             await claims.hold(blocker, held)
-            assert await claims.renew(connection, [held], lease_seconds=600) == {held.job_id}
-            late = await claims.find_running_out(connection, [held], within_seconds=400)
+            assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id}
+            late = await leases.find_running_out(connection, [held], within_seconds=400)
             assert late == {held.job_id}
-            renewal = asyncio.create_task(claims.renew_once_free(connection, held))
+            renewal = asyncio.create_task(leases.renew_once_free(connection, held))
             await waiting_for_a_lock(stage)
         await renewal
-        assert await claims.find_running_out(connection, [held], within_seconds=400) == set()
+        assert await leases.find_running_out(connection, [held], within_seconds=400) == set()
     assert await stage.rows(_UNTIL, held.job_id) == [(True,)]
     assert await stage.claim() == []
 
@@ -79,7 +79,7 @@ async def test_a_job_that_ended_while_its_renewal_waited_is_left_alone(stage: St
     ):
         async with committing.transaction():
             await claims.hold(committing, held)
-            renewal = asyncio.create_task(claims.renew_once_free(connection, held))
+            renewal = asyncio.create_task(leases.renew_once_free(connection, held))
             await waiting_for_a_lock(stage)
             await claims.record_progress(committing, held, done_to=1, result={}, finished=True)
         await renewal
@@ -93,5 +93,5 @@ async def test_a_lost_claim_is_not_renewed(stage: Stage) -> None:
     await stage.expire_leases()
     (held,) = await stage.claim()
     async with stage.maintenance.connection() as connection:
-        assert await claims.renew(connection, [lost], lease_seconds=600) == set()
-        assert await claims.renew(connection, [held], lease_seconds=600) == {held.job_id}
+        assert await leases.renew(connection, [lost], lease_seconds=600) == set()
+        assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id}

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.queue import claims, enqueueing
+from hitherto_extraction.queue import attempts, claims, enqueueing
 from hitherto_extraction.queue.claims import Claim
 from tests.integration.queue.stage import TENANT, Stage, transcript, until
 
@@ -125,7 +125,7 @@ async def test_started_at_is_when_the_last_attempt_began(stage: Stage) -> None:
     (held,) = await claimed(stage)
     first = (await stage.job(held.job_id))["started_at"]
     async with stage.maintenance.connection() as connection:
-        await claims.release(connection, held)
+        await attempts.release(connection, held)
     (held,) = await claimed(stage)
     assert (await stage.job(held.job_id))["started_at"] > first
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue import attempts, jobs
 from hitherto_shared.models import Scope
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import BOUND, TENANT, Stage, message, transcript
@@ -90,7 +90,7 @@ class History:
         """Fail one job, before it has taken its messages."""
         for held in await self._stage.claim(1):
             async with self._stage.maintenance.connection() as connection:
-                await claims.fail(connection, held, error="E: x", reason="E", delay_seconds=0)
+                await attempts.fail(connection, held, error="E: x", reason="E", delay_seconds=0)
 
     async def lose(self) -> None:
         """Claim a job and die."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hitherto_extraction.provider.protocol import Completion, Prompt
-from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue import attempts, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.worker import MAX_BACKOFF_SECONDS, JobFailed, Runner
 from hitherto_shared.database.pool import Connection, Database
@@ -337,7 +337,7 @@ async def has_failed(stage: Stage) -> bool:
 async def test_backoff_grows_and_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """B5: exponential with jitter of a quarter; no failure waits longer than the bound."""
     waits: list[float] = []
-    fail = claims.fail
+    fail = attempts.fail
 
     async def noted(
         connection: Connection, held: Claim, *, delay_seconds: float, **why: Any
@@ -348,7 +348,7 @@ async def test_backoff_grows_and_is_bounded(stage: Stage, monkeypatch: pytest.Mo
     async def run(held: Claim) -> None:
         raise JobFailed("INTERNAL", "x")
 
-    monkeypatch.setattr(claims, "fail", noted)
+    monkeypatch.setattr(attempts, "fail", noted)
     await stage.submit(transcript(1, 2))
     await stage.worker(run, backoff_seconds=100.0).start()
     await stage.settled()

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import Answer, ClosedItem, UnusableAnswer, read_answer
+from hitherto_extraction.pipeline.answer import Answer, ClosedItem, UnusableAnswer
+from hitherto_extraction.pipeline.answer_parsing import read_answer
 
 
 def read(**keys: object) -> Answer:

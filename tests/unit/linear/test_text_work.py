@@ -16,7 +16,8 @@ from hitherto_extraction.consolidation.faithfulness import objections
 from hitherto_extraction.consolidation.groups import subject_of
 from hitherto_extraction.documents.chunking import chunks
 from hitherto_extraction.documents.entities import mentioned
-from hitherto_extraction.pipeline.answer import UnusableAnswer, read_answer
+from hitherto_extraction.pipeline.answer import UnusableAnswer
+from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.behaviour import count_words
 from hitherto_extraction.pipeline.guards.people import speaks_of_another
 from hitherto_extraction.pipeline.guards.statement import differences, same_statement

@@ -11,13 +11,8 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import (
-    KEYS,
-    MAX_ITEMS,
-    Answer,
-    UnusableAnswer,
-    read_answer,
-)
+from hitherto_extraction.pipeline.answer import Answer, UnusableAnswer
+from hitherto_extraction.pipeline.answer_parsing import KEYS, MAX_ITEMS, read_answer
 from hitherto_extraction.pipeline.free_json import fits_struct
 from tests.scripted_model import CONTENT_FAULTS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.pipeline import answer
+from hitherto_extraction.pipeline import answer_parsing
 from hitherto_extraction.pipeline.prompt import VERSION, build_prompt, one_line
 from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 from hitherto_shared.models import MEMORY_TYPES
@@ -117,7 +117,7 @@ def test_b9_tags_in_use_are_offered_again() -> None:
 def test_b7_each_prompt_file_documents_every_key_of_its_schema(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text("utf-8")
     schema = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
-    assert tuple(schema["properties"]) == answer.KEYS
+    assert tuple(schema["properties"]) == answer_parsing.KEYS
 
     def keys(part: dict[str, Any]) -> set[str]:
         inner = part.get("items", part).get("properties", {})

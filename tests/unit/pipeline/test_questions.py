@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.pipeline.answer import Answer, read_answer
+from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS, kept
 from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update

@@ -22,7 +22,7 @@ from benchmarks.throughput.load import MESSAGES, request
 from benchmarks.throughput.model_server import ModelEndpoint
 from benchmarks.throughput.table import print_tables
 from benchmarks.watching import Sample
-from hitherto_extraction.pipeline.answer import read_answer
+from hitherto_extraction.pipeline.answer_parsing import read_answer
 
 MIB = 2**20
 

@@ -8,13 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_extraction.pipeline.answer import (
-    EVENT_TYPES,
-    MAX_EVENT_CHARACTERS,
-    UnusableAnswer,
-    read_answer,
-    unfenced,
-)
+from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS, UnusableAnswer
+from hitherto_extraction.pipeline.answer_parsing import read_answer, unfenced
 from hitherto_shared import long_json
 from hitherto_shared.text.normalise import nfc
 

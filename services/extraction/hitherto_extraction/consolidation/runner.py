@@ -22,7 +22,7 @@ from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.model_call import TooMuch
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
-from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.storage import consolidation, ledger, users
@@ -428,4 +428,4 @@ def _gone(held: Claim) -> Exception:
 
 async def _discard(connection: Connection, held: Claim, why: str) -> None:
     text = WHY_NOT.get(why, "the user was erased")
-    await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+    await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)

@@ -27,7 +27,7 @@ from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import known_memories, ledger, users
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -135,7 +135,7 @@ class Check:
             text = WHY_NOT[why]
         else:
             return False
-        await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+        await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)
         return True
 
     async def _commit(

@@ -20,7 +20,7 @@ from hitherto_extraction.documents.indexing import indexed_text
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Prices
-from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.storage import chunks, documents, ledger, users
@@ -276,7 +276,7 @@ class Ingestion:
             why, text = "MEMORY_DISABLED", WHY_NOT["MEMORY_DISABLED"]
         else:
             return False
-        await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+        await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)
         return True
 
     async def _end(self, held: Claim, result: Result) -> None:

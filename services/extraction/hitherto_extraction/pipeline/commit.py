@@ -34,7 +34,7 @@ from hitherto_extraction.pipeline.profile_support import supported
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
-from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.storage import (
@@ -170,7 +170,7 @@ class Commit:
         if why is None:
             return False
         text = WHY_NOT.get(why, "the user was erased")
-        await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+        await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)
         return True
 
     async def _write(

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Prices
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import attempts
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import ledger, unusable_replies, users
 from hitherto_extraction.storage.ledger import Charge
@@ -182,7 +182,7 @@ class FailedAttempts:
                 await ledger.charge(connection, payer, held.job_id, held.kind, charges)
                 if reply and payer == about:
                     await self._keep(connection, held, about, reply, key)
-                await claims.record_spending(connection, held, spent.stored())
+                await attempts.record_spending(connection, held, spent.stored())
 
         try:
             await self._database.run(work, timeout=_SECONDS)

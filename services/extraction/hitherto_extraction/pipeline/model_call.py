@@ -12,12 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar
 
-from hitherto_extraction.pipeline.answer import (
-    EVENT_TYPES,
-    Answer,
-    UnusableAnswer,
-    read_answer,
-)
+from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer, UnusableAnswer
+from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong

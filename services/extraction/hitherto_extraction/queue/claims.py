@@ -1,4 +1,4 @@
-"""What workers do with jobs: claim, renew, hand back, fail, record progress, finish.
+"""What workers do with jobs: claim them, record progress, finish. See also `leases` and `attempts`.
 
 All times are the database's. `claim_no` grows with every claim, and every statement of a worker
 names the one it holds: after a stall, somebody else's claim has another number and the late write
@@ -7,7 +7,7 @@ touches no row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -16,14 +16,11 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.queue.jobs import announce
 from hitherto_shared.audit.trail import NOBODY, Trail
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
 ACTOR = "extraction"
 """Who runs jobs, as the audit log names it; credentials of that name do not exist."""
-OUTAGE_HOURS = 24
-"""For how long an outage of the model does not use up attempts."""
 
 # Across users: the oldest jobs that may start. Jobs of one user are done one at a time, and what
 # the user said and sent in the order in which it came: such a job waits for every older one that is
@@ -91,116 +88,6 @@ RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, job
           jobs.max_attempts, jobs.result, jobs.params
 """
 
-# A job whose effects are being committed is locked by that transaction: it is passed over, so that
-# one long commit does not keep the other leases from being renewed. Nobody can claim it meanwhile,
-# and what the commit writes renews its lease too. For the case that it is rolled back, the worker
-# waits for the lock (`renew_once_free`) before the lease is over.
-_RENEW = """
-WITH held AS MATERIALIZED (
-    SELECT jobs.job_id
-    FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
-    JOIN jobs ON jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no
-    WHERE jobs.state = 'running'
-), free AS MATERIALIZED (
-    SELECT jobs.job_id
-    FROM jobs
-    WHERE jobs.job_id = ANY(%(job_ids)s) AND jobs.job_id IN (SELECT job_id FROM held)
-    FOR UPDATE SKIP LOCKED
-), renewed AS (
-    UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-    FROM free
-    WHERE jobs.job_id = free.job_id AND jobs.state = 'running'
-      AND EXISTS (
-          SELECT
-          FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS ours (job_id, claim_no)
-          WHERE ours.job_id = jobs.job_id AND ours.claim_no = jobs.claim_no)
-)
-SELECT job_id FROM held
-"""
-
-_RUNNING_OUT = """
-SELECT jobs.job_id
-FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
-JOIN jobs ON jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no
-WHERE jobs.state = 'running'
-  AND jobs.lease_until < clock_timestamp() + make_interval(secs => %(within)s)
-"""
-
-# Waits for whoever has locked the job, and renews the moment the lock is gone. The lock is taken
-# first: the lease counts from then.
-_RENEW_ONCE_FREE = """
-WITH free AS MATERIALIZED (
-    SELECT jobs.job_id
-    FROM jobs
-    WHERE jobs.job_id = %(job_id)s AND jobs.claim_no = %(claim_no)s AND jobs.state = 'running'
-    FOR NO KEY UPDATE
-)
-UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-FROM free
-WHERE jobs.job_id = free.job_id AND jobs.claim_no = %(claim_no)s AND jobs.state = 'running'
-"""
-
-# Back to the queue with the attempt given back: the worker stops, nobody is at fault.
-_RELEASE = """
-UPDATE jobs
-SET state = 'queued', attempt = greatest(attempt - 1, 0), lease_until = NULL,
-    run_after = clock_timestamp()
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-"""
-
-# The attempt did not succeed: wait, then try again, or give up after the last one.
-_FAIL = """
-UPDATE jobs
-SET state = CASE WHEN %(final)s OR attempt >= max_attempts THEN 'dead' ELSE 'failed' END,
-    finished_at = CASE WHEN %(final)s OR attempt >= max_attempts THEN clock_timestamp() END,
-    lease_until = NULL,
-    run_after = clock_timestamp() + make_interval(secs => %(delay)s),
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-RETURNING state
-"""
-
-# The model or the database is out of reach: wait without using up the attempt. Each wait is as long
-# as the outage has been so far, so that waits double. Where it counts, it does so after a day.
-_WAIT_OUT = """
-UPDATE jobs
-SET state = CASE WHEN %(counts)s AND attempt >= max_attempts
-                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
-                 THEN 'dead' ELSE 'failed' END,
-    finished_at = CASE WHEN %(counts)s AND attempt >= max_attempts
-                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
-                 THEN clock_timestamp() END,
-    attempt = CASE WHEN %(counts)s
-                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
-                 THEN attempt ELSE greatest(attempt - 1, 0) END,
-    outage_since = coalesce(outage_since, clock_timestamp()),
-    lease_until = NULL,
-    run_after = clock_timestamp() + greatest(
-        make_interval(secs => %(delay)s),
-        least(coalesce(clock_timestamp() - outage_since, interval '0'),
-              make_interval(secs => %(longest)s))),
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-RETURNING state
-"""
-
-# There is no money left for today: wait for midnight UTC, and look from time to time whether there
-# is more by then.
-_PAUSE = """
-UPDATE jobs
-SET state = 'failed', attempt = greatest(attempt - 1, 0), lease_until = NULL,
-    run_after = least(
-        clock_timestamp() + make_interval(secs => %(look)s),
-        (date_trunc('day', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 day')
-            AT TIME ZONE 'UTC' + make_interval(secs => %(jitter)s)),
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-"""
-
-# A job that ended meanwhile under this claim, its user being gone, tells its cost too.
-_SPENT = """
-UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
-"""
 
 # First half of every worker's transaction after the user's row: is the claim still ours?
 _HOLD = """
@@ -222,13 +109,6 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 _FIX_RANGE = """
 UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running' AND range_to IS NULL
-"""
-
-_DISCARD = """
-UPDATE jobs
-SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
 
@@ -319,141 +199,6 @@ async def claim(
     ]
 
 
-async def renew(
-    connection: Connection, claims: Sequence[Claim], *, lease_seconds: float
-) -> set[UUID]:
-    """Extend the leases; the ids of the claims that are still ours."""
-    cursor = await connection.execute(
-        _RENEW,
-        {
-            "lease": lease_seconds,
-            "job_ids": [claim.job_id for claim in claims],
-            "claim_nos": [claim.claim_no for claim in claims],
-        },
-    )
-    return {row[0] for row in await cursor.fetchall()}
-
-
-async def find_running_out(
-    connection: Connection, claims: Sequence[Claim], *, within_seconds: float
-) -> set[UUID]:
-    """Of claims, those whose lease ends soon although it was to be renewed: their jobs are locked.
-
-    Args:
-        connection: Of the role hitherto_maintenance.
-        claims: Just renewed, as far as that went.
-        within_seconds: What soon means.
-    """
-    cursor = await connection.execute(
-        _RUNNING_OUT,
-        {
-            "within": within_seconds,
-            "job_ids": [claim.job_id for claim in claims],
-            "claim_nos": [claim.claim_no for claim in claims],
-        },
-    )
-    return {row[0] for row in await cursor.fetchall()}
-
-
-async def renew_once_free(connection: Connection, held: Claim) -> None:
-    """Extend a lease as soon as the transaction has ended that has the job locked.
-
-    If that was rolled back, the lease may have run out meanwhile: nobody else gets the job before.
-    """
-    await connection.execute(_RENEW_ONCE_FREE, {**held.key, "lease": held.lease_seconds})
-
-
-async def release(connection: Connection, held: Claim) -> None:
-    """Hand a job back untouched."""
-    await connection.execute(_RELEASE, held.key)
-    await announce(connection, str(held.job_id))
-
-
-async def fail(
-    connection: Connection,
-    held: Claim,
-    *,
-    error: str,
-    reason: str,
-    delay_seconds: float,
-    final: bool = False,
-) -> None:
-    """End the attempt; `final` skips the remaining ones because they cannot succeed."""
-    await connection.execute(
-        _FAIL,
-        {**held.key, "error": error, "reason": reason, "delay": delay_seconds, "final": final},
-    )
-    await announce(connection, str(held.job_id))
-
-
-async def wait_out_outage(
-    connection: Connection,
-    held: Claim,
-    *,
-    error: str,
-    reason: str,
-    delay_seconds: float,
-    longest_seconds: float,
-    counts: bool = True,
-) -> None:
-    """End the attempt without counting it, because the model or the database was out of reach.
-
-    It waits `delay_seconds` or as long as the outage has lasted, whichever is more, but no longer
-    than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS` attempts count after all,
-    unless `counts` is False: what was not even tried is no attempt.
-    """
-    await connection.execute(
-        _WAIT_OUT,
-        {
-            **held.key,
-            "error": error,
-            "reason": reason,
-            "delay": delay_seconds,
-            "longest": longest_seconds,
-            "hours": OUTAGE_HOURS,
-            "counts": counts,
-        },
-    )
-    await announce(connection, str(held.job_id))
-
-
-async def pause(
-    connection: Connection,
-    held: Claim,
-    *,
-    error: str,
-    reason: str,
-    look_seconds: float,
-    jitter_seconds: float,
-) -> None:
-    """Hand a job back without counting the attempt, until the next day (UTC).
-
-    Args:
-        connection: Of the role hitherto_maintenance.
-        held: The job.
-        error: Why, as `Job.error` tells it.
-        reason: The name of the reason.
-        look_seconds: When to look again at the latest.
-        jitter_seconds: How long after midnight, so that not all come at once.
-    """
-    await connection.execute(
-        _PAUSE,
-        {
-            **held.key,
-            "error": error,
-            "reason": reason,
-            "look": look_seconds,
-            "jitter": jitter_seconds,
-        },
-    )
-    await announce(connection, str(held.job_id))
-
-
-async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
-    """Say what an attempt has cost that yields nothing more; nothing happens to a lost claim."""
-    await later(connection, _SPENT, {**held.key, "result": Jsonb(dict(result))})
-
-
 async def hold(connection: Connection, held: Claim) -> int:
     """Lock the job for this transaction and return how far it is done.
 
@@ -519,9 +264,3 @@ async def fix_range(connection: Connection, held: Claim, *, range_from: int, ran
     )
     if cursor.rowcount == 0:
         raise ClaimLost
-
-
-async def discard(connection: Connection, held: Claim, *, error: str, reason: str) -> None:
-    """End a job whose user is gone or wants nothing learnt."""
-    await later(connection, _DISCARD, {**held.key, "error": error, "reason": reason})
-    await announce(connection, str(held.job_id))

@@ -10,7 +10,6 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.queue.rows import job_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job, Scope
@@ -118,7 +117,7 @@ async def enqueue(
     row = await cursor.fetchone()
     assert row is not None
     await announce(connection, "queued")
-    return job_of(row)
+    return Job(*row)
 
 
 async def enqueue_done(
@@ -144,7 +143,7 @@ async def enqueue_done(
     )
     row = await cursor.fetchone()
     assert row is not None
-    return job_of(row)
+    return Job(*row)
 
 
 async def enqueue_range(
@@ -171,7 +170,7 @@ async def enqueue_range(
     row = await cursor.fetchone()
     assert row is not None
     await announce(connection, "queued")
-    return job_of(row)
+    return Job(*row)
 
 
 async def enqueue_open(
@@ -196,7 +195,7 @@ async def enqueue_open(
     row = await cursor.fetchone()
     assert row is not None
     await announce(connection, "queued")
-    return job_of(row)
+    return Job(*row)
 
 
 async def enqueue_cancelled(
@@ -224,7 +223,7 @@ async def enqueue_cancelled(
     )
     row = await cursor.fetchone()
     assert row is not None
-    return job_of(row)
+    return Job(*row)
 
 
 async def enqueue_for_slot(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.queue.rows import job_of
 from hitherto_extraction.queue.signals import CHANNEL, RETRIED
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
@@ -170,14 +169,14 @@ async def find_covering(
         },
     )
     row = await cursor.fetchone()
-    return job_of(row) if row else None
+    return Job(*row) if row else None
 
 
 async def latest_backfill(connection: Connection, model: str) -> Job | None:
     """The newest job that back-fills the vectors of this model."""
     cursor = await connection.execute(_LATEST_BACKFILL, {"model": model})
     row = await cursor.fetchone()
-    return job_of(row) if row else None
+    return Job(*row) if row else None
 
 
 async def get_job(
@@ -194,13 +193,13 @@ async def get_job(
     row = await cursor.fetchone()
     if row is None:
         raise job_not_found(str(job_id))
-    return job_of(row)
+    return Job(*row)
 
 
 async def get_jobs(connection: Connection, tenant_id: str, job_ids: Sequence[UUID]) -> list[Job]:
     """The jobs of these ids, in their order; ids that are gone are left out."""
     cursor = await connection.execute(_GET_MANY, {"tenant_id": tenant_id, "job_ids": list(job_ids)})
-    found = {job.job_id: job for job in map(job_of, await cursor.fetchall())}
+    found = {job.job_id: job for job in (Job(*row) for row in await cursor.fetchall())}
     return [found[job_id] for job_id in job_ids if job_id in found]
 
 
@@ -212,7 +211,7 @@ async def list_jobs(
         _LIST, {**_filter(tenant_id, wanted), "before": before, "limit": limit + 1}
     )
     rows = await cursor.fetchall()
-    jobs = [job_of(row[:-1]) for row in rows[:limit]]
+    jobs = [Job(*row[:-1]) for row in rows[:limit]]
     return jobs, int(rows[limit - 1][-1]) if len(rows) > limit else None
 
 

@@ -1,0 +1,386 @@
+"""Checks the model's reply, which is untrusted: item by item, with ids resolved, dropping the rest.
+
+A bad item never costs the others; dropped items are counted. Nothing here can name a row: the ids
+of a reply are local to the call and resolve only to what the prompt contained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from hitherto_extraction.pipeline.answer import (
+    EVENT_TYPES,
+    MAX_CONTENT_BYTES,
+    Answer,
+    ClosedItem,
+    NewItem,
+    UnusableAnswer,
+    UpdatedItem,
+)
+from hitherto_extraction.pipeline.answer_values import (
+    content_of,
+    entities_of,
+    labels,
+    moment_of,
+    shortened,
+)
+from hitherto_extraction.pipeline.free_json import (
+    MAX_STRUCT_DEPTH,
+    clean,
+    fits_struct,
+    text_of,
+    without_pairs,
+)
+from hitherto_extraction.pipeline.guards import questions
+from hitherto_shared import long_json
+from hitherto_shared.models import CONFIDENCES, MEMORY_TYPES, ORIGINS
+
+KEYS = (
+    "new_memories",
+    "updated_memories",
+    "contradicted_memories",
+    "achieved_goals",
+    "profile",
+    "conversation_summary",
+)
+
+_FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    "profile": {
+        "summary": (str,),
+        "current_projects": (list, str),
+        "preferences": (dict,),
+        "frequent_intents": (list, str),
+        "facts": (dict,),
+        "metadata": (dict,),
+    },
+    "conversation_summary": {
+        "title": (str,),
+        "summary": (str,),
+        "key_topics": (list, str),
+        "technical_topics": (list, str),
+        "outcome": (str,),
+        "followup_suggestions": (list, str),
+    },
+}
+"""The objects of a reply: their fields, and the types that each field accepts."""
+_SOURCES = "source_message_ids"
+
+MAX_ITEMS = 200
+"""Maximum number of new memories from one reply; further ones are dropped and counted."""
+_FENCE = "```"
+
+
+@dataclass(slots=True)
+class _Check:
+    """Collects what one reply yields and how much of it had to be dropped.
+
+    `formed` counts the items of the requested form, including those that are dropped; `shapeless`
+    those of another form, including lists of the wrong type; `odd` counts an invalid profile and
+    summary.
+    """
+
+    messages: frozenset[str]
+    memories: frozenset[str]
+    events: frozenset[str]
+    dropped: int = 0
+    formed: int = 0
+    shapeless: int = 0
+    odd: int = 0
+    seen_memories: set[tuple[str, str]] = field(default_factory=set)
+
+    def drop(self) -> None:
+        self.dropped += 1
+
+    def misshapen(self) -> None:
+        self.dropped += 1
+        self.shapeless += 1
+
+
+def read_answer(
+    text: str,
+    *,
+    messages: Sequence[str],
+    memories: Sequence[str],
+    events: Sequence[str] = (),
+    closing_only: bool = False,
+) -> Answer:
+    """Turn a reply into an `Answer`.
+
+    Args:
+        text: The raw reply.
+        messages: Local ids of the messages that were in the prompt.
+        memories: Local ids of the memories that were in the prompt.
+        events: Those of them with one of `EVENT_TYPES`, whose content is short.
+        closing_only: Read only the endings, whatever they say about successors, and skip everything
+            else.
+
+    Raises:
+        UnusableAnswer: There is no JSON object with a known key, or it has contents but no item of
+            the requested form. Well-formed items that are dropped, for example for an unknown id,
+            still make an answer.
+    """
+    reply = _load(text)
+    if closing_only:
+        reply = {key: reply.get(key) for key in ("contradicted_memories", "achieved_goals")}
+    check = _Check(frozenset(messages), frozenset(memories), frozenset(events))
+    items = _list(reply, "new_memories", check)
+    if len(items) > MAX_ITEMS:
+        check.dropped += len(items) - MAX_ITEMS
+    new_count = None if closing_only else len(items)
+    profile, summary = (_object(reply, key, check) for key in _FIELDS)
+    answer = Answer(
+        new=_each(
+            enumerate(items[:MAX_ITEMS]), lambda pair: _new_item(pair[0], pair[1], check), check
+        ),
+        updated=_each(
+            _list(reply, "updated_memories", check), lambda raw: _updated_item(raw, check), check
+        ),
+        contradicted=_each(
+            _list(reply, "contradicted_memories", check),
+            lambda raw: _closed_item(raw, "contradicted", new_count, check),
+            check,
+        ),
+        achieved=_each(
+            _list(reply, "achieved_goals", check),
+            lambda raw: _closed_item(raw, "achieved", new_count, check),
+            check,
+        ),
+        profile=without_pairs(clean(profile)) if profile else None,
+        profile_source_ids=_source_ids(profile or {}, check),
+        summary=clean(summary) if summary else None,
+    )
+    nothing_else = not (answer.profile or answer.summary)
+    if not check.formed and (check.shapeless or (check.odd and nothing_else)):
+        raise UnusableAnswer(
+            "none of its items has the form that was asked for; a new memory takes a known `type` "
+            "and a `content`, a change takes the `id` of an existing memory"
+        )
+    return replace(answer, dropped=check.dropped)
+
+
+def unfenced(text: str) -> str | None:
+    """The contents of the Markdown fence around a reply; None without such a fence."""
+    bare = text.strip()
+    if not (bare.startswith(_FENCE) and bare.endswith(_FENCE)):
+        return None
+    language, line_break, inner = bare[len(_FENCE) :].removesuffix(_FENCE).partition("\n")
+    language = language.rstrip()
+    labelled = not language or (language.isascii() and language.isalpha())
+    return inner if line_break and labelled else None
+
+
+def _load(text: str) -> dict[str, Any]:
+    inner = unfenced(text)
+    try:
+        reply = long_json.loads(text if inner is None else inner)
+    except long_json.TooManyValues as error:
+        raise UnusableAnswer(f"the reply holds {error}") from None
+    except (ValueError, RecursionError):
+        raise UnusableAnswer("the reply is not JSON") from None
+    if not isinstance(reply, dict):
+        raise UnusableAnswer("the reply is not a JSON object")
+    if not any(key in reply for key in KEYS):
+        raise UnusableAnswer("the reply has none of the keys it was asked for")
+    if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
+        raise UnusableAnswer("every key of the reply holds the wrong kind of value")
+    if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):
+        raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
+    if inner is not None and not any(_says(reply.get(key)) for key in KEYS):
+        # A reply of the wrong form is read for what it found, rather than taken to say that there
+        # is nothing.
+        raise UnusableAnswer("the reply is not bare JSON and says nothing")
+    return reply
+
+
+def _list(reply: Mapping[str, Any], key: str, check: _Check) -> list[Any]:
+    value = reply.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        check.misshapen()
+        return []
+    return value
+
+
+def _object(reply: Mapping[str, Any], key: str, check: _Check) -> dict[str, Any] | None:
+    """The value of a key that holds an object with some of its fields; None if it is empty."""
+    value = reply.get(key)
+    if not _says(value):
+        return None
+    fields = _FIELDS[key]
+    if not isinstance(value, dict) or not any(
+        _says(value.get(name)) and isinstance(value[name], kinds) for name, kinds in fields.items()
+    ):
+        check.drop()
+        check.odd += 1
+        return None
+    return value
+
+
+def _says(value: Any, depth: int = 0) -> bool:
+    """Whether a value of a reply has any content."""
+    if isinstance(value, dict) and depth <= MAX_STRUCT_DEPTH:
+        return any(_says(each, depth + 1) for name, each in value.items() if name != _SOURCES)
+    if isinstance(value, str):
+        return bool(value.strip())
+    return value is not None and value not in ([], {})
+
+
+def _each(raws: Any, read: Callable[[Any], Any], check: _Check) -> list[Any]:
+    found = []
+    for raw in raws:
+        formed = check.formed
+        try:
+            item = read(raw)
+        except (TypeError, ValueError, KeyError, OverflowError):
+            item = None
+        if item is not None:
+            check.formed = formed + 1
+            found.append(item)
+        elif check.formed > formed:
+            check.drop()
+        else:
+            check.misshapen()
+    return found
+
+
+def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
+    if not isinstance(raw, dict) or raw.get("type") not in MEMORY_TYPES:
+        return None
+    content = content_of(raw.get("content"))
+    if content is None:
+        return None
+    detail = text_of(raw.get("detail"))
+    if raw["type"] in EVENT_TYPES:
+        content, detail = shortened(content, detail)
+    detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
+    confidence = raw.get("confidence", "medium")
+    context = clean(raw.get("context") or {})
+    return NewItem(
+        index=index,
+        type=raw["type"],
+        content=content,
+        detail=detail,
+        importance=_importance(raw.get("importance"), 0.5, check),
+        confidence=confidence if confidence in CONFIDENCES else "medium",
+        tags=labels(raw.get("tags"), snake=True),
+        keywords=labels(raw.get("keywords"), snake=False),
+        entities=entities_of(raw.get("entities")),
+        context=context if isinstance(context, dict) and fits_struct(context) else {},
+        source_ids=_source_ids(raw, check) or (),
+        valid_from=_moment(raw.get("valid_from"), check),
+        origin=raw.get("origin") if raw.get("origin") in ORIGINS else None,
+        questions=_questions(raw, check, content, detail),
+    )
+
+
+def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
+    if not isinstance(raw, dict):
+        return None
+    content, detail = content_of(raw.get("content")), ""
+    importance = _importance(raw.get("importance"), None, check)
+    tags = labels(raw.get("tags"), snake=True)
+    if content is None and importance is None and not tags:
+        return None
+    memory = _known(raw, "updated", check)
+    if memory is None:
+        return None
+    if content is not None and memory in check.events:
+        content, detail = shortened(content, "")
+    confidence = raw.get("confidence")
+    return UpdatedItem(
+        memory=memory,
+        content=content,
+        detail=detail,
+        importance=importance,
+        confidence=confidence if confidence in CONFIDENCES else None,
+        tags=tags,
+        source_ids=_source_ids(raw, check),
+        questions=_questions(raw, check, content or "", detail),
+    )
+
+
+def _closed_item(raw: Any, how: str, new_count: int | None, check: _Check) -> ClosedItem | None:
+    memory = _known(raw, how, check)
+    if memory is None:
+        return None
+    by = None if new_count is None else raw.get("by")
+    if by is not None and (
+        new_count is None
+        or not isinstance(by, int)
+        or isinstance(by, bool)
+        or not 0 <= by < new_count
+    ):
+        return None
+    return ClosedItem(memory, by, text_of(raw.get("reason"))[:500], _source_ids(raw, check))
+
+
+def _known(raw: Any, how: str, check: _Check) -> str | None:
+    """The local id of a memory that was in the prompt and is not named twice in the same way."""
+    if not isinstance(raw, dict):
+        return None
+    memory = raw.get("id")
+    if not isinstance(memory, str):
+        return None
+    check.formed += 1
+    if memory not in check.memories:
+        return None
+    if (how, memory) in check.seen_memories:
+        return None
+    check.seen_memories.add((how, memory))
+    return memory
+
+
+def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None:
+    """The valid message ids of an item; None if it names none at all."""
+    given = raw.get(_SOURCES)
+    if given is None or given == []:
+        return None
+    if not isinstance(given, list):
+        check.drop()
+        return ()
+    known = [item for item in given if isinstance(item, str) and item in check.messages]
+    check.dropped += len(given) - len(known)
+    return tuple(dict.fromkeys(known))
+
+
+def _questions(raw: Mapping[str, Any], check: _Check, *texts: str) -> tuple[str, ...]:
+    """The questions of an item that its words answer; the others count as dropped."""
+    given = raw.get("questions")
+    if not isinstance(given, list):
+        return ()
+    lines = [" ".join(text_of(each).split()) for each in given[: 2 * questions.MAX_QUESTIONS]]
+    found = questions.kept(lines, *texts)
+    check.dropped += len(given) - len(found)
+    return found
+
+
+def _importance(value: Any, default: float | None, check: _Check) -> Any:
+    """A number in 0..1; one outside is clamped, anything else becomes `default`.
+
+    Both are counted.
+    """
+    if value is None:
+        return default
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
+        check.drop()
+        return default
+    clamped = float(min(1, max(0, value)))
+    if clamped != value:
+        check.drop()
+    return clamped
+
+
+def _moment(value: Any, check: _Check) -> datetime | None:
+    """A date or time in the model's notation; one outside the years 1900 to 2200 is dropped."""
+    if value is None or value == "":
+        return None
+    found = moment_of(value)
+    if found is None:
+        check.drop()
+    return found

@@ -1,0 +1,192 @@
+"""How an attempt ends without success: handed back, failed, waiting, paused or discarded.
+
+All times are the database's. A statement names the number of the claim, so that what a worker says
+too late touches no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.jobs import announce
+from hitherto_shared.database.lean import later
+from hitherto_shared.database.pool import Connection
+
+OUTAGE_HOURS = 24
+"""For how long an outage of the model does not use up attempts."""
+
+
+# Back to the queue with the attempt given back: the worker stops, nobody is at fault.
+_RELEASE = """
+UPDATE jobs
+SET state = 'queued', attempt = greatest(attempt - 1, 0), lease_until = NULL,
+    run_after = clock_timestamp()
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+"""
+
+
+# The attempt did not succeed: wait, then try again, or give up after the last one.
+_FAIL = """
+UPDATE jobs
+SET state = CASE WHEN %(final)s OR attempt >= max_attempts THEN 'dead' ELSE 'failed' END,
+    finished_at = CASE WHEN %(final)s OR attempt >= max_attempts THEN clock_timestamp() END,
+    lease_until = NULL,
+    run_after = clock_timestamp() + make_interval(secs => %(delay)s),
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+RETURNING state
+"""
+
+
+# The model or the database is out of reach: wait without using up the attempt. Each wait is as long
+# as the outage has been so far, so that waits double. Where it counts, it does so after a day.
+_WAIT_OUT = """
+UPDATE jobs
+SET state = CASE WHEN %(counts)s AND attempt >= max_attempts
+                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
+                 THEN 'dead' ELSE 'failed' END,
+    finished_at = CASE WHEN %(counts)s AND attempt >= max_attempts
+                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
+                 THEN clock_timestamp() END,
+    attempt = CASE WHEN %(counts)s
+                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
+                 THEN attempt ELSE greatest(attempt - 1, 0) END,
+    outage_since = coalesce(outage_since, clock_timestamp()),
+    lease_until = NULL,
+    run_after = clock_timestamp() + greatest(
+        make_interval(secs => %(delay)s),
+        least(coalesce(clock_timestamp() - outage_since, interval '0'),
+              make_interval(secs => %(longest)s))),
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+RETURNING state
+"""
+
+
+# There is no money left for today: wait for midnight UTC, and look from time to time whether there
+# is more by then.
+_PAUSE = """
+UPDATE jobs
+SET state = 'failed', attempt = greatest(attempt - 1, 0), lease_until = NULL,
+    run_after = least(
+        clock_timestamp() + make_interval(secs => %(look)s),
+        (date_trunc('day', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 day')
+            AT TIME ZONE 'UTC' + make_interval(secs => %(jitter)s)),
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+"""
+
+
+# A job that ended meanwhile under this claim, its user being gone, tells its cost too.
+_SPENT = """
+UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
+"""
+
+
+_DISCARD = """
+UPDATE jobs
+SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+"""
+
+
+async def release(connection: Connection, held: Claim) -> None:
+    """Hand a job back untouched."""
+    await connection.execute(_RELEASE, held.key)
+    await announce(connection, str(held.job_id))
+
+
+async def fail(
+    connection: Connection,
+    held: Claim,
+    *,
+    error: str,
+    reason: str,
+    delay_seconds: float,
+    final: bool = False,
+) -> None:
+    """End the attempt; `final` skips the remaining ones because they cannot succeed."""
+    await connection.execute(
+        _FAIL,
+        {**held.key, "error": error, "reason": reason, "delay": delay_seconds, "final": final},
+    )
+    await announce(connection, str(held.job_id))
+
+
+async def wait_out_outage(
+    connection: Connection,
+    held: Claim,
+    *,
+    error: str,
+    reason: str,
+    delay_seconds: float,
+    longest_seconds: float,
+    counts: bool = True,
+) -> None:
+    """End the attempt without counting it, because the model or the database was out of reach.
+
+    It waits `delay_seconds` or as long as the outage has lasted, whichever is more, but no longer
+    than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS` attempts count after all,
+    unless `counts` is False: what was not even tried is no attempt.
+    """
+    await connection.execute(
+        _WAIT_OUT,
+        {
+            **held.key,
+            "error": error,
+            "reason": reason,
+            "delay": delay_seconds,
+            "longest": longest_seconds,
+            "hours": OUTAGE_HOURS,
+            "counts": counts,
+        },
+    )
+    await announce(connection, str(held.job_id))
+
+
+async def pause(
+    connection: Connection,
+    held: Claim,
+    *,
+    error: str,
+    reason: str,
+    look_seconds: float,
+    jitter_seconds: float,
+) -> None:
+    """Hand a job back without counting the attempt, until the next day (UTC).
+
+    Args:
+        connection: Of the role hitherto_maintenance.
+        held: The job.
+        error: Why, as `Job.error` tells it.
+        reason: The name of the reason.
+        look_seconds: When to look again at the latest.
+        jitter_seconds: How long after midnight, so that not all come at once.
+    """
+    await connection.execute(
+        _PAUSE,
+        {
+            **held.key,
+            "error": error,
+            "reason": reason,
+            "look": look_seconds,
+            "jitter": jitter_seconds,
+        },
+    )
+    await announce(connection, str(held.job_id))
+
+
+async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
+    """Say what an attempt has cost that yields nothing more; nothing happens to a lost claim."""
+    await later(connection, _SPENT, {**held.key, "result": Jsonb(dict(result))})
+
+
+async def discard(connection: Connection, held: Claim, *, error: str, reason: str) -> None:
+    """End a job whose user is gone or wants nothing learnt."""
+    await later(connection, _DISCARD, {**held.key, "error": error, "reason": reason})
+    await announce(connection, str(held.job_id))

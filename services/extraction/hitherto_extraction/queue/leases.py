@@ -1,0 +1,108 @@
+"""Leases of claimed jobs: renewed while a worker lives, and once a locked job is free again.
+
+All times are the database's. A statement names the number of the claim, so that a late renewal
+touches no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hitherto_extraction.queue.claims import Claim
+from hitherto_shared.database.pool import Connection
+
+# A job whose effects are being committed is locked by that transaction: it is passed over, so that
+# one long commit does not keep the other leases from being renewed. Nobody can claim it meanwhile,
+# and what the commit writes renews its lease too. For the case that it is rolled back, the worker
+# waits for the lock (`renew_once_free`) before the lease is over.
+_RENEW = """
+WITH held AS MATERIALIZED (
+    SELECT jobs.job_id
+    FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
+    JOIN jobs ON jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no
+    WHERE jobs.state = 'running'
+), free AS MATERIALIZED (
+    SELECT jobs.job_id
+    FROM jobs
+    WHERE jobs.job_id = ANY(%(job_ids)s) AND jobs.job_id IN (SELECT job_id FROM held)
+    FOR UPDATE SKIP LOCKED
+), renewed AS (
+    UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+    FROM free
+    WHERE jobs.job_id = free.job_id AND jobs.state = 'running'
+      AND EXISTS (
+          SELECT
+          FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS ours (job_id, claim_no)
+          WHERE ours.job_id = jobs.job_id AND ours.claim_no = jobs.claim_no)
+)
+SELECT job_id FROM held
+"""
+
+
+_RUNNING_OUT = """
+SELECT jobs.job_id
+FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
+JOIN jobs ON jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no
+WHERE jobs.state = 'running'
+  AND jobs.lease_until < clock_timestamp() + make_interval(secs => %(within)s)
+"""
+
+
+# Waits for whoever has locked the job, and renews the moment the lock is gone. The lock is taken
+# first: the lease counts from then.
+_RENEW_ONCE_FREE = """
+WITH free AS MATERIALIZED (
+    SELECT jobs.job_id
+    FROM jobs
+    WHERE jobs.job_id = %(job_id)s AND jobs.claim_no = %(claim_no)s AND jobs.state = 'running'
+    FOR NO KEY UPDATE
+)
+UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+FROM free
+WHERE jobs.job_id = free.job_id AND jobs.claim_no = %(claim_no)s AND jobs.state = 'running'
+"""
+
+
+async def renew(
+    connection: Connection, claims: Sequence[Claim], *, lease_seconds: float
+) -> set[UUID]:
+    """Extend the leases; the ids of the claims that are still ours."""
+    cursor = await connection.execute(
+        _RENEW,
+        {
+            "lease": lease_seconds,
+            "job_ids": [claim.job_id for claim in claims],
+            "claim_nos": [claim.claim_no for claim in claims],
+        },
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def find_running_out(
+    connection: Connection, claims: Sequence[Claim], *, within_seconds: float
+) -> set[UUID]:
+    """Of claims, those whose lease ends soon although it was to be renewed: their jobs are locked.
+
+    Args:
+        connection: Of the role hitherto_maintenance.
+        claims: Just renewed, as far as that went.
+        within_seconds: What soon means.
+    """
+    cursor = await connection.execute(
+        _RUNNING_OUT,
+        {
+            "within": within_seconds,
+            "job_ids": [claim.job_id for claim in claims],
+            "claim_nos": [claim.claim_no for claim in claims],
+        },
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def renew_once_free(connection: Connection, held: Claim) -> None:
+    """Extend a lease as soon as the transaction has ended that has the job locked.
+
+    If that was rolled back, the lease may have run out meanwhile: nobody else gets the job before.
+    """
+    await connection.execute(_RENEW_ONCE_FREE, {**held.key, "lease": held.lease_seconds})
