@@ -1,6 +1,6 @@
-"""The write side's SQL: one function per statement, on a connection the caller owns.
+"""The SQL of the write side: one function per statement, on a connection that the caller owns.
 
-A function never opens a transaction; it takes the caller's connection, so that whoever calls
-decides what commits together. Each names the tenant and the user of its `Scope`. Times come from
+A function never opens a transaction; it takes the caller's connection, so that the caller decides
+what commits together. Each statement names the tenant and the user of its `Scope`. Times come from
 the database.
 """

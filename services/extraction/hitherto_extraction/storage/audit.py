@@ -1,4 +1,4 @@
-"""The audit log as it is listed, and the digests of its days."""
+"""Lists the audit log, and stores the digests of its days."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from hitherto_shared.database.audit_log import AuditEvent
 from hitherto_shared.database.pool import Connection
 
 SETTLED_MINUTES = 15
-"""How long after its end a day is signed: what was begun before has been written by then."""
+"""Minutes after the end of a day until it is signed: everything begun before has been written by
+then."""
 
 Place = tuple[datetime, UUID]
-"""Where an entry stands in the list."""
+"""The position of an entry in the list."""
 
 _WANTED = """
     tenant_id = %(tenant_id)s
@@ -28,7 +29,7 @@ _WANTED = """
          OR (created_at, event_id) < (%(before_time)s, %(before_id)s::uuid))
 """
 
-# Reads of the hour that is not over stand there with the count so far.
+# Reads of the current hour are listed with the count so far.
 _PAGE = f"""
 SELECT event_id, created_at, actor, method, user_hash, resource_ids, count
 FROM (
@@ -44,8 +45,8 @@ ORDER BY created_at DESC, event_id DESC
 LIMIT %(limit)s
 """
 
-# Across tenants: the days that have settled, have entries and no digest, the oldest first. Of each
-# tenant the entries are found by jumping from day to day in the index.
+# Across tenants: the days that have settled, have entries and no digest, the oldest first. The
+# entries of each tenant are found by jumping from day to day in the index.
 _UNSIGNED = """
 WITH RECURSIVE tenants (tenant_id) AS (
     (SELECT tenant_id FROM audit_events ORDER BY tenant_id LIMIT 1)
@@ -85,7 +86,7 @@ ON CONFLICT (tenant_id, day) DO NOTHING
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which entries are meant; None means all of them."""
+    """Which entries to list; None means all."""
 
     user_hash: str | None = None
     actors: Sequence[str] | None = None
@@ -102,7 +103,7 @@ async def page(
     before: Place | None,
     limit: int,
 ) -> tuple[list[AuditEvent], Place | None]:
-    """A page of entries, newest first, and where the next one goes on, None after the last."""
+    """A page of entries, newest first, and the start of the next one, None after the last."""
     cursor = await connection.execute(
         _PAGE.encode(),
         {
@@ -126,13 +127,13 @@ async def page(
 
 
 async def unsigned_days(connection: Connection, *, limit: int) -> list[tuple[str, date]]:
-    """Days with entries that can be signed and are not, of every tenant, the oldest first."""
+    """Unsigned days with entries that can be signed, of every tenant, the oldest first."""
     cursor = await connection.execute(_UNSIGNED, {"settled": SETTLED_MINUTES, "limit": limit})
     return [(row[0], row[1]) for row in await cursor.fetchall()]
 
 
 async def keep_digest(connection: Connection, digest: Digest) -> bool:
-    """Keep a signed day; False if another replica was first."""
+    """Store a signed day; False if another replica was first."""
     cursor = await connection.execute(
         _KEEP,
         {

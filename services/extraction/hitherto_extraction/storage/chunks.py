@@ -1,7 +1,7 @@
-"""The chunks of documents, their place in the keyword index, and their vectors.
+"""Document chunks, their keyword index numbers and their vectors.
 
-Whoever writes holds the user's row. Works on hitherto_write and on hitherto_removal, but for
-what waits for a vector, which is found across users on hitherto_maintenance.
+Writers hold the user's row. The role is hitherto_write or hitherto_removal; chunks that wait for a
+vector are found across users with hitherto_maintenance.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ SELECT %(tenant_id)s, %(user_id)s, new.chunk_id, %(model)s, %(dimensions)s, new.
 FROM unnest(%(chunk_ids)s::uuid[], %(vectors)s::halfvec[]) AS new (chunk_id, embedding)
 """
 
-# Asked once the vectors are in: their foreign key holds the model's row, so that no switch to
-# another model comes in between, and one that came first is seen here.
+# Run after the vectors are inserted: their foreign key locks the model's row, so that no change of
+# the active model comes in between, and an earlier one is seen here.
 _SETTLE = """
 UPDATE document_chunks SET embedding_state = 'stored'
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = ANY(%(chunk_ids)s)
@@ -87,7 +87,7 @@ LIMIT %(limit)s
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A chunk, its place in the document, and its number and number of terms in the index."""
+    """A chunk, its position in the document, and its number and number of terms in the index."""
 
     chunk_id: UUID
     content: str
@@ -98,7 +98,7 @@ class IndexedChunk:
 
 @dataclass(frozen=True, slots=True)
 class PendingChunk:
-    """A chunk that waits for its vector, with the words to embed, its document's heading first."""
+    """A chunk that waits for its vector, with the text to embed, its document's heading first."""
 
     tenant_id: str
     user_id: str
@@ -107,12 +107,12 @@ class PendingChunk:
 
     @property
     def text_id(self) -> UUID:
-        """Names it among what waits."""
+        """Identifies it among waiting texts."""
         return self.chunk_id
 
     @property
     def texts(self) -> list[str]:
-        """What is to be embedded."""
+        """The texts to embed."""
         return [self.text]
 
 
@@ -143,7 +143,7 @@ async def insert(
 
 
 async def move(connection: Connection, scope: Scope, positions: Mapping[UUID, int]) -> None:
-    """Give chunks that stay their new places, all at once."""
+    """Move remaining chunks to their new positions, all at once."""
     if positions:
         await connection.execute(
             _MOVE,
@@ -158,7 +158,10 @@ async def move(connection: Connection, scope: Scope, positions: Mapping[UUID, in
 async def delete(
     connection: Connection, scope: Scope, chunk_ids: Sequence[UUID]
 ) -> tuple[int, int]:
-    """Remove chunks with their vectors, not their words; how many chunks and vectors went."""
+    """Delete chunks with their vectors, but not their words.
+
+    Returns the numbers of chunks and vectors.
+    """
     values = {**scope.parameters, "chunk_ids": list(chunk_ids)}
     vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
     return (await connection.execute(_DELETE, values)).rowcount, vectors
@@ -167,7 +170,10 @@ async def delete(
 async def write_vectors(
     connection: Connection, scope: Scope, model: str, vectors: Mapping[UUID, Vector]
 ) -> None:
-    """Store the vectors of new chunks; they wait for others if another model is active by now."""
+    """Store the vectors of new chunks.
+
+    If another model is active by now, the chunks wait for its vectors.
+    """
     chunk_ids = list(vectors)
     for start in range(0, len(chunk_ids), _VECTORS_AT_ONCE):
         some = chunk_ids[start : start + _VECTORS_AT_ONCE]
@@ -188,7 +194,7 @@ async def write_vectors(
 
 
 async def settle_refused(connection: Connection, item: PendingChunk) -> None:
-    """Mark a chunk that no vector can be had of: it is found by its words only."""
+    """Mark a chunk that cannot have a vector: it is found by its words only."""
     await connection.execute(
         _REFUSE,
         {"tenant_id": item.tenant_id, "user_id": item.user_id, "chunk_id": item.chunk_id},

@@ -1,6 +1,6 @@
-"""Forgetting all memories of a user, many rows a statement, and what stands in the way of that.
+"""Forgets all memories of a user, in bulk statements, after the unread messages are passed.
 
-The caller holds the user's row. Nothing is removed but working memory and marks of upkeep; those
+The caller holds the user's row. Only working memory and records of upkeep are deleted; those
 statements need the role hitherto_removal, the others hitherto_write.
 """
 
@@ -13,7 +13,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 
-# Locked in one order, that of whoever accepts a batch for several conversations.
+# Locked in the same order as by callers that accept a batch for several conversations.
 _BACKLOG = """
 SELECT conversation_id, watermark, last_message_no
 FROM conversations
@@ -36,7 +36,7 @@ ORDER BY memory_id
 LIMIT %(limit)s
 """
 
-# What took the place of a forgotten memory no longer names it.
+# The replacement of a forgotten memory no longer names it.
 _UNNAME = """
 UPDATE memories AS s
 SET supersedes = ARRAY(SELECT named.id FROM unnest(s.supersedes) WITH ORDINALITY
@@ -87,7 +87,7 @@ SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'forgotten', v
 FROM going
 """
 
-# What consolidation has looked at carries tags, which are words of the user.
+# The records of consolidation contain tags, which are words of the user.
 _LEFT_OVER = """
 DELETE FROM consolidation_groups WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -111,7 +111,7 @@ ORDER BY conversation_id COLLATE "C"
 
 
 async def lock_backlog(connection: Connection, scope: Scope) -> list[tuple[str, int, int]]:
-    """Conversations with messages that nothing was learnt from: id, last learnt, last accepted.
+    """Conversations with messages that were never extracted: id, last learnt, last accepted.
 
     They stay locked, in one order.
     """
@@ -120,7 +120,7 @@ async def lock_backlog(connection: Connection, scope: Scope) -> list[tuple[str, 
 
 
 async def pass_backlog(connection: Connection, scope: Scope) -> None:
-    """Count every message that was accepted as learnt from."""
+    """Count every accepted message as learnt from."""
     await connection.execute(_PASS_BACKLOG, scope.parameters)
 
 
@@ -134,9 +134,9 @@ async def forget_some(
     reason: str,
     limit: int,
 ) -> int:
-    """Make up to `limit` memories that were made by `before` FORGOTTEN; how many there were.
+    """Make up to `limit` memories created before `before` FORGOTTEN; returns their number.
 
-    Each has a next version and its line in the history, as if it had been forgotten by itself.
+    Each gets a next version and a history entry, as if it had been forgotten individually.
     """
     cursor = await connection.execute(_NEXT, {**scope.parameters, "before": before, "limit": limit})
     memory_ids = [row[0] for row in await cursor.fetchall()]
@@ -162,17 +162,17 @@ async def find_conversations(connection: Connection, scope: Scope) -> list[str]:
 
 
 async def drop_groups(connection: Connection, scope: Scope) -> None:
-    """Forget what consolidation has looked at, so that what is restored is looked at anew."""
+    """Delete the records of consolidation, so that restored memories are consolidated again."""
     await connection.execute(_LEFT_OVER, scope.parameters)
 
 
 async def drop_preferences(connection: Connection, scope: Scope) -> int:
-    """Remove what was learnt from behaviour; how many preferences there were."""
+    """Delete the preferences inferred from behaviour; returns their number."""
     cursor = await connection.execute(_WAYS, scope.parameters)
     return cursor.rowcount
 
 
 async def drop_working_memory(connection: Connection, scope: Scope) -> None:
-    """Remove all sessions, pending actions and what was used last."""
+    """Delete all sessions, pending actions and recent items."""
     for statement in _WORKING_MEMORY:
         await connection.execute(statement.encode(), scope.parameters)

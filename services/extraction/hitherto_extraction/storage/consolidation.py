@@ -1,6 +1,7 @@
-"""Memories that share a tag: which tags are crowded, which were looked at, what replaced what.
+"""Memories that share a tag: crowded tags, the records of consolidation, and replacements.
 
-What may be merged is active, holds without an end, does not expire by itself and is not sensitive.
+A memory may be merged if it is active, has no end of validity, does not expire and is not
+sensitive.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND {_MERGEABLE}
 ORDER BY m.said_at, m.memory_id
 """
 
-# Tags of these that have just become crowded and that no waiting job is going to look at. A group
-# that stayed crowded after a look is looked at again when it has grown by as much as makes a group.
+# Tags among these that have just become crowded and that no waiting job is going to process. A
+# group that stayed crowded is processed again when it has grown by the size of a group.
 _NEWLY_CROWDED = f"""
 SELECT crowded.tag
 FROM (
@@ -77,7 +78,7 @@ ORDER BY u.user_id
 LIMIT %(limit)s
 """
 
-# What a person took out of a merge.
+# The memories that a person took out of a merge.
 _TAKEN_APART = """
 SELECT DISTINCT memory_id, related_memory_id
 FROM history
@@ -138,7 +139,7 @@ WHERE m.status <> 'superseded' AND m.source = 'consolidation'
 
 @dataclass(frozen=True, slots=True)
 class Crowded:
-    """A tag that many memories share, and the last look at it: what was left, and whose look."""
+    """A tag that many memories share, with the result and job of its last consolidation."""
 
     tag: str
     fingerprint: bytes | None
@@ -147,7 +148,7 @@ class Crowded:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A memory that may be merged, as the rules of consolidation see it."""
+    """A memory that may be merged, with the fields that the rules of consolidation use."""
 
     memory_id: UUID
     version: int
@@ -161,7 +162,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a look at a tag left behind."""
+    """The record that the consolidation of a tag leaves."""
 
     tag: str
     fingerprint: bytes
@@ -185,7 +186,7 @@ async def read_members(connection: Connection, scope: Scope, tags: Sequence[str]
 async def newly_crowded(
     connection: Connection, scope: Scope, tags: Sequence[str], *, above: int
 ) -> list[str]:
-    """Those of some tags that a job should look at now."""
+    """The tags that a job should process now."""
     cursor = await connection.execute(
         _NEWLY_CROWDED, {**scope.parameters, "tags": list(tags), "above": above}
     )
@@ -195,7 +196,7 @@ async def newly_crowded(
 async def find_crowded_users(
     connection: Connection, tenant_id: str, *, tag: str | None, above: int, after: str, limit: int
 ) -> tuple[list[str], str | None]:
-    """The users with a crowded tag among the next `limit`, and where the next page begins."""
+    """The users with a crowded tag among the next `limit`, and the start of the next page."""
     cursor = await connection.execute(
         _CROWDED_USERS,
         {"tenant_id": tenant_id, "tag": tag, "above": above, "after": after, "limit": limit},
@@ -207,7 +208,7 @@ async def find_crowded_users(
 async def taken_apart(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, set[UUID]]:
-    """For each memory the merges that a person has taken it out of."""
+    """For each memory, the merges that a person has taken it out of."""
     cursor = await connection.execute(
         _TAKEN_APART, {**scope.parameters, "memory_ids": list(memory_ids)}
     )
@@ -220,7 +221,7 @@ async def taken_apart(
 async def mark(
     connection: Connection, scope: Scope, marks: Sequence[Mark], *, job_id: UUID | None
 ) -> None:
-    """Note what looks have left behind."""
+    """Store records of consolidation."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _MARK,
@@ -240,7 +241,7 @@ async def mark(
 async def inherit(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, into: UUID
 ) -> None:
-    """Give a merged memory the sources and the mentions of its originals."""
+    """Give a merged memory the sources and mentions of its originals."""
     values = {**scope.parameters, "memory_ids": list(memory_ids), "into": into}
     await connection.execute(_COPY_SOURCES, values)
     await connection.execute(_COPY_MENTIONS, values)
@@ -249,7 +250,7 @@ async def inherit(
 async def find_successors(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, UUID]:
-    """For each of these memories that was merged the one that says it now, at the end of merges."""
+    """For each of these memories that was merged, its present representative."""
     cursor = await connection.execute(
         _SUCCESSORS, {**scope.parameters, "memory_ids": list(memory_ids)}
     )

@@ -1,6 +1,6 @@
-"""Taking one conversation away: its rows and its name.
+"""Deletes one conversation: its rows and every reference to its name.
 
-On the role hitherto_removal; the caller holds the user's and the conversation's row.
+The role is hitherto_removal; the caller holds the user's and the conversation's row.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def find_messages(
 
 
 async def clear_name(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """Let memories no longer name the conversation; how many did."""
+    """Remove the conversation's name from memories; returns the number of memories."""
     await statements.forget_conversation(connection, scope, conversation_id)
     cursor = await connection.execute(_DROP_SOURCES, _key(scope, conversation_id))
     named = {row[0] for row in await cursor.fetchall()}
@@ -84,7 +84,7 @@ async def clear_name(connection: Connection, scope: Scope, conversation_id: str)
 
 
 async def remove(connection: Connection, scope: Scope, conversation_id: str) -> None:
-    """Remove what is left of the conversation once its messages and its summary are gone."""
+    """Delete the rest of the conversation once its messages and its summary are gone."""
     await connection.execute(_DROP_FEEDBACK, _key(scope, conversation_id))
     for statement in (_DROP_SESSION, _DROP_ACTIONS, _DROP_RECENT):
         await connection.execute(statement, _key(scope, conversation_id))

@@ -17,8 +17,8 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
-# Creates the conversation if it is new and locks its row either way: whoever accepts messages next
-# waits here, so that numbers follow the order of commits.
+# Creates the conversation if it is new and locks its row either way: the next caller that accepts
+# messages waits here, so that numbers follow the order of commits.
 _OPEN = """
 INSERT INTO conversations (tenant_id, user_id, conversation_id, time_zone)
 VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s,
@@ -34,7 +34,7 @@ SET updated_at = now(),
 RETURNING last_message_no, watermark
 """
 
-# UTC stands in a conversation also where nobody has named a zone.
+# A conversation has UTC even if no zone was named.
 _KNOWS_TIME_ZONE = """
 SELECT c.time_zone <> 'UTC' OR EXISTS (
     SELECT FROM users AS u
@@ -62,7 +62,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _BESIDE_WORDS = 1_024
-"""Bytes of a message beside its words, for an estimate of the work it is."""
+"""Bytes of a message besides its text, for an estimate of the work."""
 
 _INSERT_MESSAGES = """
 INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role, name,
@@ -99,7 +99,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
-# Messages of people and of the assistant count; tool output and system text do not.
+# Messages of users and assistants count; tool output and system text do not.
 _COUNT_PENDING = """
 SELECT count(*)
 FROM messages
@@ -128,7 +128,7 @@ SELECT EXISTS (SELECT FROM messages
                  AND message_no = ANY(%(message_nos)s) AND sealed IS NOT NULL)
 """
 
-# Across users: conversations that fell silent with messages no job owns and none waits for.
+# Across users: silent conversations with messages that no job owns and none waits for.
 _IDLE = """
 SELECT tenant_id, user_id, conversation_id
 FROM conversations
@@ -143,13 +143,13 @@ ORDER BY updated_at
 LIMIT %(limit)s
 """
 
-# What of a message is sealed, as its clear columns have it then.
+# The sealed part of a message, whose clear columns then have these values.
 _EMPTY: dict[str, Any] = {"name": "", "content": "", "context_items": (), "metadata": {}}
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Where a conversation stands: its last message and the last one handed to a job."""
+    """The counters of a conversation: its last message and the last one handed to a job."""
 
     last_message_no: int
     watermark: int
@@ -175,7 +175,7 @@ class StoredMessage:
 
     Attributes:
         indexed: Whether it is in the keyword index already.
-        sealed: Whether it is held sealed, and so belongs into no index.
+        sealed: Whether it is stored sealed, and so must not be indexed.
     """
 
     message_no: int
@@ -190,7 +190,7 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class KnownMessage:
-    """What is held under a message id that a caller sends again."""
+    """The stored message with an id that a caller sends again."""
 
     role: str
     content: str
@@ -202,8 +202,7 @@ async def open_conversation(
 ) -> Counters:
     """Create a conversation if it is new, and lock it.
 
-    Its times are meant in `time_zone`, else in the user's, else in the one it had before, else in
-    UTC.
+    Its time zone is `time_zone`, else the user's, else the one it had before, else UTC.
     """
     cursor = await connection.execute(
         _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
@@ -214,7 +213,7 @@ async def open_conversation(
 
 
 async def knows_time_zone(connection: Connection, scope: Scope, conversation_id: str) -> bool:
-    """Whether the user has named a zone, UTC or another, or a transcript one other than UTC."""
+    """Whether the user has named a zone, or a transcript one other than UTC."""
     cursor = await connection.execute(_KNOWS_TIME_ZONE, _key(scope, conversation_id))
     row = await cursor.fetchone()
     return row is not None and bool(row[0])
@@ -263,8 +262,8 @@ async def insert_messages(
     first_no: int,
     key: UserKey | None = None,
 ) -> None:
-    """Store messages, numbered from `first_no` in their order; sealed where there is a `key`."""
-    # Free JSON beside the words may be as long as they are.
+    """Store messages, numbered from `first_no` in order; sealed if there is a `key`."""
+    # Free-form JSON beside the text may be as long as the text.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
     columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)
     await later(connection, _INSERT_MESSAGES, {**_key(scope, conversation_id), **columns})
@@ -273,7 +272,7 @@ async def insert_messages(
 def _columns(
     messages: Sequence[IncomingMessage], conversation_id: str, first_no: int, key: UserKey | None
 ) -> dict[str, Any]:
-    """Messages as the lists of which `_INSERT_MESSAGES` makes rows."""
+    """Messages as the columns that `_INSERT_MESSAGES` turns into rows."""
     sealed = [
         None if key is None else key.seal(_words(m), message_place(conversation_id, m.message_id))
         for m in messages
@@ -303,9 +302,11 @@ async def advance(
     last_said_at: datetime | None,
     ended: bool,
 ) -> None:
-    """Move the counters; `watermark` None leaves it. New messages reopen what had ended.
+    """Advance the counters; `watermark` None leaves it.
 
-    Only new messages move the time of the last one: `last_said_at`, or now where they carry none.
+    New messages reopen a conversation that had ended.
+
+    Only new messages change the time of the last one: `last_said_at`, or now if they carry none.
     """
     await later(
         connection,
@@ -323,7 +324,7 @@ async def advance(
 async def move_watermark(
     connection: Connection, scope: Scope, conversation_id: str, *, watermark: int
 ) -> None:
-    """Say up to where messages have been handed to jobs."""
+    """Record up to where messages have been handed to jobs."""
     await later(
         connection, _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
     )
@@ -363,7 +364,7 @@ async def read_messages(
 async def some_sealed(
     connection: Connection, scope: Scope, conversation_id: str, message_nos: Sequence[int]
 ) -> bool:
-    """Whether any of these messages is held sealed by now."""
+    """Whether any of these messages is sealed by now."""
     cursor = await connection.execute(
         _SOME_SEALED, {**_key(scope, conversation_id), "message_nos": list(message_nos)}
     )
@@ -375,7 +376,7 @@ async def some_sealed(
 async def find_idle(
     connection: Connection, *, idle_seconds: float, limit: int
 ) -> list[tuple[Scope, str]]:
-    """Conversations that have been silent for `idle_seconds` with messages nobody extracted."""
+    """Conversations silent for `idle_seconds` with messages that no job owns."""
     cursor = await connection.execute(_IDLE, {"idle_seconds": idle_seconds, "limit": limit})
     return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
 

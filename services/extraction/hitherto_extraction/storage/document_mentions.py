@@ -1,6 +1,6 @@
-"""Which entities documents mention, and what these know from them.
+"""The entities that documents mention, and what the documents contribute to them.
 
-The callers hold the user's row. Works on hitherto_write and on hitherto_removal.
+Callers hold the user's row. The role is hitherto_write or hitherto_removal.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from uuid import UUID
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-# What a document's mention gave and no other document gives leaves the entity with it. Memories
-# have no say here: their spellings differ from the entity's name in case and diacritics only.
+# What only this document's mention contributed leaves the entity with it. Memories do not matter
+# here: their spellings differ from the entity's name in case and diacritics only.
 _WITHDRAW = """
 WITH gone AS (
     DELETE FROM document_mentions
@@ -98,13 +98,13 @@ class EntityRow:
 
 
 async def withdraw(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
-    """Take back everything a document mentions; the entities it did."""
+    """Remove all mentions of a document; returns the entities it mentioned."""
     cursor = await connection.execute(_WITHDRAW, {**scope.parameters, "document_id": document_id})
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def drop_unmentioned(connection: Connection, scope: Scope, entity_ids: Sequence[UUID]) -> int:
-    """Remove those of these entities that nothing mentions any more; how many."""
+    """Delete those of these entities that nothing mentions any more; returns their number."""
     cursor = await connection.execute(
         _DROP_UNMENTIONED, {**scope.parameters, "entity_ids": list(entity_ids)}
     )
@@ -114,7 +114,7 @@ async def drop_unmentioned(connection: Connection, scope: Scope, entity_ids: Seq
 async def find(
     connection: Connection, scope: Scope, *, name_keys: Sequence[str], names: Sequence[str]
 ) -> list[EntityRow]:
-    """Entities by folded name, or by an alias or address as written; most mentioned last."""
+    """Entities by folded name, or by an alias or address as written; the most mentioned last."""
     cursor = await connection.execute(
         _FIND, {**scope.parameters, "name_keys": list(name_keys), "names": list(names)}
     )
@@ -124,7 +124,7 @@ async def find(
 async def write(
     connection: Connection, scope: Scope, *, new: Sequence[EntityRow], changed: Sequence[EntityRow]
 ) -> None:
-    """Store entities that are new, and others as they are now."""
+    """Store new entities, and the new state of others."""
     async with connection.cursor() as cursor:
         for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
             await cursor.executemany(
@@ -150,7 +150,7 @@ async def mention(
     document_id: UUID,
     entities: Sequence[tuple[UUID, Sequence[str]]],
 ) -> None:
-    """Say which entities a document mentions, and by which names."""
+    """Record the entities that a document mentions, with their names."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _MENTION,

@@ -1,4 +1,4 @@
-"""Documents as they were handed over: unique by user, source and the source's id."""
+"""Documents as submitted: unique by user, source and the source's id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUES (%(tenant_id)s, %(user_id)s, %(document_id)s, %(source_type)s, %(source_i
         coalesce(%(created_at)s, clock_timestamp()), %(content_hash)s)
 """
 
-# Its time at the source stays unless a new one is told.
+# Its time at the source stays unless a new one is given.
 _REPLACE = """
 UPDATE documents
 SET content_type = %(content_type)s, title = %(title)s, summary = %(summary)s,
@@ -72,7 +72,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
 
 @dataclass(frozen=True, slots=True)
 class IncomingDocument:
-    """A document as a caller hands it over; `content_hash` is of everything in it."""
+    """A document as submitted; `content_hash` covers everything in it."""
 
     source_type: str
     source_id: str
@@ -88,7 +88,7 @@ class IncomingDocument:
 
 @dataclass(frozen=True, slots=True)
 class ExistingDocument:
-    """A document that is here already, which content it has, and which was made findable.
+    """A stored document: its content's hash, and the hash of the content that was indexed.
 
     `job_id` is the job that reads, or has read, the present content.
     """
@@ -100,13 +100,13 @@ class ExistingDocument:
 
     @property
     def lags(self) -> bool:
-        """Whether its present content is yet to be read by a job."""
+        """Whether no job has read its present content yet."""
         return self.ingested_hash != self.content_hash
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """What a job reads of a document."""
+    """The fields of a document that a job reads."""
 
     document_id: UUID
     source_type: str
@@ -122,7 +122,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Which content a document has, which was made findable, and with what heading."""
+    """The hash of a document's content, of the indexed content, and its heading."""
 
     content_hash: bytes
     ingested_hash: bytes | None
@@ -132,7 +132,7 @@ class State:
 async def find(
     connection: Connection, scope: Scope, sources: Sequence[tuple[str, str]]
 ) -> dict[int, ExistingDocument]:
-    """The documents of these (source_type, source_id) that are known, by place in the list."""
+    """The known documents among these (source_type, source_id), by position in the list."""
     cursor = await connection.execute(
         _FIND,
         {
@@ -151,7 +151,7 @@ async def store(
     new: Mapping[UUID, IncomingDocument],
     changed: Mapping[UUID, IncomingDocument],
 ) -> None:
-    """Store documents under their ids: those that are new, and those that have other content."""
+    """Store documents under their ids: new ones, and those with different content."""
     async with connection.cursor() as cursor:
         for statement, documents in ((_INSERT, new), (_REPLACE, changed)):
             await cursor.executemany(
@@ -179,7 +179,7 @@ async def store(
 async def assign(
     connection: Connection, scope: Scope, document_ids: Sequence[UUID], job_id: UUID
 ) -> None:
-    """Say which job reads the present content of these documents."""
+    """Record which job reads the present content of these documents."""
     await connection.execute(
         _ASSIGN, {**scope.parameters, "document_ids": list(document_ids), "job_id": job_id}
     )
@@ -193,7 +193,7 @@ async def read(connection: Connection, scope: Scope, document_id: UUID) -> Store
 
 
 async def read_state(connection: Connection, scope: Scope, document_id: UUID) -> State | None:
-    """What a job compares before it writes; None if the document is gone."""
+    """The fields that a job compares before it writes; None if the document is gone."""
     cursor = await connection.execute(_STATE, {**scope.parameters, "document_id": document_id})
     row = await cursor.fetchone()
     return State(*row) if row else None
@@ -202,14 +202,14 @@ async def read_state(connection: Connection, scope: Scope, document_id: UUID) ->
 async def mark_ingested(
     connection: Connection, scope: Scope, document_id: UUID, *, heading: str
 ) -> None:
-    """Say that chunks and mentions are those of the present content."""
+    """Record that chunks and mentions are those of the present content."""
     await connection.execute(
         _INGESTED, {**scope.parameters, "document_id": document_id, "heading": heading}
     )
 
 
 async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int:
-    """Remove the document itself, of which nothing else is left; 1, or 0 if there was none.
+    """Delete the document itself, after everything else of it; returns 1, or 0 if there was none.
 
     The role is hitherto_removal.
     """

@@ -1,7 +1,7 @@
-"""Whole memories: read everything about one, write its next version.
+"""Whole memories: read all fields of one, write its next version.
 
-For changes by hand and by upkeep, which may touch any field. What an extraction changes has its
-own, narrower statements in `memories`.
+For changes by hand and by upkeep, which may concern any field. Extraction has narrower statements
+of its own in `memories`.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A memory with what only the write side knows of it.
+    """A memory with the fields that only the write side knows.
 
     Attributes:
-        memory: As callers see it.
-        said_at: Event time of the newest evidence behind its wording.
-        challenges: What it would contradict if review let it through.
+        memory: The memory as callers see it.
+        said_at: Event time of the newest evidence for its wording.
+        challenges: The memories it would contradict if a review approved it.
         lexical_no: Its number in the keyword index.
         lexical_length: Length of the indexed text in terms.
         embedding_state: pending, stored, refused or sealed.
         sealed: Whether its words are stored sealed; here they are open.
-        questions: Questions that its words answer, in the index with them; none of a sealed one.
+        questions: Indexed questions that its words answer; none for a sealed one.
     """
 
     memory: Memory
@@ -108,7 +108,7 @@ async def read(
     memory_ids: Sequence[UUID],
     key: UserKey | None = None,
 ) -> dict[UUID, Edited]:
-    """These memories as they are now, by id; ids that the user does not have are left out.
+    """The present state of these memories, by id; ids that the user does not have are left out.
 
     Raises:
         KeyNeeded: One of them is sealed, and there is no key.
@@ -123,7 +123,7 @@ async def read_one(
     """One memory.
 
     Raises:
-        NotFound: The user has no memory of this id.
+        NotFound: The user has no memory with this id.
         KeyNeeded: It is sealed, and there is no key.
     """
     found = await read(connection, scope, [memory_id], key)
@@ -146,21 +146,21 @@ async def write_version(
     key: UserKey | None = None,
     reworded: bool | None = None,
 ) -> None:
-    """Store `after` as the next version of its memory and keep the one before.
+    """Store `after` as the next version of its memory and keep the previous one.
 
-    The caller holds the user's row, read the memory under that lock, and sees to index, vectors
-    and history where they change. `version`, `updated_at`, sources, entities and access counters
-    of `after` are not written from it.
+    The caller holds the user's row, has read the memory under that lock, and updates index, vectors
+    and history if they change. `version`, `updated_at`, sources, entities and access counters of
+    `after` are ignored.
 
     Args:
         connection: In the caller's transaction.
-        scope: Whose.
-        after: What the memory is to be; it is stored sealed if it says so.
+        scope: The user.
+        after: The memory's new state; it is stored sealed if it says so.
         at: The database's clock.
-        job_id: The job that does it, if one does.
-        key: The user's; what is to be sealed needs it.
-        reworded: Whether its content changes, which two sealed versions do not show; None: as the
-            columns tell.
+        job_id: The responsible job, if any.
+        key: The user's data key, required for sealing.
+        reworded: Whether its content changes, which cannot be seen from two sealed versions; None:
+            compare the columns.
 
     Raises:
         KeyNeeded: It is to be sealed, and there is no key.
@@ -199,7 +199,7 @@ async def write_version(
 async def complete_version(
     connection: Connection, scope: Scope, after: Edited, *, key: UserKey | None = None
 ) -> None:
-    """Add what only a caller knows to a version that this transaction has made; `after` names it.
+    """Add fields that only a caller knows to a version of this transaction; `after` names it.
 
     Raises:
         KeyNeeded: The version is sealed, and there is no key.
@@ -218,7 +218,7 @@ async def complete_version(
 
 
 def _stored(after: Edited, key: UserKey | None, *, version: int) -> dict[str, Any]:
-    """The columns with the words of a version of a memory, sealed or in clear."""
+    """The columns with the words of a memory's version, sealed or in clear."""
     memory = after.memory
     words = {name: getattr(memory, name) for name in WORDS}
     if not after.sealed:
@@ -229,7 +229,7 @@ def _stored(after: Edited, key: UserKey | None, *, version: int) -> dict[str, An
 
 
 def shown(memory: Memory) -> dict[str, Any]:
-    """What the history keeps of a memory, as JSON."""
+    """The fields of a memory that the history records, as JSON."""
     return {
         "type": memory.type,
         "content": memory.content,
@@ -252,7 +252,7 @@ def shown(memory: Memory) -> dict[str, Any]:
 
 
 def shown_of_new(memory: Memory, *, sealed: bool = False) -> dict[str, Any]:
-    """What the history keeps of a memory when it is made: also what never changes."""
+    """The fields that the history records on creation, including those that never change."""
     fields = {
         **shown(memory),
         "source": memory.source,
@@ -264,7 +264,7 @@ def shown_of_new(memory: Memory, *, sealed: bool = False) -> dict[str, Any]:
 def difference(
     before: Memory, after: Memory, *, sealed: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields that differ, as they were and as they became; of what is sealed without words."""
+    """The fields that differ, before and after; without words for a sealed memory."""
     old, new = shown(before), shown(after)
     hidden = WORDS if sealed else ()
     changed = [name for name in old if old[name] != new[name] and name not in hidden]
@@ -276,7 +276,7 @@ def _edited(row: tuple[Any, ...], key: UserKey | None) -> Edited:
     memory = _memory(row)
     if sealed is not None:
         words = open_words(key, memory.memory_id, sealed)
-        # What it mentioned before it was sealed is about to be swept out.
+        # The mentions from before it was sealed are about to be swept.
         memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
     return Edited(memory, row[29], row[30], row[31], row[32], row[33], sealed is not None, row[35])
 

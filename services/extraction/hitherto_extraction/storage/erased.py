@@ -1,7 +1,7 @@
-"""Who was erased: asked wherever a user's row would be made anew, and where there is none.
+"""Recognises erased users, wherever a user's row would be created or does not exist.
 
-What is kept of such a user is a keyed hash. The key is known to a connection from the moment it is
-made (`know_hash_key`), so that no path to the database can forget to bring it along.
+A keyed hash remains of such a user. A connection receives the key when it is opened
+(`know_hash_key`), so that every path to the database has it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 from hitherto_shared.user_hash import hash_key_id, user_hash
 
-# The second and third ask for marks of another key, under which this user might stand.
+# The second and third look for hashes under another key, which this user might have.
 _MARKED = """
 SELECT EXISTS (SELECT FROM erased_users
                WHERE tenant_id = %(tenant_id)s AND user_hash = %(user_hash)s
@@ -26,13 +26,13 @@ SELECT EXISTS (SELECT FROM erased_users
                     AND reinstated_at IS NULL)
 """
 
-# Across users: whether some were erased under another key than this.
+# Across users: whether some were erased under a key other than this one.
 _OTHER_KEYS = """
 SELECT EXISTS (SELECT FROM erased_users
                WHERE hash_key_id <> %(hash_key_id)s AND reinstated_at IS NULL)
 """
 
-# Held shared by whoever writes about a user without a row, exclusively by an erase that begins.
+# Held shared by writers about a user without a row, exclusively by an erasure that begins.
 _KEEP_OUT = (
     "SELECT pg_advisory_xact_lock{}(hashtextextended(%(tenant_id)s || chr(31) || %(user_id)s, 0))"
 )
@@ -44,12 +44,12 @@ _KEYS: WeakKeyDictionary[Connection, bytes] = WeakKeyDictionary()
 
 
 def know_hash_key(connection: Connection, key: bytes) -> None:
-    """Let what is done on a connection recognise users who were erased."""
+    """Let statements on a connection recognise erased users."""
     _KEYS[connection] = key
 
 
 async def check_hash_key(connection: Connection, key: bytes) -> None:
-    """See that users who were erased can be recognised with `key`.
+    """Check that erased users can be recognised with `key`.
 
     Raises:
         ValueError: Some were erased under another key.
@@ -65,10 +65,10 @@ async def check_hash_key(connection: Connection, key: bytes) -> None:
 
 
 async def refuse_erased(connection: Connection, scope: Scope) -> None:
-    """Go on only if a user who has no row was not erased.
+    """Continue only if a user without a row was not erased.
 
     Raises:
-        WrongState: The user was erased, or whether that is so cannot be told.
+        WrongState: The user was erased, or that cannot be determined.
     """
     key = _KEYS.get(connection, _NO_KEY)
     cursor = await connection.execute(
@@ -95,17 +95,17 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
 
 
 async def keep_erase_out(connection: Connection, scope: Scope) -> None:
-    """Hold off an erase of a user who has no row, until the transaction ends."""
+    """Prevent the erasure of a user without a row until the transaction ends."""
     await connection.execute(_KEEP_OUT_SHARED.encode(), scope.parameters)
 
 
 async def keep_all_out(connection: Connection, scope: Scope) -> None:
-    """Wait for whoever holds off an erase, and begin it alone."""
+    """Wait for all transactions that prevent erasures, and prevent new ones."""
     await connection.execute(_KEEP_OUT_ALONE.encode(), scope.parameters)
 
 
 def was_erased(scope: Scope) -> WrongState:
-    """The refusal of whatever would write about an erased user."""
+    """The refusal of a write about an erased user."""
     return WrongState(
         "this user was erased; an administrator may call ReinstateUser",
         reason="USER_ERASED",

@@ -1,6 +1,7 @@
-"""What an erased person did to others' data stays in their histories; who it was does not.
+"""Replaces the name of an erased user in other users' histories.
 
-On the role hitherto_removal. The audit log holds hashes from the start (`hitherto_shared.audit`).
+The role is hitherto_removal. The audit log contains hashes from the start
+(`hitherto_shared.audit`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
 STAND_IN = "erased"
-"""The actor where the credential of an erased person stood."""
+"""The actor in place of the credential of an erased user."""
 
-# The names of a person's credentials: of tokens the person's id, of keys those of the keys.
+# The actors that stand for a user's credentials: for tokens the user id, for keys the key names.
 _UNNAME = """
 WITH names AS MATERIALIZED (
     SELECT 'jwt:' || %(user_id)s::text AS actor
@@ -28,10 +29,10 @@ WHERE tenant_id = %(tenant_id)s AND actor IN (SELECT actor FROM names)
 
 
 async def unname(connection: Connection, scope: Scope) -> None:
-    """Take the person's name off what was done with the person's credentials.
+    """Remove the user's name from changes made with the user's credentials.
 
-    It reads the histories of the whole tenant: nothing else looks for an actor, so that an index
-    would cost every change more than it saves a rare erasure.
+    It scans the histories of the whole tenant: nothing else searches by actor, so an index would
+    cost every change more than it saves a rare erasure.
     """
     await connection.execute(
         _UNNAME,

@@ -1,8 +1,8 @@
-"""Removing everything that is held of a user, in steps, and the mark and receipt that stay.
+"""Deletes all data of a user in steps, and writes the mark and receipt that remain.
 
-On the role hitherto_removal. Every step holds the row of the receipt, counts there what it
-removed, and does nothing once the receipt is complete: several calls at once share the work, and
-what a crash cut off is neither lost nor counted twice.
+The role is hitherto_removal. Every step locks the receipt's row, adds what it deleted, and does
+nothing once the receipt is complete: concurrent calls share the work, and an interrupted step is
+neither lost nor counted twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s)
 ON CONFLICT (tenant_id, user_id) DO NOTHING
 """
 
-# The fence: whoever writes about the user holds the row, or asks for it and finds this.
+# The fence: writers about the user hold the row, or look for it and find this instead.
 _FENCE = """
 UPDATE users SET erased_at = clock_timestamp(), revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -78,7 +78,7 @@ UPDATE erased_users SET reinstated_at = clock_timestamp()
 WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
 """
 
-# A row that is changed meanwhile has another place then, and is found by the next step.
+# A row that changes meanwhile moves, and is found by the next step.
 _DELETE_SOME = """
 DELETE FROM {table}
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -87,7 +87,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
                         LIMIT %(limit)s))
 """
 
-# The tenant has paid, and what it may spend on a day counts it.
+# The tenant has paid, and its daily budget includes this usage.
 _MOVE_USAGE = """
 WITH moved AS (
     DELETE FROM usage_ledger
@@ -115,7 +115,7 @@ WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user_id)s::text]
   AND user_ids <@ ARRAY[%(user_id)s::text]
 """
 
-# Of a call about several users the others' part stays.
+# In a call about several users, the others' part stays.
 _CUT_KEYS = """
 UPDATE idempotency_keys AS k
 SET user_ids = array_remove(k.user_ids, %(user_id)s::text),
@@ -127,7 +127,7 @@ SET user_ids = array_remove(k.user_ids, %(user_id)s::text),
 WHERE k.tenant_id = %(tenant_id)s AND k.user_ids @> ARRAY[%(user_id)s::text]
 """
 
-# A key that is left without anybody may act for nobody, and ends.
+# A key that is left without users may act for nobody, and is revoked.
 _CUT_LISTS = """
 UPDATE api_keys
 SET user_ids = array_remove(user_ids, %(user_id)s::text),
@@ -160,12 +160,12 @@ PROFILES = "profiles"
 
 
 class StillHeld(Exception):
-    """Others have written rows about the user while these were being removed: go round again."""
+    """Rows about the user were written during the deletion: repeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was removed of a user; `erased_at` is None while something is left."""
+    """What was deleted of a user; `erased_at` is None while something is left."""
 
     receipt_id: UUID
     user_hash: str
@@ -178,7 +178,7 @@ class Receipt:
 
 
 async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Receipt | None:
-    """The receipt of a user who is erased or being erased, whose row it locks."""
+    """The receipt of a user who is erased or being erased; locks its row."""
     cursor = await connection.execute(
         _FIND_MARK.encode(), {"tenant_id": scope.tenant_id, "user_hash": user_hash}
     )
@@ -189,9 +189,9 @@ async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Rec
 async def begin(
     connection: Connection, scope: Scope, receipt_id: UUID, *, user_hash: str, hash_key_id: str
 ) -> None:
-    """Put up the fence and the mark: from the commit on nothing new is written about the user.
+    """Set the fence and the mark: from the commit on, nothing new is written about the user.
 
-    The caller keeps all others out (`erased.keep_all_out`).
+    The caller prevents all other writes (`erased.keep_all_out`).
     """
     made = (await connection.execute(_ENSURE_USER, scope.parameters)).rowcount
     await connection.execute(_LOCK_USER, scope.parameters)
@@ -209,22 +209,22 @@ async def begin(
 
 
 async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
-    """The receipt as it is now; no other call erases this user until the transaction ends."""
+    """The present receipt; no other call erases this user until the transaction ends."""
     return await _receipt(connection, _HOLD, tenant_id, receipt_id)
 
 
 async def read(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
-    """The receipt as it is now."""
+    """The present receipt."""
     return await _receipt(connection, _READ, tenant_id, receipt_id)
 
 
 async def remove_some(
     connection: Connection, scope: Scope, receipt_id: UUID, table: str, *, limit: int
 ) -> int:
-    """Remove up to `limit` rows of the user from a table and count them on the receipt.
+    """Delete up to `limit` rows of the user from a table and count them on the receipt.
 
     Raises:
-        StillHeld: Somebody has put rows below these meanwhile.
+        StillHeld: New rows refer to these.
     """
     values = {**scope.parameters, "limit": limit}
     if table == USAGE:
@@ -241,25 +241,25 @@ async def remove_some(
 
 
 async def count_jobs(connection: Connection, scope: Scope, receipt_id: UUID, removed: int) -> None:
-    """Put on the receipt that jobs of the user were removed."""
+    """Record on the receipt that jobs of the user were deleted."""
     await _count(connection, scope, receipt_id, JOBS, removed)
 
 
 async def remove_keys(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
-    """Remove what is kept of calls about the user, as long as the user's jobs are there."""
+    """Delete the idempotency keys of calls about the user, while the user's jobs exist."""
     removed = (await connection.execute(_DELETE_KEYS, scope.parameters)).rowcount
     removed += (await connection.execute(_CUT_KEYS, scope.parameters)).rowcount
     await _count(connection, scope, receipt_id, KEYS, removed)
 
 
 async def leave_lists(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
-    """Take the user off the lists of API keys; a key whose list is empty then is revoked."""
+    """Remove the user from the lists of API keys; a key whose list becomes empty is revoked."""
     cut = (await connection.execute(_CUT_LISTS, scope.parameters)).rowcount
     await _count(connection, scope, receipt_id, CREDENTIALS, cut)
 
 
 async def remove_user(connection: Connection, scope: Scope) -> None:
-    """Remove the user's row; it waits for everybody who still holds it.
+    """Delete the user's row; waits for all transactions that hold it.
 
     Raises:
         StillHeld: Something of the user is left.
@@ -271,7 +271,7 @@ async def remove_user(connection: Connection, scope: Scope) -> None:
 
 
 async def require_none_left(connection: Connection, scope: Scope, tables: Sequence[str]) -> None:
-    """See that no table and no list of an API key names the user any more.
+    """Check that no table and no API key's list names the user any more.
 
     Raises:
         StillHeld: One does.
@@ -314,14 +314,14 @@ async def complete(
 
 
 async def reinstate(connection: Connection, tenant_id: str, receipt_id: UUID) -> None:
-    """Let the user be written again; the receipt stays."""
+    """Permit writes about the user again; the receipt stays."""
     await connection.execute(_REINSTATE, {"tenant_id": tenant_id, "receipt_id": receipt_id})
 
 
 async def count_tables(
     connection: Connection, scope: Scope, receipt_id: UUID, tables: Sequence[str]
 ) -> None:
-    """Name tables on the receipt that held nothing."""
+    """Record on the receipt the tables that held nothing."""
     for table in tables:
         await _count(connection, scope, receipt_id, table, 0)
 

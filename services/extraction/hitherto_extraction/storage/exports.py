@@ -1,4 +1,4 @@
-"""Reading every row that is held of a user, as JSON, in one snapshot and bounded memory."""
+"""Reads all rows of a user as JSON, in one snapshot and in bounded memory."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SELECT EXISTS (SELECT FROM {table}
                WHERE tenant_id = %(tenant_id)s AND user_id = %(user)s AND {which})
 """
 
-# Calls are kept under the keys of callers and name their users in a list. Of a call about several
-# users the others' jobs are left out; not every id is a UUID, as a job's is.
+# Idempotency keys belong to callers and list their users. In a call about several users, the
+# others' jobs are left out; not every id is a UUID like a job's.
 _CALLS = """
 SELECT row_to_json(held)::text, NULL
 FROM (SELECT k.tenant_id, k.rpc, k.key, ARRAY[%(user)s::text] AS user_ids,
@@ -52,7 +52,7 @@ FROM (SELECT k.tenant_id, k.rpc, k.key, ARRAY[%(user)s::text] AS user_ids,
       ORDER BY k.rpc, k.key) AS held
 """
 
-# Of a key for several users the others are left out, and so is what is secret.
+# For a key of several users, the others are left out, as are secrets.
 _LISTS = """
 SELECT row_to_json(held)::text, NULL
 FROM (SELECT key_id, tenant_id, name, scopes, user_id, ARRAY[%(user)s::text] AS user_ids,
@@ -72,43 +72,43 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 CALLS = "idempotency_keys"
 CREDENTIALS = "api_keys"
 
-# Numbers that a model made of a text which is exported itself.
+# Numbers computed by a model from a text that is exported itself.
 _DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
 DERIVED_TABLES = frozenset({"sealed_embeddings"})
-"""Tables of which only such numbers are sealed."""
-# Ciphertext: whoever takes the own data along is to have the text.
+"""Tables in which only such numbers are sealed."""
+# Ciphertext: an export contains the text instead.
 _SEALED = "sealed"
-# Says of a reply that the user's key sealed it.
+# Says that a reply was sealed with the user's key.
 _OF_USER_KEY = "of_user_key"
-# With these somebody could act as the user, or link what an erase is to unlink.
+# With these, somebody could act as the user, or link what an erasure unlinks.
 _SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
 
 
 async def take_snapshot(connection: Connection) -> datetime:
-    """Let the transaction see one moment to its end; that moment. The first statement in it."""
+    """Pin the transaction to one moment, which is returned. Must be its first statement."""
     await connection.execute(_SNAPSHOT)
     return await users.database_now(connection)
 
 
 @dataclass(frozen=True, slots=True)
 class UserStatus:
-    """How a user stands.
+    """The state of a user.
 
     Attributes:
-        may_be_read: False for a user who is erased or being erased: nothing is told of such a one.
-        since: When the user's row was made; None if there is none.
+        may_be_read: False for a user who is erased or being erased, about whom nothing is revealed.
+        since: When the user's row was created; None if there is none.
     """
 
     may_be_read: bool
     since: datetime | None
 
     def ended_by(self, now: UserStatus) -> bool:
-        """Whether the user was erased between this and `now`, also if then reinstated."""
+        """Whether the user was erased between this and `now`, even if reinstated since."""
         return not now.may_be_read or (self.since is not None and now.since != self.since)
 
 
 async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
-    """How the user stands, as far as the connection sees."""
+    """The state of the user as visible to the connection."""
     cursor = await connection.execute(_PERSON, scope.parameters)
     row = await cursor.fetchone()
     if row is not None:
@@ -121,7 +121,7 @@ async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
 
 
 async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holding]) -> bool:
-    """Whether anything that is exported of the user was sealed with the user's key."""
+    """Whether any exported value was sealed with the user's key."""
     for holding in among:
         if _SEALED in holding.columns and holding.name not in DERIVED_TABLES:
             which: sql.Composable = sql.SQL("sealed IS NOT NULL")
@@ -142,7 +142,7 @@ async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holdi
 async def rows(
     connection: Connection, scope: Scope, holding: Holding, user_hash: str
 ) -> AsyncGenerator[tuple[str, bytes | None]]:
-    """Every row of the user in a table: a JSON object on one line, and what is sealed of it."""
+    """Every row of the user in a table: a JSON object on one line, and its sealed values."""
     shown = [
         name
         for name, kind in holding.columns.items()
@@ -162,13 +162,13 @@ async def rows(
 
 
 async def calls(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
-    """What is kept of calls about the user, the user's part of each."""
+    """The idempotency records of calls about the user, with the user's part of each."""
     async for row, _ in _fetched(connection, sql.SQL(_CALLS).format(), scope, scope.user_id):
         yield row
 
 
 async def lists(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
-    """The API keys that name the user in a list, the user's part of each."""
+    """The API keys that list the user, with the user's part of each."""
     async for row, _ in _fetched(connection, sql.SQL(_LISTS).format(), scope, scope.user_id):
         yield row
 

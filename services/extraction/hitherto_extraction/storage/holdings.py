@@ -1,7 +1,7 @@
-"""What the catalogue says about where users are held: every table that names one.
+"""Reads from the catalogue which tables hold data of users.
 
-A table holds users if it has the columns tenant_id and user_id. Nothing is listed by hand, so that
-a table that a later migration brings is exported and erased like the others.
+A table holds data of users if it has the columns tenant_id and user_id. There is no list to
+maintain, so a table of a later migration is exported and erased like the others.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ WHERE f.contype = 'f' AND f.conrelid <> f.confrelid
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A table with users in it.
+    """A table with data of users.
 
     Attributes:
-        name: Of the table.
-        columns: The type of each column by name, in their order.
+        name: The table's name.
+        columns: The type of each column by name, in order.
         key: The columns of the primary key.
-        by: The column that names the user: `user_id`, or `user_hash` where only that is kept.
+        by: The column that identifies the user: `user_id`, or `user_hash` if only that is stored.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Holding:
 
 
 async def find_holdings(connection: Connection) -> list[Holding]:
-    """Every table that names users by id or by hash, in the order of their names."""
+    """Every table that identifies users by id or by hash, by name."""
     cursor = await connection.execute(
         _TABLES, {"schema": SCHEMA, "names": ["user_id", "user_hash"]}
     )
@@ -74,7 +74,7 @@ async def find_holdings(connection: Connection) -> list[Holding]:
 
 
 async def find_erasable(connection: Connection) -> list[str]:
-    """The tables that name users by id, each before those that it refers to."""
+    """The tables that identify users by id, each before those that it refers to."""
     names = {held.name for held in await find_holdings(connection) if held.by == "user_id"}
     cursor = await connection.execute(_REFERENCES, {"schema": SCHEMA})
     order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(sorted(names), ()))

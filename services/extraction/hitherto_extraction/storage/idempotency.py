@@ -1,4 +1,4 @@
-"""First answers of mutating calls, by credential and its key: which resources, never contents."""
+"""Idempotency keys: the resources of the first outcome by credential and key, never contents."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import AlreadyExists
 
-# Waits for a concurrent call with the same key to commit or roll back. Users are named whose row is
-# there, and held: an erase either waits for this record or has left nobody to name.
+# Waits for a concurrent call with the same key to commit or roll back. It names only users whose
+# row exists, and locks it: an erasure either waits for this record or finds it gone.
 _TAKE = """
 WITH held AS MATERIALIZED (
     SELECT user_id FROM users
@@ -29,7 +29,7 @@ FROM idempotency_keys
 WHERE tenant_id = %(tenant_id)s AND subject = %(subject)s AND rpc = %(rpc)s AND key = %(key)s
 """
 
-# Across users: keys are promised for a day.
+# Across users: keys are guaranteed for a day.
 _EXPIRE = """
 DELETE FROM idempotency_keys WHERE created_at < now() - interval '48 hours'
 """
@@ -41,7 +41,7 @@ async def replayed(
     """The resources of the first call with this key, or None if there was none.
 
     Raises:
-        AlreadyExists: The first call had another body.
+        AlreadyExists: The first call had a different body.
     """
     cursor = await connection.execute(
         _FIND, {"tenant_id": tenant_id, "subject": subject, "rpc": rpc, "key": key}
@@ -69,7 +69,7 @@ async def take(
     body_hash: bytes,
     resource_ids: Sequence[str],
 ) -> bool:
-    """Record the answer of this call; False if another call with the key was first."""
+    """Record the outcome of this call; False if another call with the key was first."""
     cursor = await connection.execute(
         _TAKE,
         {
@@ -86,6 +86,6 @@ async def take(
 
 
 async def expire(connection: Connection) -> int:
-    """Forget keys that are older than promised."""
+    """Delete keys older than guaranteed."""
     cursor = await connection.execute(_EXPIRE)
     return cursor.rowcount

@@ -1,4 +1,4 @@
-"""The write side of the keyword index: postings in segments, and the statistics BM25 needs."""
+"""The write side of the keyword index: postings in segments, and the statistics for BM25."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 
 SEGMENT = 256
-"""Postings per row, as the schema's CHECK has it."""
+"""Postings per row, as in the schema's CHECK."""
 _MAX_COUNT = 32_767
 
 _RESERVE = """
@@ -26,9 +26,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING last_lexical_no - %(texts)s
 """
 
-# Goes on where the last segment of each term ends, segment by segment. The caller holds the user's
-# row, so that nobody else extends the same segments: numbers ascend in each. Postings come as one
-# string for each column: to write arrays of hundreds costs the service more than all else here.
+# Continues where the last segment of each term ends, segment by segment. The caller holds the
+# user's row, so that no other transaction extends the same segments: numbers ascend in each.
+# Postings come as one string per column: writing arrays of hundreds costs the service more than
+# everything else here.
 _POSTINGS = """unnest(string_to_array(%(terms)s, E'\\n'),
                 string_to_array(%(lexical_nos)s, ',')::int[],
                 string_to_array(%(frequencies)s, ',')::smallint[],
@@ -84,7 +85,7 @@ _APPEND_PASSAGES = _APPEND_TO.format(
     of_corpus=" AND p.corpus = wanted.corpus",
 )
 
-# The rarest of the terms among this user's texts say most about what to look for.
+# The terms that are rarest among this user's texts distinguish best.
 _READ_TELLING = """
 WITH telling AS (
     SELECT term
@@ -112,9 +113,9 @@ _BYTES_OF_A_POSTING = 16
 async def reserve_numbers(
     connection: Connection, scope: Scope, *, texts: int, documents: int, terms: int
 ) -> int:
-    """Numbers for `texts` new texts: the one before the first.
+    """Reserve numbers for `texts` new texts; returns the number before the first.
 
-    `documents` and `terms` are by how much the index grows: a text that replaces another adds no
+    `documents` and `terms` are the growth of the index: a text that replaces another adds no
     document and only the difference of their lengths.
     """
     cursor = await connection.execute(
@@ -132,7 +133,7 @@ async def reserve_numbers(
 
 
 async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
-    """Add the terms of memories, by their numbers, which are above all earlier ones."""
+    """Add the terms of memories by number; numbers are above all earlier ones."""
     columns = await beside_loop(
         sum(map(len, texts.values())) * _BYTES_OF_A_POSTING, _columns, [("", texts)]
     )
@@ -143,7 +144,10 @@ async def append(connection: Connection, scope: Scope, texts: Mapping[int, Count
 async def append_passages(
     connection: Connection, scope: Scope, corpora: Mapping[str, Mapping[int, Counter[str]]]
 ) -> None:
-    """Add the terms of passages, by their numbers in each corpus; above all earlier ones there."""
+    """Add the terms of passages by number in each corpus.
+
+    Numbers are above all earlier ones there.
+    """
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await beside_loop(terms * _BYTES_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
@@ -155,7 +159,7 @@ def _of(scope: Scope) -> dict[str, Any]:
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
-    """Every posting, column by column. No term holds a line break, no corpus a comma."""
+    """All postings, column by column. No term contains a line break, no corpus a comma."""
     terms: list[str] = []
     of_each: dict[str, list[str]] = {"lexical_nos": [], "lengths": [], "corpora": []}
     frequencies: list[int] = []
@@ -177,7 +181,7 @@ def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[
 async def read_postings(
     connection: Connection, scope: Scope, terms: Sequence[str], *, most: int
 ) -> tuple[list[TermPostings], Statistics]:
-    """What the index holds of the `most` telling of these terms, and what to weigh them by."""
+    """The postings of the `most` distinctive of these terms, with their weights."""
     values = {
         **scope.parameters,
         "terms": Texts(terms),

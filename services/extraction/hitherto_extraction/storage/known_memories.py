@@ -1,4 +1,4 @@
-"""What is known of a user when something is learnt: the memories as the rules see them."""
+"""Reads the memories known when something is learnt, in the form that the rules use."""
 
 from __future__ import annotations
 
@@ -62,14 +62,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 """
 
 # For each new text the nearest memories of the same user and type that could be the same statement.
-# The forgotten are among them, because what was forgotten stays forgotten, and the quarantined,
-# because they are not doubled, and what was merged, because its successor says it. The vector of
-# words that were rewritten during an outage of the embedder says nothing: such a memory waits for
-# its new one. Vectors go out in binary: as text they would cost more than all else a job sends.
-#
-# Without statistics, as on a new database, Postgres takes every user for one who has one memory,
-# and would look through all of them for each memory and each text. Hence each table is read once
-# and the two are brought together by a full join, which cannot be done as a loop within a loop.
+# Forgotten ones are included because they stay forgotten, quarantined ones because repetition does
+# not duplicate them, and merged ones because their successor represents them. The vector of words
+# that were rewritten during an embedder outage is meaningless: such a memory waits for its new one.
+# Vectors are sent in binary: as text they would cost more than everything else a job sends. Without
+# statistics, as on a new database, Postgres assumes that every user has one memory, and would scan
+# all of them for each memory and each text. Each table is therefore read once and the two are
+# combined by a full join, which cannot be executed as a nested loop.
 _NEIGHBOURS = """
 WITH told AS MATERIALIZED (
     SELECT memory_id, type, text_version
@@ -99,7 +98,7 @@ WITH told AS MATERIALIZED (
 SELECT position, memory_id, cosine FROM ranked WHERE place <= %(limit)s
 """
 
-# Where there is no vector to compare: the very same words. Brought together as above.
+# Without vectors to compare: exactly the same words. Combined as above.
 _SAME_WORDS = """
 WITH told AS MATERIALIZED (
     SELECT memory_id, type, lower(content) AS words
@@ -119,7 +118,7 @@ SELECT position, memory_id FROM same WHERE position IS NOT NULL AND memory_id IS
 """
 
 
-# Memories that a job has changed already, with the importance they had when it began.
+# Memories that a job has changed already, with their importance when it began.
 _IMPORTANCE_BEFORE = """
 SELECT DISTINCT ON (v.memory_id) v.memory_id, v.importance
 FROM memories AS m
@@ -134,10 +133,10 @@ ORDER BY v.memory_id, v.version DESC
 
 @dataclass(frozen=True, slots=True)
 class CurrentMemory:
-    """A memory as the rules see it: its current version without what they do not need.
+    """A memory in the form that the rules use: its current version without other fields.
 
-    Of one that is `sealed` the words are those that were sealed. `questions` are those that its
-    words answer; a sealed one has none.
+    For a `sealed` one, the words are the opened ones. `questions` are those that its words answer;
+    a sealed one has none.
     """
 
     memory_id: UUID
@@ -163,7 +162,7 @@ class CurrentMemory:
 
 
 def known_of(row: Sequence[Any], key: UserKey | None) -> CurrentMemory:
-    """The memory in a row of the columns `KNOWN`.
+    """The memory in a row with the columns `KNOWN`.
 
     Raises:
         KeyNeeded: It is sealed, and there is no key.
@@ -229,7 +228,7 @@ async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[
 
 
 async def count_active(connection: Connection, scope: Scope) -> int:
-    """How many active memories the user has."""
+    """The number of the user's active memories."""
     cursor = await connection.execute(_COUNT_ACTIVE, scope.parameters)
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
@@ -238,7 +237,7 @@ async def count_active(connection: Connection, scope: Scope) -> int:
 async def importance_before(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], job_id: UUID
 ) -> dict[UUID, float]:
-    """The importance before the job of those of the memories that it has changed already."""
+    """The importance before the job of the memories that it has already changed."""
     if not memory_ids:
         return {}
     cursor = await connection.execute(
@@ -280,7 +279,7 @@ async def find_neighbours(
 async def find_same_words(
     connection: Connection, scope: Scope, contents: Mapping[int, tuple[str, str]]
 ) -> list[tuple[int, UUID]]:
-    """Memories that are one of these (type, content), but for case: (position, memory)."""
+    """Memories equal to one of these (type, content) except for case: (position, memory)."""
     if not contents:
         return []
     cursor = await connection.execute(

@@ -1,4 +1,4 @@
-"""What forgotten and archived memories were before."""
+"""The state of forgotten and archived memories before that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import CURRENT_STATUSES, Scope
 
-# The one that replaced it counts only while it is there to be named.
+# Its replacement counts only while it exists.
 _BEFORE = """
 SELECT v.status, v.expires_at, s.memory_id, s.status
 FROM memory_versions AS v
@@ -35,9 +35,9 @@ class Before:
 
 
 async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID) -> Before:
-    """What a forgotten or archived memory was; ACTIVE where no version tells.
+    """The earlier state of a forgotten or archived memory; ACTIVE if no version tells.
 
-    One that was merged into a memory that says nothing any more was ACTIVE before that.
+    One that was merged into a memory without remaining content was ACTIVE before that.
     """
     cursor = await connection.execute(
         _BEFORE,

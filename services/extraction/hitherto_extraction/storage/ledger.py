@@ -1,4 +1,4 @@
-"""What happened and what it cost: history of memories and profiles, usage of models."""
+"""The history of memories and profiles, and the usage of models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hitherto_shared.models import Scope
 
 ACTOR = "extraction"
 NOBODY = ""
-"""The user of what is charged to a whole tenant."""
+"""The user for what is charged to a whole tenant."""
 
 _RECORD = """
 INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
@@ -39,7 +39,7 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
 """
 
 
-# What jobs made of the user's memories by the word of a model in one day, by the database's clock.
+# Changes of the user's memories by models in one day, by the database's clock.
 _CHANGES_OF_A_DAY = """
 SELECT count(*) FILTER (WHERE action <> 'updated'), count(*) FILTER (WHERE action = 'updated')
 FROM history
@@ -51,7 +51,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND actor = 'extractio
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """One change: what was before, what is after, and the other memory it has to do with."""
+    """One change: the state before and after, and the other memory concerned."""
 
     subject: str  # "memory" or "profile"
     action: str
@@ -65,7 +65,7 @@ class ChangeEvent:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one stage of a job used."""
+    """The usage of one stage of a job."""
 
     stage: str
     model: str
@@ -75,7 +75,7 @@ class Charge:
     cost_usd: Decimal
 
     def plus(self, other: Charge) -> Charge:
-        """Both together, of the same stage and model."""
+        """The sum of two charges of the same stage and model."""
         return replace(
             self,
             calls=self.calls + other.calls,
@@ -118,7 +118,7 @@ async def record(
 
 
 async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, int]:
-    """How many memories models closed and updated in the last 24 hours."""
+    """The number of memories that models closed and updated in the last 24 hours."""
     cursor = await connection.execute(_CHANGES_OF_A_DAY, scope.parameters)
     row = await cursor.fetchone()
     assert row is not None
@@ -126,9 +126,9 @@ async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, i
 
 
 async def payer(connection: Connection, scope: Scope) -> Scope:
-    """Who is charged for work about this user, of whom it keeps an erase off.
+    """The user to charge for work about this user; also prevents the user's erasure.
 
-    Where nothing is or may be held about the user, it is the tenant alone.
+    If there is and may be no data about the user, it is the tenant alone.
     """
     state = await users.keep(connection, scope)
     known = state is not None and not state.erased
@@ -138,7 +138,7 @@ async def payer(connection: Connection, scope: Scope) -> Scope:
 async def charge(
     connection: Connection, scope: Scope, job_id: UUID, kind: str, charges: Sequence[Charge]
 ) -> None:
-    """Add to what a job of `kind` used today."""
+    """Add to today's usage of a job of `kind`."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _CHARGE,

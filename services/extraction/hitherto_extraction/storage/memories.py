@@ -1,4 +1,4 @@
-"""Writing memories: the current rows, their versions, sources and vectors."""
+"""Writes memories: the current rows, their versions, sources and vectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(deta
     %(embedding_state)s, %(metadata)s, %(expires_at)s, %(sensitive)s, %(questions)s, %(sealed)s)
 """
 
-# The version that is about to be replaced, kept with the time for which it was what we knew.
+# The version that is about to be replaced, stored with the period in which it was current.
 _KEEP_VERSION = """
 INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
     importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
@@ -113,7 +113,7 @@ SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
     text_version = EXCLUDED.text_version
 """
 
-# Of a user who encrypts what was said is sealed: it has no vector in clear.
+# For a user with encryption on, messages are sealed and have no vector in clear.
 _WRITE_SOURCE_VECTOR = """
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
@@ -129,9 +129,9 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXC
 
 
 async def insert(connection: Connection, scope: Scope, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store new memories; a row holds the columns, `at` the moment of writing.
+    """Store new memories; a row holds the columns, `at` is the time of writing.
 
-    The words of a row are stored as they are, unless it has been through `seal_words`.
+    The words of a row are stored unchanged, unless it has been through `seal_words`.
     """
     async with connection.cursor() as cursor:
         await cursor.executemany(
@@ -144,9 +144,9 @@ async def insert(connection: Connection, scope: Scope, rows: Sequence[Mapping[st
 
 
 async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
-    """Write the next version of a memory that is not sealed, and keep the one before.
+    """Write the next version of a memory that is not sealed, and keep the previous one.
 
-    `lexical_no`, `lexical_length` and `embedding_state` None leave them as they are.
+    `lexical_no`, `lexical_length` and `embedding_state` None leave them unchanged.
     """
     values = {**scope.parameters, **fields}
     await keep_version(connection, values)
@@ -155,7 +155,7 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
 
 
 async def keep_version(connection: Connection, values: Mapping[str, Any]) -> int:
-    """Keep the version that a change is about to replace, and tell its number.
+    """Store the version that a change is about to replace, and return its number.
 
     `values` name the memory and `at`. The number is 0 if there is no such memory.
     """
@@ -165,19 +165,19 @@ async def keep_version(connection: Connection, values: Mapping[str, Any]) -> int
 
 
 async def mirror_status(connection: Connection, values: Mapping[str, Any]) -> None:
-    """Bring the copy of a memory's status that stands beside its vector in step."""
+    """Update the copy of a memory's status beside its vector."""
     await later(connection, _MIRROR_STATUS, values)
 
 
 async def confirm(connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime) -> None:
-    """Note when a memory was last said again in the same words."""
+    """Record when a memory was last repeated in the same words."""
     await later(
         connection, _CONFIRM, {**scope.parameters, "memory_id": memory_id, "said_at": said_at}
     )
 
 
 async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
-    """Write the version with which a memory ceases to hold, and keep the one before."""
+    """Write the version with which a memory ends, and keep the previous one."""
     values = {**scope.parameters, **fields}
     await keep_version(connection, values)
     await later(connection, _CLOSE, values)
@@ -216,7 +216,7 @@ async def add_challenge(
 async def add_sources(
     connection: Connection, scope: Scope, sources: Sequence[tuple[UUID, SourceRef]]
 ) -> None:
-    """Say which messages memories came from; what is known already stays."""
+    """Record the messages that memories came from; known ones stay."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _ADD_SOURCE,
@@ -239,7 +239,7 @@ async def write_vectors(
     *,
     model: str,
 ) -> None:
-    """Store the vectors of memories' contents as they are now: (memory, status, vector)."""
+    """Store the vectors of memories' present contents: (memory, status, vector)."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _WRITE_VECTOR,
@@ -260,7 +260,7 @@ async def write_vectors(
 async def write_source_vectors(
     connection: Connection, scope: Scope, vectors: Sequence[tuple[UUID, Vector]], *, model: str
 ) -> None:
-    """Store the vectors of the words that memories came from."""
+    """Store the vectors of memories' source words."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _WRITE_SOURCE_VECTOR,

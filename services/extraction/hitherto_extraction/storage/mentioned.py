@@ -1,4 +1,4 @@
-"""Which memories speak of people, things and tags that are named."""
+"""Finds the memories that mention given entities and tags."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LIMIT %(limit)s
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """An entity and the names it goes by: its folded name, and the others as they were written."""
+    """An entity and its names: the folded name, and the others as written."""
 
     entity_id: UUID
     name_key: str
@@ -51,7 +51,7 @@ class Names:
 
 
 async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[Names]:
-    """The entities that are spoken of most."""
+    """The most mentioned entities."""
     cursor = await connection.execute(_NAMES, {**scope.parameters, "limit": limit})
     return [Names(*row) for row in await cursor.fetchall()]
 
@@ -59,7 +59,7 @@ async def read_names(connection: Connection, scope: Scope, *, limit: int) -> lis
 async def memories_of_entities(
     connection: Connection, scope: Scope, entity_ids: Sequence[UUID], *, limit: int
 ) -> list[UUID]:
-    """Current memories that mention one of these, those that mention most of them first."""
+    """Current memories that mention one of these, those that mention the most of them first."""
     cursor = await connection.execute(
         _BY_ENTITY, {**scope.parameters, "entity_ids": list(entity_ids), "limit": limit}
     )
@@ -69,7 +69,7 @@ async def memories_of_entities(
 async def memories_of_tags(
     connection: Connection, scope: Scope, tags: Sequence[str], *, limit: int
 ) -> list[UUID]:
-    """Current memories that carry one of these tags, the most important first."""
+    """Current memories with one of these tags, the most important first."""
     cursor = await connection.execute(
         _BY_TAG, {**scope.parameters, "tags": list(tags), "limit": limit}
     )

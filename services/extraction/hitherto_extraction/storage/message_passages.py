@@ -1,7 +1,7 @@
 """Messages as passages: their numbers in the keyword index, and their vectors.
 
-A message is named by its conversation and its number there. Whoever gives or takes numbers holds
-the user's row.
+A message is identified by its conversation and its number there. Code that assigns or removes index
+numbers holds the user's row.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
 WHERE g.lexical_no IS NULL AND g.role IN ('user', 'assistant') AND g.sealed IS NULL
 """
 
-# A vector counts as stored only if its model is the active one: asked once the vectors are in,
-# whose foreign key holds the model's row, so that no switch to another model comes in between.
+# A vector counts as stored only if its model is active. Checked after the vectors are inserted,
+# whose foreign key locks the model's row, so that no change of the active model comes in between.
 _NUMBER = """
 UPDATE messages AS g
 SET lexical_no = new.lexical_no, lexical_length = new.lexical_length,
@@ -76,7 +76,7 @@ WHERE g.tenant_id = done.tenant_id AND g.user_id = done.user_id
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """
 
-# Across users. By the time they came: a message that is still waited for is a young one.
+# Across users. By the time of arrival: a message whose job is still expected is a recent one.
 _FIND_LEFT = """
 SELECT g.tenant_id, g.user_id, g.conversation_id, g.message_no, g.name, g.content
 FROM messages AS g
@@ -96,8 +96,8 @@ ORDER BY accepted_at
 LIMIT %(limit)s
 """
 
-# Locked, so that nobody stores a vector of a message that is about to go; in the order in which
-# vectors are stored.
+# Locked, so that no vector is stored for a message that is about to be deleted; in the order in
+# which vectors are stored.
 _HELD = """
 SELECT g.lexical_no, g.lexical_length, g.name, g.content
 FROM unnest(%(conversations)s::text[], %(message_nos)s::int[]) AS gone (conversation_id, message_no)
@@ -119,9 +119,9 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A message with its place in the keyword index and what becomes of its vector.
+    """A message with its number in the keyword index and the state of its vector.
 
-    `state` as the column embedding_state has it.
+    `state` is a value of the column embedding_state.
     """
 
     key: MessageKey
@@ -132,7 +132,7 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class MessageWords:
-    """A message of anybody with its words."""
+    """A message of any user with its text."""
 
     tenant_id: str
     user_id: str
@@ -143,28 +143,28 @@ class MessageWords:
 
     @property
     def text_id(self) -> tuple[str, str, str, int]:
-        """Names it among what waits, and its place in the order of the keys."""
+        """Identifies it among waiting texts, and orders it among the keys."""
         return self.tenant_id, self.user_id, self.conversation_id, self.message_no
 
     @property
     def scope(self) -> Scope:
-        """Whose it is."""
+        """Its user."""
         return Scope(self.tenant_id, self.user_id)
 
     @property
     def key(self) -> MessageKey:
-        """Which of its user's it is."""
+        """Its key among the user's messages."""
         return self.conversation_id, self.message_no
 
     @property
     def texts(self) -> list[str]:
-        """What is to be embedded."""
+        """The texts to embed."""
         return [message_text(self.name, self.content)[:MAX_EMBEDDED]]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedMessage:
-    """A message's place in the keyword index, and the words it is made of."""
+    """A message's number in the keyword index, and its indexed words."""
 
     lexical_no: int
     lexical_length: int
@@ -175,7 +175,7 @@ class IndexedMessage:
 async def unindexed(
     connection: Connection, scope: Scope, keys: Collection[MessageKey]
 ) -> set[MessageKey]:
-    """Those of the messages that are there and have no number yet, of the roles that get one."""
+    """Those of the messages that exist and have no number yet, of the roles that get one."""
     cursor = await connection.execute(_UNINDEXED, {**scope.parameters, **_keys(keys)})
     return {(row[0], row[1]) for row in await cursor.fetchall()}
 
@@ -183,9 +183,9 @@ async def unindexed(
 async def number(
     connection: Connection, scope: Scope, messages: Sequence[Numbered], *, model: str
 ) -> set[MessageKey]:
-    """Give messages without a number theirs, and say whether they have a vector of `model`.
+    """Assign numbers to messages without one, and record whether they have a vector of `model`.
 
-    Which of them had none.
+    Returns which of them had none.
     """
     cursor = await connection.execute(
         _NUMBER,
@@ -207,9 +207,9 @@ async def write_vectors(
     *,
     model: str,
 ) -> None:
-    """Store vectors of messages of anybody, named as `MessageWords.text_id` has it.
+    """Store vectors of messages of any user, identified by `MessageWords.text_id`.
 
-    One of a message that is gone, or of a model that nobody knows, is passed over.
+    Vectors of a message that is gone, or of an unknown model, are skipped.
     """
     if not vectors:
         return
@@ -232,9 +232,9 @@ async def settle(
     model: str,
     state: str,
 ) -> int:
-    """Mark messages that wait as `stored` or `refused`, if `model` still is the active one.
+    """Mark waiting messages as `stored` or `refused`, if `model` is still active.
 
-    How many were marked.
+    Returns how many were marked.
     """
     if not messages:
         return 0
@@ -243,7 +243,7 @@ async def settle(
 
 
 async def find_left(connection: Connection, *, seconds: float, limit: int) -> list[MessageWords]:
-    """Messages that nobody has indexed in so many seconds, oldest first.
+    """Messages unindexed for this many seconds, oldest first.
 
     The role is hitherto_maintenance.
     """
@@ -254,7 +254,7 @@ async def find_left(connection: Connection, *, seconds: float, limit: int) -> li
 async def find_pending(
     connection: Connection, *, limit: int, without: Collection[str] = ()
 ) -> list[MessageWords]:
-    """Messages that wait for a vector, oldest first, with the words it is made of.
+    """Messages that wait for a vector, oldest first, with the text to embed.
 
     The role is hitherto_maintenance.
     """
@@ -265,7 +265,7 @@ async def find_pending(
 async def lock_indexed(
     connection: Connection, scope: Scope, keys: Collection[MessageKey]
 ) -> list[IndexedMessage]:
-    """Those of the messages that are in the keyword index, kept from everybody else.
+    """Those of the messages that are in the keyword index, locked.
 
     The role is hitherto_removal.
     """
@@ -276,7 +276,7 @@ async def lock_indexed(
 async def delete_vectors(
     connection: Connection, scope: Scope, keys: Collection[MessageKey]
 ) -> None:
-    """Remove the vectors of messages, of every model. The role is hitherto_removal."""
+    """Delete the vectors of messages, of every model. The role is hitherto_removal."""
     await connection.execute(_DELETE_VECTORS, {**scope.parameters, **_keys(keys)})
 
 

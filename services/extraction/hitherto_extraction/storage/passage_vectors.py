@@ -1,6 +1,6 @@
-"""Messages and summaries in a change of embedding model, across users.
+"""Messages and summaries during re-embedding, across users.
 
-On the role hitherto_maintenance.
+The role is hitherto_maintenance.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ START: Key = ("", "", "", 0)
 class PassageText:
     """A message or summary without a vector.
 
-    `key` names it as `MessageWords.text_id` or `SummaryWords.text_id` does.
+    `key` identifies it like `MessageWords.text_id` or `SummaryWords.text_id`.
     """
 
     key: Key
@@ -84,7 +84,7 @@ class PassageText:
 
 
 async def activate(connection: Connection, model: str) -> None:
-    """Let what lacks a vector of the model that is active from now on wait for one."""
+    """Queue items that lack a vector of the newly active model."""
     await connection.execute(_AWAIT_MESSAGES, {"model": model})
     await connection.execute(_AWAIT_SUMMARIES, {"model": model})
 

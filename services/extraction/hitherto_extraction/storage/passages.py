@@ -1,7 +1,7 @@
-"""The keyword index of passages: texts that are no memories, each kind of them a corpus of its own.
+"""The keyword index of passages: texts other than memories, one corpus per kind.
 
-The same index as that of memories, in tables of its own, so that the words of documents neither
-slow nor outweigh those of memories.
+The same index as that of memories, in separate tables, so that the words of documents neither slow
+down nor outweigh those of memories.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUMMARIES = "summaries"
 _TEXTS_AT_ONCE = 2_048
 """Some 300,000 postings. A term costs one row for all of them."""
 
-# In one order, whoever counts.
+# In one order for all writers.
 _COUNT = """
 INSERT INTO passage_statistics AS held
     (tenant_id, user_id, corpus, last_lexical_no, texts, terms)
@@ -40,9 +40,9 @@ SET texts = greatest(texts - %(texts)s, 0), terms = greatest(terms - %(length)s,
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = %(corpus)s
 """
 
-# Numbers ascend in a segment, so that its ends tell whether it can hold one of those that go. Rows
-# are found again by their place: a join by their key is planned badly where the table has grown
-# since its statistics were taken, and whoever writes here holds the user's row.
+# Numbers ascend in a segment, so its ends tell whether it can hold one of those to remove. Rows are
+# updated by their physical position: a join by key is planned badly if the table has grown since it
+# was analysed, and writers here hold the user's row.
 _REMOVE = """
 WITH touched AS (
     SELECT ctid AS place, lexical_nos, frequencies, lengths
@@ -80,7 +80,7 @@ WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.pla
 async def add(
     connection: Connection, scope: Scope, corpus: str, texts: Sequence[Counter[str]]
 ) -> list[int]:
-    """Index new texts, given by their terms; their numbers, in order.
+    """Index new texts, given by their terms; returns their numbers, in order.
 
     The caller holds the user's row.
     """
@@ -90,7 +90,7 @@ async def add(
 async def add_to_each(
     connection: Connection, scope: Scope, corpora: Mapping[str, Sequence[Counter[str]]]
 ) -> dict[str, list[int]]:
-    """As `add`, for several corpora at once."""
+    """See `add`, for several corpora at once."""
     numbers: dict[str, list[int]] = {corpus: [] for corpus in corpora}
     fresh = {corpus: texts for corpus, texts in corpora.items() if texts}
     if not fresh:
@@ -126,15 +126,15 @@ async def remove(
     lengths: Mapping[int, int],
     terms: Collection[str],
 ) -> None:
-    """Take texts out of the index with every trace of their words.
+    """Remove texts from the index with all of their words.
 
     The caller holds the user's row.
 
     Args:
         connection: In a transaction.
-        scope: Whose.
-        corpus: Which passages they are.
-        lengths: How many terms each of them has, by its number.
+        scope: The user.
+        corpus: The kind of passages.
+        lengths: The number of terms of each text, by its number.
         terms: The terms of all of them.
     """
     if not lengths:

@@ -1,4 +1,4 @@
-"""Memories without a vector, across users: found by the maintenance role, settled one by one."""
+"""Memories without a vector: found across users with the maintenance role, settled one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDER BY m.created_at
 LIMIT %(limit)s
 """
 
-# What was said may have been sealed, removed or taken back since it was read.
+# The source words may have been sealed, deleted or rolled back since they were read.
 _SETTLE = f"""
 UPDATE memories AS m SET embedding_state = %(state)s
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
@@ -31,7 +31,7 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A memory that waits for its vector, with the words to embed."""
+    """A memory that waits for its vector, with the text to embed."""
 
     tenant_id: str
     user_id: str
@@ -43,19 +43,19 @@ class Pending:
 
     @property
     def text_id(self) -> UUID:
-        """Names it among what waits."""
+        """Identifies it among waiting texts."""
         return self.memory_id
 
     @property
     def texts(self) -> list[str]:
-        """What is to be embedded: its content, then the words it came from, if they are held."""
+        """The texts to embed: its content, then its source words, if they exist."""
         return [self.content, self.source_text] if self.source_text else [self.content]
 
 
 async def find(
     connection: Connection, *, limit: int, without: Collection[str] = ()
 ) -> list[Pending]:
-    """The memories that have waited longest, but for those of some tenants."""
+    """The memories that have waited longest, except those of some tenants."""
     cursor = await connection.execute(_FIND.encode(), {"limit": limit, "without": list(without)})
     return [Pending(*row) for row in await cursor.fetchall()]
 
@@ -63,8 +63,8 @@ async def find(
 async def settle(connection: Connection, item: Pending, *, model: str, state: str) -> bool:
     """Mark a memory as `stored` or `refused`.
 
-    Only if it still is the version that was embedded and came from the same words, and `model` is
-    still the active one.
+    Only if it is still the version that was embedded and came from the same words, and `model` is
+    still active.
     """
     cursor = await connection.execute(
         _SETTLE.encode(),

@@ -1,4 +1,4 @@
-"""Preferences learnt from behaviour, and the feedback some of them come from."""
+"""Preferences inferred from behaviour, and feedback."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 async def read_preferences(
     connection: Connection, scope: Scope
 ) -> dict[tuple[str, str], Preference]:
-    """Everything learnt from a user's behaviour, by type and key."""
+    """All preferences inferred from a user's behaviour, by type and key."""
     cursor = await connection.execute(_READ, scope.parameters)
     return {(row[0], row[1]): Preference(*row) for row in await cursor.fetchall()}
 
@@ -62,7 +62,7 @@ async def read_preferences(
 async def write_preferences(
     connection: Connection, scope: Scope, preferences: Sequence[Preference]
 ) -> None:
-    """Store preferences as they are now."""
+    """Store the new state of preferences."""
     if not preferences:
         return
     await later(
@@ -118,7 +118,7 @@ async def add_feedback(
     edited: str | None,
     memory_ids: Sequence[UUID],
 ) -> None:
-    """Keep what a user made of an answer, and which memories it moved."""
+    """Store a user's feedback on an answer, and the memories that it affected."""
     await later(
         connection,
         _ADD_FEEDBACK,

@@ -1,8 +1,8 @@
-"""Profiles and their versions, and the entities a user speaks of.
+"""Profiles and their versions, and the entities that a user mentions.
 
-Of a user who encrypts, what was learnt is sealed: `profiles.sealed` holds the values of `SEALED`,
-`profile_versions.sealed` the whole content. Department and access level stay clear in the profile,
-because they decide who may read it.
+For a user with encryption on, learnt values are sealed: `profiles.sealed` holds the values of
+`SEALED`, `profile_versions.sealed` the whole content. Department and access level stay clear in the
+profile, because they decide who may read it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EMPTY: Mapping[str, Any] = {
     "metadata": {},
     "said_at": {},
 }
-"""What the columns hold whose values are sealed."""
+"""The contents of columns whose values are sealed."""
 SEALED = tuple(EMPTY)
 
 _READ = """
@@ -75,7 +75,7 @@ UPDATE profiles SET last_extracted_at = now()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-# Finds or makes the entities, each named once; a name in another spelling becomes an alias.
+# Finds or creates the entities, each named once; a name in another spelling becomes an alias.
 _UPSERT_ENTITIES = """
 INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
 SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.name, named.name_key, named.type
@@ -105,7 +105,7 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = 
 """
 
 
-# A name that an entity has already, by whatever type; the one mentioned most.
+# The entity that has this name already, whatever its type; if several, the most mentioned one.
 _BY_NAME = """
 SELECT DISTINCT ON (name_key) name_key, type
 FROM entities
@@ -124,8 +124,8 @@ FROM gone
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = gone.entity_id
 """
 
-# How many memories and documents name an entity, memories that were forgotten left out: what only
-# they knew is told to nobody.
+# How many memories and documents mention an entity, without forgotten memories: an entity known
+# only from these is not shown.
 _RECOUNT = """
 UPDATE entities AS e
 SET mention_count = (
@@ -154,9 +154,9 @@ async def read_profile(
     """The profile (version 0 if there is none) and when each of its single values was said.
 
     Args:
-        connection: To read on.
-        scope: Whose.
-        key: The user's, for a profile that is sealed.
+        connection: Connection to read from.
+        scope: The user.
+        key: The user's data key, for a sealed profile.
 
     Raises:
         KeyNeeded: It is sealed, and there is no `key`.
@@ -188,7 +188,7 @@ async def read_profile(
 async def read_version(
     connection: Connection, scope: Scope, version: int, key: UserKey | None = None
 ) -> dict[str, Any]:
-    """A profile's content as one version had it; empty if there is no such version.
+    """A profile's content in one version; empty if there is no such version.
 
     Raises:
         KeyNeeded: It is sealed, and there is no `key`.
@@ -215,18 +215,19 @@ async def write_profile(
 
     Args:
         connection: In a transaction that holds the user's row.
-        scope: Whose.
+        scope: The user.
         profile: The new version.
         said_at: When each of its single values was said.
         actor: Who made it.
-        job_id: The job that made it; None: a hand.
-        key: The user's, for one who encrypts.
+        job_id: The job that made it; None for a change by hand.
+        key: The user's data key, if encryption is on.
 
     Returns:
-        Whether it was sealed: then its history must not tell what is in it either.
+        Whether it was sealed: then its history must not reveal its contents either.
 
     Raises:
-        KeyNeeded: The user encrypts, and there is no `key`, or another one was turned on since.
+        KeyNeeded: The user has encryption on, and there is no `key`, or another one was turned on
+            since.
     """
     state = await users.read_user(connection, scope)
     sealed = state is not None and state.sealing_with(key) is not None
@@ -284,7 +285,7 @@ def seal_profile(values: Mapping[str, Any], key: UserKey | None, version: int) -
 
 
 def open_profile(sealed: bytes, key: UserKey | None, version: int) -> dict[str, Any]:
-    """What `seal_profile` sealed.
+    """Open what `seal_profile` sealed.
 
     Raises:
         KeyNeeded: There is no `key`.
@@ -302,18 +303,18 @@ def change_event(
     changed: Sequence[str] = (),
     reason: str = "",
 ) -> ChangeEvent:
-    """What history keeps of a change of the profile.
+    """The history entry for a change of the profile.
 
-    Of one that is sealed it keeps no contents, and of `changed` no more than the fields: the keys
-    below them are words of the user's too. The versions tell the rest.
+    For a sealed one it has no contents, and of `changed` only the fields: the keys below them are
+    the user's words too. The versions hold the rest.
 
     Args:
         action: What was done.
         after: The new version.
-        before: The one before; None if there was none.
+        before: The previous one; None if there was none.
         sealed: Whether `write_profile` sealed it.
         changed: Paths of what changed, as the reason.
-        reason: Why, where it is not what changed.
+        reason: The reason, if it is not what changed.
     """
     paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
     return ChangeEvent(
@@ -327,14 +328,14 @@ def change_event(
 
 
 async def mark_extracted(connection: Connection, scope: Scope) -> None:
-    """Say that the profile was looked at and stayed as it is."""
+    """Record that the profile was processed and is unchanged."""
     await later(connection, _LOOKED, scope.parameters)
 
 
 async def mention_entities(
     connection: Connection, scope: Scope, mentions: Sequence[tuple[UUID, str, str]]
 ) -> None:
-    """Link memories to what they mention (memory, name, type), making entities that are new."""
+    """Link memories to the entities they mention (memory, name, type), creating new entities."""
     named = {(kind, fold(name)): name for _, name, kind in reversed(mentions)}
     if not named:
         return
@@ -363,7 +364,7 @@ async def mention_entities(
 async def replace_mentions(
     connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[str]
 ) -> None:
-    """Let a memory mention exactly these names; a name nobody knows becomes an entity OTHER."""
+    """Let a memory mention exactly these names; an unknown name becomes an entity OTHER."""
     keys = [fold(name) for name in names]
     cursor = await connection.execute(_BY_NAME, {**scope.parameters, "name_keys": keys})
     kinds = {row[0]: row[1] for row in await cursor.fetchall()}
@@ -378,12 +379,12 @@ async def replace_mentions(
 async def recount_mentions(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> None:
-    """Count anew how often what these memories name is mentioned by what is not forgotten."""
+    """Recount how often memories that are not forgotten mention the entities of these memories."""
     await later(connection, _RECOUNT, {**scope.parameters, "memory_ids": list(memory_ids)})
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:
-    """A profile's content as JSON: what versions and history keep of it."""
+    """A profile's content as JSON, as versions and history store it."""
     return {
         "department": profile.department,
         "summary": profile.summary,

@@ -1,6 +1,6 @@
-"""Models and their vectors, across users: which there are, what lacks one, who is in force.
+"""Embedding models, across users: known models, missing vectors, the active model.
 
-On the role hitherto_maintenance.
+The role is hitherto_maintenance.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
 
 _CLEAR_TARGET = "UPDATE embedding_models SET target = false WHERE target"
 
-# What the target had been before a roll-back made it none; the previous one stays what it is.
+# The target reverts to its role before a roll-back; the previous model stays what it is.
 _SET_TARGET = """
 UPDATE embedding_models SET target = true, previous = false WHERE model = %(model)s
 """
@@ -84,7 +84,7 @@ WHERE (c.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
           AND e.model = %(model)s)
 """
 
-# Across users: what was written with the old model while the switch went on.
+# Across users: what was written with the old model during the change.
 _AWAIT_RECENT = """
 UPDATE memories AS m SET embedding_state = 'pending'
 FROM embedding_models AS a
@@ -131,7 +131,7 @@ ORDER BY m.tenant_id, m.user_id, m.memory_id
 LIMIT %(limit)s
 """
 
-# Across users. A passage is embedded with what heads every passage of its document.
+# Across users. A chunk is embedded with the heading of its document.
 _CHUNKS_WITHOUT = """
 SELECT c.tenant_id, c.user_id, c.chunk_id, 0,
        concat_ws(E'\\n', nullif(d.ingested_heading, ''), c.content), ''
@@ -163,8 +163,8 @@ SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
     text_version = EXCLUDED.text_version
 """
 
-# Only if it still came from the words that were embedded. Of a user who encrypts these are sealed,
-# and have no vector in clear.
+# Only if the source words are still those that were embedded. For a user with encryption on they
+# are sealed and have no vector in clear.
 _WRITE_SOURCE = f"""
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
@@ -191,7 +191,7 @@ START = ("", "", UUID(int=0))
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """A model and the part it plays."""
+    """A model and its role."""
 
     name: str
     dimensions: int
@@ -202,7 +202,7 @@ class EmbeddingModel:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A memory or a passage without a vector; `source_text` are the words a memory came from."""
+    """A memory or passage without a vector; `source_text` are the words a memory came from."""
 
     tenant_id: str
     user_id: str
@@ -213,18 +213,18 @@ class Text:
 
     @property
     def key(self) -> tuple[str, str, UUID]:
-        """Its place in the order of the keys."""
+        """Its position in the order of the keys."""
         return self.tenant_id, self.user_id, self.text_id
 
 
 async def models(connection: Connection, *, lock: bool = False) -> list[EmbeddingModel]:
-    """The models that play a part; locked until the transaction ends, if asked for."""
+    """The models with a role; locked until the transaction ends if requested."""
     cursor = await connection.execute(_MODELS if lock else _LOOK)
     return [EmbeddingModel(*row) for row in await cursor.fetchall()]
 
 
 async def register(connection: Connection, model: str, dimensions: int) -> int:
-    """Make a model known; the dimensions it is known with."""
+    """Register a model; returns its registered dimensions."""
     values = {"model": model, "dimensions": dimensions}
     await connection.execute(_REGISTER, values)
     cursor = await connection.execute(_DIMENSIONS, values)
@@ -234,15 +234,15 @@ async def register(connection: Connection, model: str, dimensions: int) -> int:
 
 
 async def set_target(connection: Connection, model: str) -> None:
-    """Make a model the one that is back-filled."""
+    """Make a model the target of the back-fill."""
     await connection.execute(_CLEAR_TARGET)
     await connection.execute(_SET_TARGET, {"model": model})
 
 
 async def activate(connection: Connection, model: str, *, keep_previous: bool) -> None:
-    """Make a model the active one, and, if asked for, the one before it the way back.
+    """Make a model active and, if requested, keep the one before it for a roll-back.
 
-    What lacks a vector of it waits for one from now on, and is found by its words meanwhile.
+    Items that lack its vector wait for one from now on, and are found by their words meanwhile.
     """
     await connection.execute(_CLEAR_PREVIOUS)
     await connection.execute(_RETIRE, {"previous": keep_previous})
@@ -253,7 +253,7 @@ async def activate(connection: Connection, model: str, *, keep_previous: bool) -
 
 
 async def await_recent(connection: Connection) -> int:
-    """Let what was embedded with the old model during a switch wait for a new vector."""
+    """Let items embedded with the old model during a change wait for a new vector."""
     return (await connection.execute(_AWAIT_RECENT)).rowcount
 
 
@@ -276,22 +276,22 @@ async def memories_without(
 async def chunks_without(
     connection: Connection, model: str, *, after: tuple[str, str, UUID], limit: int
 ) -> list[Text]:
-    """The next passages of documents without a vector."""
+    """The next document chunks without a vector."""
     return await _without(connection, _CHUNKS_WITHOUT, model, after, limit)
 
 
 async def write_memory(connection: Connection, text: Text, model: str, vector: Vector) -> None:
-    """Store a memory's vector, if it still has the words it was made of."""
+    """Store a memory's vector, if the memory still has the words it was computed from."""
     await connection.execute(_WRITE_MEMORY, _values(text, model, vector))
 
 
 async def write_source(connection: Connection, text: Text, model: str, vector: Vector) -> None:
-    """Store the vector of the words a memory came from, if these are still the same."""
+    """Store the vector of a memory's source words, if these are unchanged."""
     await connection.execute(_WRITE_SOURCE.encode(), _values(text, model, vector))
 
 
 async def write_chunk(connection: Connection, text: Text, model: str, vector: Vector) -> None:
-    """Store the vector of a passage."""
+    """Store the vector of a chunk."""
     await connection.execute(_WRITE_CHUNK, _values(text, model, vector))
 
 

@@ -1,4 +1,4 @@
-"""What a rehearsed extraction would leave behind, read before it is taken back."""
+"""Reads the results of a rehearsed extraction before it is rolled back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 async def entities_of(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[tuple[Entity, bool]]:
-    """The entities these memories mention, and whether this transaction made them."""
+    """The entities these memories mention, and whether this transaction created them."""
     cursor = await connection.execute(
         _ENTITIES,
         {
@@ -42,7 +42,7 @@ async def entities_of(
 
 
 async def count_messages(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """How many messages of a conversation are held."""
+    """The number of stored messages of a conversation."""
     cursor = await connection.execute(
         _COUNT_MESSAGES,
         {

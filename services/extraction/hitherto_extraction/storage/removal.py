@@ -1,7 +1,7 @@
-"""Removing memories and messages of one user with every trace of their contents.
+"""Deletes memories and messages of one user with all of their contents.
 
-On the role hitherto_removal; the caller holds the user's row. What is left of a memory is its
-history without contents: who did what when, and that it expired.
+The role is hitherto_removal; the caller holds the user's row. What remains of a memory is its
+history without contents: who did what and when, and that it expired.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 
-# A memory that is being counted as told at this moment is locked for that, and so left alone.
+# A memory whose access count is being updated at this moment is locked, and so is skipped.
 _LOCK_MEMORIES = """
 SELECT memory_id
 FROM memories
@@ -27,7 +27,7 @@ ORDER BY memory_id
 FOR UPDATE SKIP LOCKED
 """
 
-# Entities that nothing mentions any more are names that only these memories knew.
+# Entities that nothing mentions any more are names known only from these memories.
 _FORGET_MENTIONS = """
 WITH gone AS (
     DELETE FROM entity_mentions AS em
@@ -106,8 +106,8 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = named.memory_id
 """
 
-# Postings of numbers that no memory carries, also those of earlier wordings, hold words that are to
-# be gone.
+# Postings of numbers that no memory has, including those of earlier wordings, contain words to be
+# deleted.
 _SWEEP_POSTINGS = """
 WITH posting AS (
     SELECT p.ctid AS place_in_table, n.lexical_no, n.frequency, n.length, n.place,
@@ -137,7 +137,7 @@ WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.pla
   AND c.nos IS NOT NULL
 """
 
-# Whoever accepts or hands out messages of these conversations waits until they are gone.
+# Transactions that accept or hand out messages of these conversations wait until they are gone.
 _LOCK_CONVERSATIONS = """
 SELECT conversation_id
 FROM conversations
@@ -186,7 +186,7 @@ FROM unnest(%(memory_ids)s::uuid[], %(lexical_nos)s::int[], %(lengths)s::int[])
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = new.memory_id
 """
 
-# Reasons that a model gave may quote what it read; the rules' own say nothing of it.
+# A model's reasons may quote what it read; the rules' own reasons do not.
 _DROP_EXCERPTS = """
 UPDATE history SET reason = action
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
@@ -210,7 +210,7 @@ WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s AND f.original IS 
 
 @dataclass(frozen=True, slots=True)
 class IndexedMemory:
-    """A memory with the words that its place in the keyword index is made of."""
+    """A memory with its indexed words."""
 
     memory_id: UUID
     content: str
@@ -223,7 +223,7 @@ class IndexedMemory:
 async def lock_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
-    """Keep everybody from memories, the counting of accesses too; those that could be had."""
+    """Lock memories, also against access counting; returns those that could be locked."""
     cursor = await connection.execute(_LOCK_MEMORIES, _named(scope, memory_ids))
     return [row[0] for row in await cursor.fetchall()]
 
@@ -231,7 +231,10 @@ async def lock_memories(
 async def remove_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, job_id: UUID
 ) -> Mapping[str, int]:
-    """Remove memories with their versions, vectors, words and history's contents; rows by name."""
+    """Delete memories with their versions, vectors, words and history contents.
+
+    Returns rows by table.
+    """
     values = _named(scope, memory_ids)
     await connection.execute(
         _RECORD_EXPIRY,
@@ -252,7 +255,10 @@ async def remove_memories(
 
 
 async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
-    """Let memories mention nothing, and drop entities that only they did; how many they named."""
+    """Remove the mentions of memories, and entities that only they mentioned.
+
+    Returns their number.
+    """
     values = _named(scope, memory_ids)
     cursor = await connection.execute(_FORGET_MENTIONS, values)
     entities = [row[0] for row in await cursor.fetchall()]
@@ -261,26 +267,29 @@ async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequ
 
 
 async def delete_vectors(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
-    """Remove the vectors of memories that stand in clear, those of their sources too; how many."""
+    """Delete the vectors of memories in clear, including those of their sources.
+
+    Returns their number.
+    """
     values = _named(scope, memory_ids)
     vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
     return vectors + (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
 
 
 async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
-    """Forget what consolidation has looked at under tags that no memory has any more."""
+    """Delete the records of consolidation for tags that no memory has any more."""
     await connection.execute(_DROP_UNUSED_TAGS, scope.parameters)
 
 
 async def sweep_postings(connection: Connection, scope: Scope) -> None:
-    """Take the words of texts that no memory has any more out of the keyword index."""
+    """Remove the words of texts that no memory has any more from the keyword index."""
     await connection.execute(_SWEEP_POSTINGS, scope.parameters)
 
 
 async def lock_conversations(
     connection: Connection, scope: Scope, conversation_ids: Sequence[str]
 ) -> None:
-    """Keep everybody from accepting or handing out messages of these conversations."""
+    """Lock these conversations against accepting and handing out messages."""
     await connection.execute(
         _LOCK_CONVERSATIONS, {**scope.parameters, "conversation_ids": list(conversation_ids)}
     )
@@ -289,11 +298,11 @@ async def lock_conversations(
 async def remove_messages(
     connection: Connection, scope: Scope, messages: Sequence[HeldMessage], readers: Sequence[UUID]
 ) -> list[UUID]:
-    """Remove messages and what else holds their words; the memories that were learnt from them.
+    """Delete messages and all other copies of their words; returns the memories learnt from them.
 
-    The caller holds their conversations, has taken the messages from the jobs that read them
-    (`readers`) and out of the indexes, and then indexes those memories anew. Source vectors go
-    here.
+    The caller holds their conversations, has removed the messages from the jobs that read them
+    (`readers`) and from the indexes, and afterwards reindexes those memories. Source vectors are
+    deleted here.
     """
     values = {
         **scope.parameters,
@@ -315,7 +324,7 @@ async def remove_messages(
 async def read_indexed(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[IndexedMemory]:
-    """Memories with the source words that are still held."""
+    """Memories with their remaining source words."""
     cursor = await connection.execute(_WORDS_LEFT, _named(scope, memory_ids))
     return [IndexedMemory(*row) for row in await cursor.fetchall()]
 
@@ -328,13 +337,13 @@ async def index_anew(
     growth: int,
     sweep: bool = True,
 ) -> None:
-    """Give memories a new place in the keyword index; their old words are swept out by then.
+    """Give memories new numbers in the keyword index, after their old words were swept.
 
     Args:
         connection: In the transaction that holds the user's row.
-        scope: Whose.
+        scope: The user.
         texts: The terms of each memory.
-        growth: By how many terms the index grows, usually negative.
+        growth: The growth of the index in terms, usually negative.
         sweep: False: the old words stay, under numbers that nothing has, until the next sweep.
     """
     first = 1 + await keyword_index.reserve_numbers(

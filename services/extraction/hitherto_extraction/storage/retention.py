@@ -1,6 +1,6 @@
-"""Retention: who keeps what for how long, and which memories and messages have outlived that.
+"""Retention: how long users keep what, and which memories and messages have exceeded it.
 
-Only looks; `removal` takes away. The time is the database's.
+It only finds them; `removal` deletes. The clock is the database's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hitherto_shared.models import Scope
 
 MAX_DAYS = 36_500
 
-# How long each user's memories and messages are kept; a user's own setting goes before the
-# installation's, and 0 keeps them for ever.
+# How long each user's memories and messages are kept; a user's own setting takes precedence over
+# the installation's, and 0 keeps them for ever.
 _LIMITS = f"""
     SELECT u.tenant_id, u.user_id,
            least(coalesce(u.retention_days, %(memory_days)s), {MAX_DAYS}) AS memory_days,
@@ -30,8 +30,8 @@ _MESSAGE_CUTOFF = "now() - make_interval(days => l.message_days)"
 _ACCESS = """memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id"""
 
-# The user said nothing, the memory was not told, and nobody changed it, for that long. What upkeep
-# did to it does not count as use.
+# For that long, the user said nothing, no answer used the memory, and nobody changed it. Changes by
+# upkeep do not count as use.
 _EXPIRED = f"""l.memory_days > 0
   AND m.created_at < {_MEMORY_CUTOFF}
   AND coalesce(a.last_accessed_at, m.created_at) < {_MEMORY_CUTOFF}
@@ -45,8 +45,8 @@ _EXPIRED = f"""l.memory_days > 0
         AND h.recorded_at >= {_MEMORY_CUTOFF}
         AND h.actor NOT IN ('consolidation', 'decay', 'retention'))"""
 
-# By the time it was said; but what still waits to be read by a job stays until it has lain here
-# that long, however old it was when it came.
+# By the time it was said; but a message that still waits for a job stays until it has been stored
+# that long, however old it was on arrival.
 _OUTLIVED = f"""l.message_days > 0
   AND (g.accepted_at < {_MESSAGE_CUTOFF}
        OR (g.said_at < {_MESSAGE_CUTOFF}
@@ -65,8 +65,8 @@ _MEMORIES_OF = f"""memories AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.
 LEFT JOIN {_ACCESS}"""
 _MESSAGES_OF = "messages AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id"
 
-# Across users: a bounded walk along the users of a tenant, with those marked who have something
-# that is to go.
+# Across users: a bounded scan over the users of a tenant, with those marked who have something to
+# delete.
 _DUE = f"""
 WITH l AS MATERIALIZED ({_LIMITS} AND u.user_id > %(after)s ORDER BY u.user_id LIMIT %(limit)s),
 due AS (
@@ -125,7 +125,7 @@ SELECT EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class KeepFor:
-    """For how many days memories and messages are kept where a user says nothing; 0: for ever."""
+    """The default number of days for memories and messages; 0: for ever."""
 
     memory_days: int
     message_days: int
@@ -141,14 +141,14 @@ class HeldMessage:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Names it among its user's."""
+        """Its key among the user's messages."""
         return self.conversation_id, self.message_no
 
 
 async def find_due(
     connection: Connection, tenant_id: str, keep: KeepFor, *, after: str, limit: int
 ) -> tuple[list[str], str | None]:
-    """Among the next `limit` users those with something to remove, and the last one looked at.
+    """Among the next `limit` users those with something to delete, and the last one scanned.
 
     None as the last one is the end.
     """
@@ -167,7 +167,7 @@ async def find_memories(
     limit: int,
     among: Sequence[UUID] | None = None,
 ) -> list[UUID]:
-    """Memories of the user that have outlived their retention; `among` asks about these only."""
+    """Memories of the user past their retention; `among` restricts the check to these."""
     cursor = await connection.execute(
         _EXPIRED_MEMORIES,
         {
@@ -188,7 +188,7 @@ async def find_messages(
     limit: int,
     among: Sequence[str] | None = None,
 ) -> list[HeldMessage]:
-    """Messages of the user that have outlived theirs; `among` asks about conversations only."""
+    """Messages of the user past their retention; `among` restricts the check to conversations."""
     cursor = await connection.execute(
         _OUTLIVED_MESSAGES,
         {
@@ -204,7 +204,7 @@ async def find_messages(
 async def count(
     connection: Connection, tenant_id: str, keep: KeepFor, *, user_id: str | None
 ) -> tuple[int, int, int, int]:
-    """How much is to go now: memories, their versions, their vectors, messages."""
+    """How much is due now: memories, their versions, their vectors, messages."""
     cursor = await connection.execute(
         _COUNT if user_id is None else _COUNT_OF_ONE,
         {**_of(tenant_id, keep), "user_id": user_id},

@@ -1,6 +1,6 @@
 """What one source taught: the jobs that read it, the memories it states, the versions it wrote.
 
-On the role hitherto_removal; the caller holds the user's row.
+The role is hitherto_removal; the caller holds the user's row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SELECT EXISTS (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s)
 """
 
-# Every memory the conversation stands behind, and whether nothing else does. A job owns a range of
+# Every memory that the conversation supports, and whether nothing else does. A job owns a range of
 # its conversation's messages; without one (NULL) the whole conversation is meant.
 _STATED = """
 WITH source AS (
@@ -99,7 +99,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 ORDER BY memory_id, version
 """
 
-# The vector of what was said told of the source as well. The back-fill makes one of what is left.
+# The vector of the source words reflects the rolled-back source too. The back-fill computes one
+# from the remaining words.
 _EMBED_ANEW = """
 WITH gone AS (
     DELETE FROM memory_source_embeddings
@@ -110,7 +111,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
   AND embedding_state = 'stored'
 """
 
-# Versions that earlier rollbacks made.
+# Versions that earlier roll-backs made.
 _ROLLED_BACK = """
 SELECT memory_id, version
 FROM history
@@ -141,8 +142,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id <> ALL(%
        OR challenges && %(memory_ids)s)
 """
 
-# Every merged memory that one of these went into, directly or by way of others, the outermost
-# first.
+# Every merged memory that one of these went into, directly or indirectly, the outermost first.
 _MERGED_ABOVE = """
 WITH RECURSIVE above (memory_id, steps) AS (
     SELECT m.superseded_by, 1
@@ -194,7 +194,7 @@ UPDATE memories SET supersedes = array_remove(supersedes, %(memory_id)s)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(successor)s
 """
 
-# Evidence for the present words, where some of it no longer counts.
+# Evidence for the present words, if some of it no longer counts.
 _SAID_AT = """
 UPDATE memories SET said_at = %(said_at)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
@@ -256,7 +256,7 @@ async def document_exists(connection: Connection, scope: Scope, document_id: UUI
 async def stated_by(
     connection: Connection, scope: Scope, messages: MessageRange
 ) -> dict[UUID, bool]:
-    """Memories these messages stand behind, and whether nothing else does."""
+    """Memories that these messages support, and whether nothing else does."""
     cursor = await connection.execute(_STATED, {**scope.parameters, **_range(messages)})
     return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
 
@@ -310,14 +310,14 @@ async def read_versions(
 
 
 async def embed_anew(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
-    """Drop the vectors of the words that memories came from, and let them wait for new ones."""
+    """Delete the vectors of memories' source words, which then wait for new ones."""
     await connection.execute(_EMBED_ANEW, {**scope.parameters, "memory_ids": list(memory_ids)})
 
 
 async def rolled_back(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, set[int]]:
-    """The versions of memories that earlier rollbacks made."""
+    """The versions of memories that earlier roll-backs made."""
     cursor = await connection.execute(
         _ROLLED_BACK, {**scope.parameters, "memory_ids": list(memory_ids)}
     )
@@ -340,7 +340,7 @@ async def depending_on(
 async def merged_above(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
-    """Merged memories that these went into, directly or by way of others, the outermost first."""
+    """Merged memories that these went into, directly or indirectly, the outermost first."""
     cursor = await connection.execute(
         _MERGED_ABOVE, {**scope.parameters, "memory_ids": list(memory_ids)}
     )
@@ -356,7 +356,7 @@ async def merged_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID
 async def drop_sources(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], messages: MessageRange
 ) -> int:
-    """Let memories no longer name these messages; how many times they did."""
+    """Remove these messages from the sources of memories; returns how often they were sources."""
     cursor = await connection.execute(
         _DROP_SOURCES, {**scope.parameters, **_range(messages), "memory_ids": list(memory_ids)}
     )
@@ -366,7 +366,7 @@ async def drop_sources(
 async def no_longer_supersedes(
     connection: Connection, scope: Scope, memory_id: UUID, successor: UUID
 ) -> None:
-    """Take a memory out of what its former successor names."""
+    """Remove a memory from those that its former successor names."""
     await connection.execute(
         _NO_LONGER_SUPERSEDES, {**scope.parameters, "memory_id": memory_id, "successor": successor}
     )
@@ -375,7 +375,7 @@ async def no_longer_supersedes(
 async def set_said_at(
     connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime
 ) -> None:
-    """Note when a memory was last said, by what still counts."""
+    """Record when a memory was last said, by the remaining evidence."""
     await connection.execute(
         _SAID_AT, {**scope.parameters, "memory_id": memory_id, "said_at": said_at}
     )
@@ -384,7 +384,7 @@ async def set_said_at(
 async def unmention(
     connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[tuple[str, str]]
 ) -> None:
-    """Let a memory no longer mention entities, each by its name and type."""
+    """Remove mentions of entities from a memory, each by name and type."""
     cursor = await connection.execute(
         _UNMENTION,
         {
@@ -401,7 +401,7 @@ async def unmention(
 async def profile_versions(
     connection: Connection, scope: Scope, key: UserKey | None
 ) -> list[tuple[int, UUID | None, datetime, Mapping[str, Any]]]:
-    """Every version of the profile: its number, job, moment and content.
+    """Every version of the profile: its number, job, time and content.
 
     Raises:
         KeyNeeded: One of them is sealed, and there is no `key`.
@@ -419,7 +419,7 @@ async def profile_versions(
 
 
 async def profile_rolled_back(connection: Connection, scope: Scope) -> set[int]:
-    """The versions of the profile that earlier rollbacks made."""
+    """The versions of the profile that earlier roll-backs made."""
     cursor = await connection.execute(_PROFILE_ROLLED_BACK, scope.parameters)
     return {row[0] for row in await cursor.fetchall()}
 

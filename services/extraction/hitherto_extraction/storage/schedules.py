@@ -1,4 +1,4 @@
-"""Slots of schedules: which was taken, and the last job that was queued for it."""
+"""Slots of schedules: which were taken, and the last job queued for each schedule."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from uuid import UUID
 from hitherto_shared.database.pool import Connection
 
 KEEP_DAYS = 7
-"""For how long a slot that was taken is remembered. Longer than any replica can be behind."""
+"""Days for which a taken slot is stored; longer than any replica can be behind."""
 
-# Across users: of each schedule its latest slot that was taken.
+# Across users: the latest taken slot of each schedule.
 _TAKEN = """
 SELECT schedule, max(slot) FROM schedule_runs GROUP BY schedule
 """
 
-# Whoever inserts the row has the slot. A slot older than one that was taken is not run after it.
+# The transaction that inserts the row has the slot. A slot older than a taken one is not run after
+# it.
 _TAKE = """
 INSERT INTO schedule_runs (schedule, slot)
 SELECT %(schedule)s, %(slot)s
@@ -30,7 +31,7 @@ DELETE FROM schedule_runs
 WHERE schedule = %(schedule)s AND slot < %(slot)s - make_interval(days => %(days)s)
 """
 
-# Across users: the tenants that have any, found by jumping from one to the next in the index.
+# Across users: the tenants with users, found by jumping from one to the next in the index.
 _TENANTS = """
 WITH RECURSIVE found (tenant_id) AS (
     (SELECT tenant_id FROM users ORDER BY tenant_id LIMIT 1)
@@ -54,13 +55,13 @@ FROM unnest(%(schedules)s::text[]) AS wanted (schedule)
 
 
 async def taken(connection: Connection) -> dict[str, datetime]:
-    """The latest slot of each schedule that somebody took."""
+    """The latest taken slot of each schedule."""
     cursor = await connection.execute(_TAKEN)
     return dict(await cursor.fetchall())
 
 
 async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
-    """Take a slot for whoever's transaction this is; False if it is or was another's."""
+    """Take a slot in this transaction; False if another one has it."""
     values = {"schedule": schedule, "slot": slot, "days": KEEP_DAYS}
     cursor = await connection.execute(_TAKE, values)
     if cursor.rowcount == 0:
@@ -78,6 +79,6 @@ async def tenants(connection: Connection) -> list[str]:
 async def last_runs(
     connection: Connection, tenant_id: str, schedules: Sequence[str]
 ) -> dict[str, tuple[datetime | None, UUID | None]]:
-    """When each schedule last ran, and the job that it queued last for this tenant."""
+    """When each schedule last ran, and the last job it queued for this tenant."""
     cursor = await connection.execute(_LAST, {"tenant_id": tenant_id, "schedules": list(schedules)})
     return {row[0]: (row[1], row[2]) for row in await cursor.fetchall()}

@@ -1,4 +1,4 @@
-"""The sealed memories of a user as a whole, and their vectors: what stands in for their indexes."""
+"""The sealed memories of a user and their vectors, which replace indexes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 MOST = 2_000
-"""Sealed memories of a user that are opened and compared, the newest."""
+"""Maximum number of a user's sealed memories that are opened and compared, the newest."""
 _HALF = np.dtype("<f2")
 
 _NEWEST = f"""
@@ -86,7 +86,7 @@ LIMIT %(limit)s
 
 @dataclass(frozen=True, slots=True)
 class OpenedMemory:
-    """A sealed memory, opened, with its vector of the model that was asked for, if it has one."""
+    """A sealed memory, opened, with its vector of the requested model, if it has one."""
 
     known: CurrentMemory
     vector: Vector | None
@@ -101,7 +101,7 @@ class Unembedded:
     sealed: bytes
 
     def content(self, key: UserKey) -> str:
-        """The words to embed."""
+        """The text to embed."""
         return str(open_words(key, self.memory_id, self.sealed)["content"])
 
 
@@ -114,7 +114,7 @@ async def read_newest(
     model: str = "",
     limit: int = MOST,
 ) -> list[OpenedMemory]:
-    """The newest sealed memories of these statuses, opened; none if the user has none.
+    """The newest sealed memories with these statuses, opened; none if the user has none.
 
     Raises:
         KeyNeeded: There are some, and there is no key.
@@ -124,7 +124,7 @@ async def read_newest(
         {**scope.parameters, "statuses": list(statuses), "model": model, "limit": limit},
     )
     rows = await cursor.fetchall()
-    # In a thread: opening thousands would hold up everybody else's calls.
+    # In a thread: opening thousands would block the event loop.
     return await asyncio.to_thread(_opened, rows, key, model) if rows else []
 
 
@@ -142,7 +142,7 @@ def _opened(rows: Sequence[tuple[Any, ...]], key: UserKey | None, model: str) ->
 async def read_words(
     connection: Connection, scope: Scope, key: UserKey | None
 ) -> dict[UUID, dict[str, Any]]:
-    """What every sealed memory of a user holds, however many there are.
+    """The words of every sealed memory of a user, however many there are.
 
     Raises:
         KeyNeeded: There are some, and there is no key.
@@ -166,7 +166,7 @@ async def write_vector(
     model: str,
     text_version: int,
 ) -> None:
-    """Store the vector of a sealed memory's words, if these are still of this number."""
+    """Store the vector of a sealed memory's words, if these still have this number."""
     await connection.execute(
         _WRITE_VECTOR,
         {
@@ -185,10 +185,10 @@ async def write_vector(
 
 
 def open_vector(key: UserKey, memory_id: UUID, model: str, sealed: bytes) -> Vector:
-    """What `write_vector` stored.
+    """Open what `write_vector` stored.
 
     Raises:
-        SealBroken: The key is another than it was sealed with, or the value was changed.
+        SealBroken: It was sealed with another key, or changed.
     """
     plain = opened_bytes(key, sealed, vector_place(memory_id, model))
     return np.frombuffer(plain, dtype=_HALF).astype(np.float32)

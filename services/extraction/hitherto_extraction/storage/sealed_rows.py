@@ -1,4 +1,4 @@
-"""Opening what rows hold sealed, with the key of their user."""
+"""Opens sealed values of rows with their user's key."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hitherto_shared.encryption.sealed import UserKey
 
 
 def opened(key: UserKey | None, sealed: bytes, place: Sequence[str]) -> dict[str, Any]:
-    """What `sealed` holds.
+    """The opened `sealed`.
 
     Raises:
-        KeyNeeded: There is no key to open it with.
-        SealBroken: The key is another than it was sealed with, or the value was changed.
+        KeyNeeded: There is no key to open it.
+        SealBroken: It was sealed with another key, or changed.
     """
     if key is None:
         raise KeyNeeded
@@ -26,10 +26,10 @@ def opened(key: UserKey | None, sealed: bytes, place: Sequence[str]) -> dict[str
 
 
 def opened_bytes(key: UserKey, sealed: bytes, place: Sequence[str]) -> bytes:
-    """The bytes, such as a vector's, that `sealed` holds.
+    """The opened bytes of `sealed`, such as a vector's.
 
     Raises:
-        SealBroken: The key is another than they were sealed with, or the value was changed.
+        SealBroken: They were sealed with another key, or changed.
     """
     try:
         return key.open_bytes(sealed, place)

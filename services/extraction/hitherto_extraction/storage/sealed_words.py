@@ -1,4 +1,4 @@
-"""The words of a sealed memory: six columns that lie together in `sealed` and are empty outside."""
+"""The words of a sealed memory: six columns that are together in `sealed` and otherwise empty."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hitherto_shared.encryption.places import memory_place
 from hitherto_shared.encryption.sealed import UserKey
 
 SENSITIVE_TYPES = ("personal",)
-"""Types whose memories are sensitive whatever anybody says."""
+"""Types whose memories are always sensitive."""
 SEALED = "sealed"
-"""The embedding state of a sealed memory, and of no other."""
+"""The embedding state of sealed memories only."""
 
 _LABELS = ("tags", "keywords")
 _OBJECTS = ("context", "metadata")
@@ -28,10 +28,10 @@ def seal_words(
     """The columns of a memory that is stored sealed.
 
     Args:
-        key: The user's.
-        memory_id: Of the memory, which its versions share.
-        words: All of `WORDS`; what else is in it stays outside.
-        version: Of the memory, that holds these words.
+        key: The user's data key.
+        memory_id: The memory's id, which its versions share.
+        words: All of `WORDS`; other fields are ignored.
+        version: The version of the memory with these words.
 
     Returns:
         The empty columns, `sealed`, and the columns that follow from it.
@@ -63,7 +63,7 @@ def clear_words(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def open_words(key: UserKey | None, memory_id: UUID, sealed: bytes) -> dict[str, Any]:
-    """What `seal_words` was given of `WORDS`.
+    """The `WORDS` that `seal_words` was given.
 
     Raises:
         KeyNeeded: There is no key.

@@ -1,8 +1,8 @@
-"""Sealing the memories of a user that stand in clear from before, and what else tells of them.
+"""Seals a user's memories from before encryption was turned on, and what reveals their words.
 
-On the role hitherto_removal, in a transaction that holds the user's row; `find_users` on
-hitherto_maintenance. Each function that looks for rows takes a bounded number of them, and finds
-nothing once all is sealed.
+The role is hitherto_removal, in a transaction that holds the user's row; for `find_users` it is
+hitherto_maintenance. Each function that finds rows takes a bounded number of them, and finds
+nothing once everything is sealed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LEFT = f"SELECT to_seal FROM users WHERE {_USER}"
 
 _DONE = f"UPDATE users SET to_seal = 0 WHERE {_USER} AND to_seal = %(left)s"
 
-# Across users: whoever has sealed memories that lack a vector of a model which became the active
-# one lately. Those are made by whoever can open their words.
+# Across users: users with sealed memories that lack a vector of a recently activated model.
+# Computing those requires the key to their words.
 _LEAVE_WITHOUT_VECTORS = """
 UPDATE users
 SET to_seal = 1
@@ -126,7 +126,7 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NO
 LIMIT %(limit)s
 """
 
-# The rules' own reasons say nothing of what was said, but nothing tells them from a person's.
+# The rules' own reasons quote nothing, but cannot be distinguished from a person's.
 _EMPTY_HISTORY = """
 UPDATE history AS h
 SET before = h.before - %(words)s::text[], after = h.after - %(words)s::text[], reason = ''
@@ -141,14 +141,14 @@ WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN 
     LIMIT %(limit)s)
 """
 
-# Reasons that a model gave may quote what it read.
+# A model's reasons may quote what it read.
 _DROP_EXCERPTS = f"""
 UPDATE history SET reason = action
 WHERE {_USER} AND subject = 'memory' AND job_id IS NOT NULL
   AND action IN ('contradicted', 'achieved', 'superseded') AND reason NOT IN ('', action)
 """
 
-# Names that only memories knew which are sealed by now.
+# Names known only from memories that are sealed by now.
 _DROP_UNMENTIONED = """
 DELETE FROM entities AS e
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
@@ -161,19 +161,19 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 """
 
 _TOLD = (*WORDS, "entities")
-"""What of a change history tells in the user's words."""
+"""The fields of a history entry in the user's words."""
 
 
 async def leave_without_vectors(connection: Connection) -> None:
-    """Let the sweep make the vectors that sealed memories lack since a change of model.
+    """Let the sweep compute vectors that sealed memories lack since a change of model.
 
-    On the role hitherto_maintenance.
+    The role is hitherto_maintenance.
     """
     await connection.execute(_LEAVE_WITHOUT_VECTORS)
 
 
 async def has_sealed(connection: Connection, scope: Scope) -> bool:
-    """Whether anything of the user is sealed. Also on the role hitherto_write."""
+    """Whether anything of the user is sealed. Also with the role hitherto_write."""
     cursor = await connection.execute(_HAS_SEALED, scope.parameters)
     row = await cursor.fetchone()
     assert row is not None
@@ -181,7 +181,7 @@ async def has_sealed(connection: Connection, scope: Scope) -> bool:
 
 
 async def find_users(connection: Connection, *, after: tuple[str, str], limit: int) -> list[Scope]:
-    """The next users of whom something is left to seal, across tenants."""
+    """The next users with something left to seal, across tenants."""
     cursor = await connection.execute(
         _FIND_USERS, {"tenant_id": after[0], "user_id": after[1], "limit": limit}
     )
@@ -189,14 +189,14 @@ async def find_users(connection: Connection, *, after: tuple[str, str], limit: i
 
 
 async def count_left(connection: Connection, scope: Scope) -> int:
-    """How often somebody has left something to seal since all was sealed; 0: nothing is left."""
+    """How many times work was left to the sweep since everything was sealed; 0: nothing is left."""
     cursor = await connection.execute(_LEFT.encode(), scope.parameters)
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
 
 
 async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
-    """Say that nothing is left, unless it was left since `left` was counted."""
+    """Record that nothing is left, unless more was left since `left` was read."""
     cursor = await connection.execute(_DONE.encode(), {**scope.parameters, "left": left})
     return cursor.rowcount == 1
 
@@ -209,7 +209,7 @@ async def clear_memories(connection: Connection, scope: Scope, *, limit: int) ->
 
 
 async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
-    """How many terms memories have in the keyword index, together."""
+    """The total number of terms of memories in the keyword index."""
     cursor = await connection.execute(
         _READ_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
     )
@@ -221,7 +221,7 @@ async def seal_memories(
 ) -> None:
     """Seal memories in place, each under a new number of the keyword index.
 
-    Under the old one its words are nobody's, and are swept out.
+    Under the old number its words belong to nothing, and are swept.
     """
     cursor = await connection.execute(
         _READ_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(numbers)}
@@ -267,7 +267,7 @@ async def seal_versions(connection: Connection, scope: Scope, key: UserKey, *, l
 
 
 async def with_clear_vectors(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
-    """Sealed memories that have a vector in clear, of whatever model and wording."""
+    """Sealed memories with a vector in clear, of any model and wording."""
     return await _ids(connection, _WITH_CLEAR_VECTORS, scope, {"limit": limit})
 
 
@@ -277,7 +277,10 @@ async def with_mentions(connection: Connection, scope: Scope, *, limit: int) -> 
 
 
 async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> int:
-    """Take words and reasons out of what history tells of sealed memories; how many entries."""
+    """Remove words and reasons from the history of sealed memories.
+
+    Returns the number of entries.
+    """
     cursor = await connection.execute(
         _EMPTY_HISTORY, {**scope.parameters, "words": list(_TOLD), "limit": limit}
     )
@@ -285,12 +288,15 @@ async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> 
 
 
 async def drop_excerpts(connection: Connection, scope: Scope) -> int:
-    """Take what may quote messages out of the history of all memories; how many entries."""
+    """Remove possible quotes of messages from the history of all memories.
+
+    Returns the number of entries.
+    """
     return (await connection.execute(_DROP_EXCERPTS.encode(), scope.parameters)).rowcount
 
 
 async def drop_unmentioned(connection: Connection, scope: Scope) -> int:
-    """Drop the entities that nothing mentions; how many."""
+    """Delete entities that nothing mentions; returns their number."""
     return (await connection.execute(_DROP_UNMENTIONED, scope.parameters)).rowcount
 
 

@@ -1,7 +1,7 @@
-"""Sealing the messages, summaries and unusable replies of a user that stand in clear from before.
+"""Seals a user's messages, summaries and unusable replies from before encryption was turned on.
 
-On the role hitherto_removal, in a transaction that holds the user's row. Each function that looks
-for rows takes a bounded number of them, and finds nothing once all is sealed.
+The role is hitherto_removal, in a transaction that holds the user's row. Each function that finds
+rows takes a bounded number of them, and finds nothing once everything is sealed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hitherto_shared.models import Scope
 
 _USER = "tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
 
-# Locked so that nobody stores a vector of one; in the order in which vectors are stored.
+# Locked so that no vector is stored for one; in the order in which vectors are stored.
 _CLEAR_MESSAGES = f"""
 SELECT conversation_id, message_no, message_id, name, content, context_items, metadata
 FROM messages
@@ -35,7 +35,7 @@ SET name = '', content = '', context_items = '[]', metadata = '{{}}', sealed = %
 WHERE {_USER} AND conversation_id = %(conversation_id)s AND message_no = %(message_no)s
 """
 
-# Locked, so that whoever is storing a vector of their sources has done so.
+# Locked, so that any transaction that stores a vector of their sources has finished.
 _LEARNT_FROM = """
 SELECT m.memory_id
 FROM memories AS m
@@ -74,7 +74,7 @@ SET title = '', summary = '', key_topics = '{{}}', technical_topics = '{{}}',
 WHERE {_USER} AND conversation_id = %(conversation_id)s
 """
 
-# Of one that was sealed by whoever may not remove it.
+# Of a summary that was sealed with a role that may not delete.
 _DELETE_SUMMARY_VECTORS = """
 DELETE FROM summary_embeddings AS e
 USING conversation_summaries AS s
@@ -103,7 +103,7 @@ WHERE {_USER} AND job_id = %(job_id)s AND claim_no = %(claim_no)s
 
 @dataclass(frozen=True, slots=True)
 class ClearMessage:
-    """A message in clear, and what of it is to be sealed."""
+    """A message in clear, and its fields to seal."""
 
     conversation_id: str
     message_no: int
@@ -112,13 +112,13 @@ class ClearMessage:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Which of its user's it is."""
+        """Its key among the user's messages."""
         return self.conversation_id, self.message_no
 
 
 @dataclass(frozen=True, slots=True)
 class ClearSummary:
-    """A summary in clear, what of it is to be sealed, and the number of its last sealing."""
+    """A summary in clear, its fields to seal, and the number of its last sealing."""
 
     conversation_id: str
     sealed_version: int
@@ -127,7 +127,7 @@ class ClearSummary:
 
 @dataclass(frozen=True, slots=True)
 class ClearReply:
-    """An unusable reply that is sealed with the installation's key."""
+    """An unusable reply sealed with the installation's secret."""
 
     job_id: UUID
     claim_no: int
@@ -135,7 +135,7 @@ class ClearReply:
 
 
 async def clear_messages(connection: Connection, scope: Scope, *, limit: int) -> list[ClearMessage]:
-    """Messages in clear, kept from everybody else."""
+    """Messages in clear, locked."""
     cursor = await connection.execute(
         _CLEAR_MESSAGES.encode(), {**scope.parameters, "limit": limit}
     )
@@ -149,7 +149,7 @@ async def clear_messages(connection: Connection, scope: Scope, *, limit: int) ->
 async def seal_messages(
     connection: Connection, scope: Scope, key: UserKey, messages: Sequence[ClearMessage]
 ) -> None:
-    """Seal messages in place. The caller has taken them out of the indexes."""
+    """Seal messages in place. The caller has removed them from the indexes."""
     async with connection.cursor() as many:
         await many.executemany(
             _SEAL_MESSAGE.encode(),
@@ -170,7 +170,7 @@ async def seal_messages(
 async def learnt_from(
     connection: Connection, scope: Scope, messages: Sequence[ClearMessage]
 ) -> list[UUID]:
-    """The memories in clear that were learnt from messages, kept from everybody else."""
+    """The memories in clear that were learnt from messages, locked."""
     cursor = await connection.execute(
         _LEARNT_FROM,
         {
@@ -185,7 +185,7 @@ async def learnt_from(
 async def delete_source_vectors(
     connection: Connection, scope: Scope, memory_ids: Collection[UUID] | None
 ) -> int:
-    """Remove the vectors of the words that memories came from; of all with None. How many."""
+    """Delete the vectors of memories' source words, all with None; returns their number."""
     cursor = await connection.execute(
         _DELETE_SOURCE_VECTORS.encode(),
         {**scope.parameters, "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
@@ -196,7 +196,7 @@ async def delete_source_vectors(
 async def clear_summaries(
     connection: Connection, scope: Scope, *, limit: int
 ) -> list[ClearSummary]:
-    """Summaries in clear, kept from everybody else."""
+    """Summaries in clear, locked."""
     cursor = await connection.execute(
         _CLEAR_SUMMARIES.encode(), {**scope.parameters, "limit": limit}
     )
@@ -213,7 +213,7 @@ async def seal_summaries(
     key: UserKey,
     summaries: Sequence[ClearSummary],
 ) -> None:
-    """Seal summaries in place. The caller has taken them out of the indexes."""
+    """Seal summaries in place. The caller has removed them from the indexes."""
     async with connection.cursor() as many:
         await many.executemany(
             _SEAL_SUMMARY.encode(),
@@ -239,7 +239,7 @@ async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
 
 
 async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> list[ClearReply]:
-    """Unusable replies that the installation can open by itself."""
+    """Unusable replies sealed with the installation's secret."""
     cursor = await connection.execute(_CLEAR_REPLIES.encode(), {**scope.parameters, "limit": limit})
     return [ClearReply(*row) for row in await cursor.fetchall()]
 
@@ -247,7 +247,7 @@ async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> 
 async def seal_reply(
     connection: Connection, scope: Scope, reply: ClearReply, sealed: str | None
 ) -> None:
-    """Keep a reply as sealed with the user's key instead; None: keep it no longer."""
+    """Store a reply sealed with the user's key instead; None: delete it."""
     await connection.execute(
         (_DROP_REPLY if sealed is None else _SEAL_REPLY).encode(),
         {**scope.parameters, "job_id": reply.job_id, "claim_no": reply.claim_no, "sealed": sealed},

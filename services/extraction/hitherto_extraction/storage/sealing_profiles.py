@@ -1,6 +1,6 @@
-"""Seals the profile of a user who encrypts where it stands in clear from before.
+"""Seals a user's profile from before encryption was turned on.
 
-On the role hitherto_removal, in a transaction that holds the user's row.
+The role is hitherto_removal, in a transaction that holds the user's row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UPDATE profile_versions SET profile = '{}', sealed = %(sealed)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = %(version)s
 """
 
-# Keys below a field are the user's words, so of what changed only the fields stay. A reason that
+# Keys below a field are the user's words, so only the fields remain of what changed. A reason that
 # names no field at all was written by this service.
 _EMPTY_HISTORY = """
 UPDATE history AS h
@@ -61,16 +61,16 @@ _FIELDS = ("department", "access_level", *SEALED)
 async def seal_standing_profile(
     connection: Connection, scope: Scope, key: UserKey, *, limit: int
 ) -> int:
-    """Seal the profile, up to `limit` of its versions, and empty as many entries of its history.
+    """Seal the profile and up to `limit` of its versions, and empty as many entries of its history.
 
     Args:
-        connection: On the role hitherto_removal, in a transaction that holds the user's row.
-        scope: Whose.
-        key: The user's.
-        limit: The most rows of each kind.
+        connection: With the role hitherto_removal, in a transaction that holds the user's row.
+        scope: The user.
+        key: The user's data key.
+        limit: Maximum rows of each kind.
 
     Returns:
-        How many rows were changed; 0: nothing of the profile stands in clear.
+        How many rows were changed; 0: nothing of the profile is in clear.
     """
     changed = await _seal_profile(connection, scope, key)
     changed += await _seal_versions(connection, scope, key, limit)

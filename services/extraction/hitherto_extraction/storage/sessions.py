@@ -1,6 +1,6 @@
-"""Working memory: contexts of sessions, what a user's assistant used last, actions that wait.
+"""Working memory: contexts of sessions, recent items, pending actions.
 
-What is past its end, by the database's clock, is as if it were not there; a sweep deletes it.
+Items past their expiry, by the database's clock, count as absent; a sweep deletes them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import PendingAction, Scope
 
 ACTION_SECONDS = 24 * 3600
-"""How long an action waits for its next step."""
+"""Seconds for which an action waits for its next step."""
 
 ACTION_KEPT_DAYS = 7
-"""How long an action is kept past its end, so that a late decision is told what became of it."""
+"""Days for which an action is stored past its expiry, so that a late decision learns its
+outcome."""
 
 _SWEEP = 500
 
@@ -29,7 +30,7 @@ ON CONFLICT (tenant_id, user_id, session_id) DO UPDATE
 SET context = EXCLUDED.context, updated_at = EXCLUDED.updated_at, expires_at = EXCLUDED.expires_at
 """
 
-# What is over stays so: only a new context begins the session anew.
+# Expired items stay expired: only a new context starts the session again.
 _RENEW_CONTEXT = """
 UPDATE session_contexts
 SET updated_at = clock_timestamp(),
@@ -80,7 +81,7 @@ FROM pending_actions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
 """
 
-# Of two that decide at once, the second waits here and then sees what the first decided.
+# Of two concurrent decisions, the second waits here and then sees the first.
 _LOCK_ACTION = """
 SELECT FROM pending_actions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
@@ -96,7 +97,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(acti
 RETURNING {_COLUMNS}
 """
 
-# Across users. The end is asked for again on the row itself: it may have been renewed meanwhile.
+# Across users. Expiry is checked again on the row itself: it may have been renewed meanwhile.
 _DROP = """
 WITH over AS (
     SELECT {key} FROM {table} WHERE expires_at <= {end} ORDER BY expires_at LIMIT %(limit)s
@@ -136,7 +137,7 @@ async def write_context(
     *,
     seconds: int,
 ) -> None:
-    """Replace the context of a session, which then lives for `seconds`."""
+    """Replace the context of a session, which then expires after `seconds`."""
     await connection.execute(
         _WRITE_CONTEXT,
         {**_session(scope, session_id), "context": Jsonb(context), "seconds": seconds},
@@ -146,7 +147,7 @@ async def write_context(
 async def renew_context(
     connection: Connection, scope: Scope, session_id: str, *, seconds: int
 ) -> None:
-    """Let the context of a session, if it has one, live for `seconds` from now on."""
+    """Extend the context of a session, if it has one, to `seconds` from now."""
     await connection.execute(_RENEW_CONTEXT, {**_session(scope, session_id), "seconds": seconds})
 
 
@@ -160,14 +161,14 @@ async def read_context(connection: Connection, scope: Scope, session_id: str) ->
 async def write_recent(
     connection: Connection, scope: Scope, items: Sequence[Mapping[str, Any]], *, seconds: int
 ) -> None:
-    """Replace what was used last for the user; the list then lives for `seconds`."""
+    """Replace the user's recent items; the list expires after `seconds`."""
     await connection.execute(
         _WRITE_RECENT, {**scope.parameters, "items": Jsonb(list(items)), "seconds": seconds}
     )
 
 
 async def read_recent(connection: Connection, scope: Scope) -> list[dict[str, Any]]:
-    """What was used last for the user, with `id` and `relevance`."""
+    """The user's recent items, with `id` and `relevance`."""
     cursor = await connection.execute(_READ_RECENT, scope.parameters)
     row = await cursor.fetchone()
     return [] if row is None else row[0]
@@ -183,7 +184,7 @@ async def add_action(
     params: Mapping[str, Any],
     description: str,
 ) -> PendingAction | None:
-    """Add an action that waits for confirmation; None if the user has one of this id."""
+    """Add an action that waits for confirmation; None if the user has one with this id."""
     cursor = await connection.execute(
         _ADD_ACTION,
         {
@@ -199,14 +200,14 @@ async def add_action(
 
 
 async def read_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
-    """An action as it is now."""
+    """The present state of an action."""
     cursor = await connection.execute(_READ_ACTION, _action(scope, action_id))
     row = await cursor.fetchone()
     return None if row is None else PendingAction(*row)
 
 
 async def lock_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
-    """An action as it is until this transaction ends."""
+    """An action, locked until this transaction ends."""
     await connection.execute(_LOCK_ACTION, _action(scope, action_id))
     return await read_action(connection, scope, action_id)
 
@@ -219,9 +220,9 @@ async def move_action(
     state: str,
     result: Mapping[str, Any] | None,
 ) -> PendingAction:
-    """Bring a locked action into another state; without a new `result` it keeps the one it has.
+    """Change the state of a locked action; without a new `result` it keeps its present one.
 
-    A confirmed one waits a full time again for what comes of it.
+    A confirmed action waits the full time again for its result.
     """
     cursor = await connection.execute(
         _MOVE_ACTION,
@@ -237,7 +238,7 @@ async def move_action(
 
 
 async def drop_expired(connection: Connection) -> bool:
-    """Delete some of what is over, across users; whether there may be more."""
+    """Delete some expired items, across users; returns whether there may be more."""
     full = False
     for statement in _DROPS:
         cursor = await connection.execute(statement.encode(), {"limit": _SWEEP})

@@ -1,4 +1,4 @@
-"""The words that memories came from, as far as the messages are still held."""
+"""The source words of memories, as far as the messages still exist."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SAID = """coalesce((
                 AND g.sealed IS NULL
            WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
              AND s.memory_id = m.memory_id), '')"""
-"""What is held in clear of the words that a row `m` of `memories` came from, to be embedded."""
+"""The source words of a row `m` of `memories` that are stored in clear, to be embedded."""
 
-# Of a user who encrypts what was said is sealed, or is about to be: no index gets its words.
+# For a user with encryption on, messages are sealed or about to be: no index gets their words.
 _READ = """
 SELECT memory_id, conversation_id, message_id, content
 FROM (
@@ -49,7 +49,7 @@ async def read_words(
 ) -> dict[UUID, list[tuple[SourceRef, str]]]:
     """The `newest` messages behind each memory, newest first, each cut at `characters`.
 
-    Those that are sealed are left out: an index of their words would tell in clear what is sealed.
+    Sealed ones are left out: an index of their words would reveal them.
     """
     cursor = await connection.execute(
         _READ,

@@ -1,7 +1,7 @@
-"""What each source said of memories, of the profile and in summaries: written once, for rollback.
+"""What each source said about memories, the profile and in summaries: written once, for roll-back.
 
-Of a memory that is sealed, and of the profile and the summaries of a user who encrypts, the words
-are sealed too.
+For a sealed memory, and for the profile and summaries of a user with encryption on, the words are
+sealed too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary
 ORDER BY recorded_at, statement_id
 """
 
-# Each statement of a source that stands, by what it is about.
+# Each standing statement of a source, by its subject.
 _FIND = """
 SELECT statement_id, subject, memory_id, conversation_id
 FROM statements
@@ -84,7 +84,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
 """
 
-# What stands in clear of memories that are sealed, or of what a user who encrypts has beside them.
+# Statements in clear about sealed memories, or about other items of a user with encryption on.
 _CLEAR = """
 SELECT s.statement_id, s.said
 FROM statements AS s
@@ -104,22 +104,23 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND statement_id = %(s
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A statement that is about to be stored.
+    """A statement to be stored.
 
     Attributes:
         subject: memory, profile or summary.
-        action: What kind of statement, as in the table.
-        version: Of its subject, once it was said; of a summary the last message it answers for.
+        action: The kind of statement, as in the table.
+        version: The version of its subject after it was said; for a summary, the last message that
+            it covers.
         made_version: Whether it made that version.
         origin: Who said it.
         said_at: Event time of its evidence.
-        said: What it says, as JSON.
+        said: Its contents, as JSON.
         memory_id: The memory it is about.
         conversation_id: Where it was said.
         document_id: The document it is from.
         job_id: The job that read it.
-        key: What its words are sealed with; None: they stand in clear.
-        taken: It is stored as taken back.
+        key: The key to seal its words with; None: they are in clear.
+        taken: Whether it is stored as rolled back.
     """
 
     subject: str
@@ -139,7 +140,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class StoredStatement:
-    """A statement as it is stored, with its words open."""
+    """A stored statement, with its words opened."""
 
     statement_id: UUID
     memory_id: UUID | None
@@ -156,7 +157,7 @@ class StoredStatement:
 
 @dataclass(frozen=True, slots=True)
 class StatementReference:
-    """A statement of a source, by what it is about."""
+    """A statement of a source, by its subject."""
 
     statement_id: UUID
     subject: str
@@ -165,7 +166,7 @@ class StatementReference:
 
 
 async def record(connection: Connection, scope: Scope, statements: Sequence[Stated]) -> None:
-    """Store statements, in their order."""
+    """Store statements, in order."""
     rows = []
     for each in statements:
         statement_id = uuid7()
@@ -198,7 +199,7 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[Stat
 async def of_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], key: UserKey | None
 ) -> dict[UUID, list[StoredStatement]]:
-    """Everything that was said of memories, in the order in which it was.
+    """Everything that was said about memories, in order.
 
     Raises:
         KeyNeeded: Some of it is sealed, and there is no `key`.
@@ -215,7 +216,7 @@ async def of_memories(
 async def of_profile(
     connection: Connection, scope: Scope, key: UserKey | None
 ) -> list[StoredStatement]:
-    """Everything that was said of the profile, in the order in which it was.
+    """Everything that was said about the profile, in order.
 
     Raises:
         KeyNeeded: Some of it is sealed, and there is no `key`.
@@ -227,7 +228,7 @@ async def of_profile(
 async def of_summary(
     connection: Connection, scope: Scope, conversation_id: str, key: UserKey | None
 ) -> list[StoredStatement]:
-    """What the summary of a conversation was made from, in the order in which it was.
+    """The statements behind the summary of a conversation, in order.
 
     Raises:
         KeyNeeded: Some of it is sealed, and there is no `key`.
@@ -246,7 +247,7 @@ async def find(
     conversation_id: str | None = None,
     document_id: UUID | None = None,
 ) -> list[StatementReference]:
-    """The statements of a source that were not taken back yet."""
+    """The statements of a source that were not rolled back yet."""
     cursor = await connection.execute(
         _FIND,
         {
@@ -260,14 +261,14 @@ async def find(
 
 
 async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:
-    """Let statements no longer count. On the role hitherto_removal."""
+    """Mark statements as rolled back. The role is hitherto_removal."""
     await connection.execute(_TAKE_BACK, {**scope.parameters, "statement_ids": list(statement_ids)})
 
 
 async def forget_conversation(connection: Connection, scope: Scope, conversation_id: str) -> None:
-    """Drop what a conversation's summary was made from, and its name from all other statements.
+    """Delete the statements behind a conversation's summary, and its name from all others.
 
-    On the role hitherto_removal.
+    The role is hitherto_removal.
     """
     values = {**scope.parameters, "conversation_id": conversation_id}
     await connection.execute(_DROP_OF_SUMMARY, values)
@@ -277,14 +278,14 @@ async def forget_conversation(connection: Connection, scope: Scope, conversation
 async def seal(
     connection: Connection, scope: Scope, key: UserKey, *, beside: bool, limit: int
 ) -> int:
-    """Seal statements about memories that are sealed; how many.
+    """Seal statements about sealed memories; returns their number.
 
     Args:
-        connection: On the role hitherto_removal, in a transaction that holds the user's row.
-        scope: Whose.
-        key: The user's.
-        beside: Also those about the profile and summaries, as of a user who encrypts.
-        limit: The most.
+        connection: With the role hitherto_removal, in a transaction that holds the user's row.
+        scope: The user.
+        key: The user's data key.
+        beside: Also those about the profile and summaries, for a user with encryption on.
+        limit: Maximum number.
     """
     cursor = await connection.execute(
         _CLEAR, {**scope.parameters, "beside": beside, "limit": limit}
@@ -306,7 +307,7 @@ async def seal(
 
 
 def _sealed(key: UserKey, statement_id: UUID, said: Mapping[str, Any]) -> bytes:
-    # What is sealed mentions nobody.
+    # Sealed statements mention no entities.
     words = {name: value for name, value in said.items() if name != "entities"}
     return key.seal(words, statement_place(statement_id))
 

@@ -1,6 +1,6 @@
-"""The summaries of conversations: read, written and removed.
+"""Reads, writes and deletes the summaries of conversations.
 
-Whoever writes holds the user's row.
+Writers hold the user's row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
   AND c.conversation_id = %(conversation_id)s
 """
 
-# Without a number the words are those of before, and so are their place and their vector.
+# Without a new number the words are unchanged, and so are their index entries and their vector.
 _WRITE = """
 INSERT INTO conversation_summaries AS held (tenant_id, user_id, conversation_id, title, summary,
     key_topics, technical_topics, outcome, followup_suggestions, covers_to, created_at, lexical_no,
@@ -74,7 +74,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
-# So that nobody stores a vector of a summary that is about to go.
+# So that no vector is stored for a summary that is about to be deleted.
 _LOCK = """
 SELECT FROM conversation_summaries
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -111,17 +111,17 @@ _FIRST_CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class HeldSummary:
-    """What is held of a conversation when more of it has been read.
+    """What is stored about a conversation when more of it has been read.
 
     Attributes:
-        time_zone: In which its times are meant.
-        covers_to: The highest message that the summary answers for; 0 if there is none.
-        lexical_no: Its number in the keyword index; None if it is not in it.
-        lexical_length: How many terms it has there.
-        first_user_words: How the user began, for a title nobody gave.
+        time_zone: Its time zone.
+        covers_to: The highest message that the summary covers; 0 if there is none.
+        lexical_no: Its number in the keyword index; None if it is not indexed.
+        lexical_length: Its length there, in terms.
+        first_user_words: The beginning of the user's first message, for a title if there is none.
         summary: None if there is none yet.
-        sealed: Whether the summary is held sealed, and so in no index; where there is none yet,
-            whether what its title would be made of is.
+        sealed: Whether the summary is sealed, and so not indexed; if there is none yet, whether the
+            source of its title is sealed.
     """
 
     time_zone: str = "UTC"
@@ -136,7 +136,7 @@ class HeldSummary:
 async def read(
     connection: Connection, scope: Scope, conversation_id: str, *, key: UserKey | None = None
 ) -> HeldSummary:
-    """What is held of a conversation; the defaults if there is none of that name.
+    """What is stored about a conversation; the defaults if it does not exist.
 
     Raises:
         KeyNeeded: Its summary or its first message is sealed, and there is no `key`.
@@ -200,19 +200,19 @@ async def write(
     lexical_length: int | None,
     key: UserKey | None = None,
 ) -> int:
-    """Store the summary of a conversation; the version of its words.
+    """Store the summary of a conversation; returns the version of its words.
 
     Args:
         connection: In the transaction that holds the user's row.
-        scope: Whose.
-        conversation_id: Of which conversation.
+        scope: The user.
+        conversation_id: The conversation.
         fields: The columns, as in `pipeline.summarise`.
-        covers_to: The highest message it answers for.
-        reworded: Whether there was one whose title, summary or topics were others.
+        covers_to: The highest message that it covers.
+        reworded: Whether it replaces one with a different title, summary or topics.
         lexical_no: Its new number in the keyword index, after which it waits for its vector; None
-            leaves number and vector as they are.
-        lexical_length: How many terms it has there.
-        key: What it is sealed with, and then neither number nor vector is left; None: it is not.
+            leaves number and vector unchanged.
+        lexical_length: Its length there, in terms.
+        key: The key to seal it with, which removes number and vector; None: it is not sealed.
     """
     cursor = await connection.execute(_SEALED_VERSION, _key(scope, conversation_id))
     row = await cursor.fetchone()
@@ -240,12 +240,14 @@ async def write(
 
 
 async def lock(connection: Connection, scope: Scope, conversation_id: str) -> None:
-    """Keep everybody from storing a vector of the summary. The role is hitherto_removal."""
+    """Lock the summary against storing a vector of it. The role is hitherto_removal."""
     await connection.execute(_LOCK, _key(scope, conversation_id))
 
 
 async def delete(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """Remove the summary of a conversation with its vectors, not its words; 1 if it had one.
+    """Delete the summary of a conversation with its vectors, but not its words.
+
+    Returns 1 if it had one.
 
     The role is hitherto_removal.
     """

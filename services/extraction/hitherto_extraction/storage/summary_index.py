@@ -1,6 +1,6 @@
-"""What summaries are found by: their numbers in the keyword index, and their vectors.
+"""The index entries of summaries: their numbers in the keyword index, and their vectors.
 
-Whoever gives a number holds the user's row.
+Code that assigns a number holds the user's row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import MAX_EMBEDDED, summary_text
 
-# Only of the words it was made of.
+# Only if its words are still those that were embedded.
 _WRITE_VECTORS = """
 INSERT INTO summary_embeddings (tenant_id, user_id, conversation_id, model, dimensions,
                                 text_version, embedding)
@@ -36,8 +36,8 @@ ON CONFLICT (tenant_id, user_id, conversation_id, model) DO UPDATE
 SET embedding = EXCLUDED.embedding, text_version = EXCLUDED.text_version
 """
 
-# Asked once the vectors are in: their foreign key holds the model's row, so that no switch to
-# another model comes in between, and one that came first is seen here.
+# Run after the vectors are inserted: their foreign key locks the model's row, so that no change of
+# the active model comes in between, and an earlier one is seen here.
 _SETTLE = """
 UPDATE conversation_summaries AS s SET embedding_state = %(state)s
 FROM unnest(%(tenants)s::text[], %(users)s::text[], %(conversations)s::text[],
@@ -48,7 +48,7 @@ WHERE s.tenant_id = done.tenant_id AND s.user_id = done.user_id
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """
 
-# Across users: summaries from before there was an index of them.
+# Across users: summaries from before the index existed.
 _FIND_LEFT = """
 SELECT s.tenant_id, s.user_id, s.conversation_id
 FROM conversation_summaries AS s
@@ -103,7 +103,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class SummaryWords:
-    """A summary of anybody with its words and which version of them they are."""
+    """A summary of any user with its words and their version."""
 
     tenant_id: str
     user_id: str
@@ -118,17 +118,17 @@ class SummaryWords:
 
     @property
     def text_id(self) -> tuple[str, str, str, int]:
-        """Names these words among what waits."""
+        """Identifies these words among waiting texts."""
         return self.tenant_id, self.user_id, self.conversation_id, self.text_version
 
     @property
     def text(self) -> str:
-        """What it is found by."""
+        """The indexed text."""
         return summary_text(self.title, self.summary, self.key_topics, self.technical_topics)
 
     @property
     def texts(self) -> list[str]:
-        """What is to be embedded."""
+        """The texts to embed."""
         return [self.text[:MAX_EMBEDDED]]
 
 
@@ -137,7 +137,7 @@ async def read_indexed(
 ) -> SummaryWords | None:
     """The summary of a conversation with its words, if it is in the keyword index.
 
-    What is sealed is in none, so that no key is needed.
+    Sealed ones are not, so no key is needed.
     """
     cursor = await connection.execute(_INDEXED, _key(scope, conversation_id))
     row = await cursor.fetchone()
@@ -150,9 +150,9 @@ async def write_vectors(
     *,
     model: str,
 ) -> None:
-    """Store vectors of summaries of anybody, named as `SummaryWords.text_id` has it.
+    """Store vectors of summaries of any user, identified by `SummaryWords.text_id`.
 
-    One of words that have changed since, or of a model that nobody knows, is passed over.
+    Vectors of words that have changed since, or of an unknown model, are skipped.
     """
     if not vectors:
         return
@@ -175,9 +175,9 @@ async def settle(
     model: str,
     state: str,
 ) -> int:
-    """Mark summaries that wait as `stored` or `refused`, if `model` still is the active one.
+    """Mark waiting summaries as `stored` or `refused`, if `model` is still active.
 
-    How many were marked.
+    Returns how many were marked.
     """
     if not summaries:
         return 0
@@ -207,7 +207,10 @@ async def unindexed(
 async def number(
     connection: Connection, scope: Scope, numbered: Mapping[str, tuple[int, int]]
 ) -> None:
-    """Give summaries their number and length in the keyword index; they wait for their vectors."""
+    """Assign summaries their number and length in the keyword index.
+
+    They wait for their vectors.
+    """
     await later(
         connection,
         _NUMBER,
@@ -229,7 +232,7 @@ async def find_pending(
 
 
 async def delete_vectors(connection: Connection, scope: Scope, conversation_id: str) -> None:
-    """Remove the vectors of a summary, of every model. The role is hitherto_removal."""
+    """Delete the vectors of a summary, of every model. The role is hitherto_removal."""
     await later(connection, _DELETE_VECTORS, _key(scope, conversation_id))
 
 

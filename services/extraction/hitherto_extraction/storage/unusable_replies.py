@@ -1,4 +1,4 @@
-"""Answers of a model that nothing could be made of, sealed, for whoever has to find out why."""
+"""Unusable replies of a model, sealed, for diagnosis by the operator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
 KEPT_DAYS = 7
-"""How long a reply is kept: it holds what users said, and is of use only while somebody looks."""
+"""Days for which a reply is stored: it contains user text, and is of use only for diagnosis."""
 
 _KEEP = """
 INSERT INTO unusable_replies (tenant_id, user_id, job_id, claim_no, sealed_reply, of_user_key)
@@ -35,9 +35,9 @@ WHERE recorded_at < clock_timestamp() - make_interval(days => %(days)s)
 
 @dataclass(frozen=True, slots=True)
 class SealedReply:
-    """What a model said in one attempt of a job, sealed with the key of the installation.
+    """A model's reply in one attempt of a job, sealed with the installation's secret.
 
-    Or, where `of_user_key`, with that of the user.
+    If `of_user_key`, it is sealed with the user's data key instead.
     """
 
     user_id: str
@@ -56,7 +56,7 @@ async def keep(
     *,
     of_user_key: bool = False,
 ) -> None:
-    """Keep the reply of one attempt. The user's row exists and is locked by the caller."""
+    """Store the reply of one attempt. The user's row exists and is locked by the caller."""
     await connection.execute(
         _KEEP,
         {
@@ -70,11 +70,11 @@ async def keep(
 
 
 async def find(connection: Connection, tenant_id: str, job_id: UUID) -> list[SealedReply]:
-    """What is kept of a job's attempts, the first one first."""
+    """The stored replies of a job's attempts, the first one first."""
     cursor = await connection.execute(_FIND, {"tenant_id": tenant_id, "job_id": job_id})
     return [SealedReply(*row) for row in await cursor.fetchall()]
 
 
 async def expire(connection: Connection) -> None:
-    """Drop what has been kept long enough."""
+    """Delete expired replies."""
     await connection.execute(_EXPIRE, {"days": KEPT_DAYS})

@@ -1,8 +1,8 @@
-"""Decay and the cap on memories: what is to be archived, and archiving it, many rows a statement.
+"""Decay and the limit on memories: finds and archives memories, in bulk statements.
 
-Statements run across the users of one tenant, on the role hitherto_maintenance. Whoever archives
-holds the rows of the users concerned, so that no other writer of their memories is at work, and the
-rule is asked again in the statement that archives: what was told in the meantime stays.
+Statements run across the users of one tenant, with the role hitherto_maintenance. Code that
+archives holds the rows of the users concerned, so that no other writer of their memories runs, and
+the archiving statement checks the rule again: memories used in the meantime stay.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ OVER_LIMIT = "over_limit"
 _MAY_FADE = """m.status IN ('active', 'achieved') AND m.type <> 'decision'
       AND (m.importance < 0.3 OR m.type = 'context')"""
 
-# Which rule archives a memory now; NULL is none. A memory that somebody restored counts as used at
-# that moment, else the next run would undo what a person wanted.
+# The rule that archives a memory now; NULL is none. Restoring a memory counts as using it, because
+# the next run would otherwise revert what a person decided.
 _RULE = """CASE
            WHEN m.type = 'context' AND m.updated_at < %(at)s - interval '90 days' THEN 'context'
            WHEN m.importance < 0.3
@@ -41,7 +41,7 @@ _RULE = """CASE
 _ACCESS = """memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id"""
 
-# A bounded walk along the index: so many rows are looked at, whether or not they are archived.
+# A bounded scan along the index: it examines this many rows, whether or not they are archived.
 _LOOK = f"""
 WITH looked AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id, m.type, m.importance, m.created_at, m.updated_at
@@ -64,8 +64,8 @@ _LOOK_AT_ONE = _LOOK.replace(
     "/* from */", "m.user_id = %(after_user)s AND m.memory_id > %(after_memory)s"
 )
 
-# Across users: whoever is being written to at this moment is passed over, so that this neither
-# waits for a writer nor, holding other users, makes one wait for a third.
+# Across users: users with a writer at this moment are skipped, so that this statement neither waits
+# for a writer nor, holding other users, makes one wait for a third.
 _LOCK_USERS = """
 WITH free AS (
     SELECT user_id
@@ -86,8 +86,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS
 RETURNING user_id
 """
 
-# Across users.
-# One table a call: its transaction holds the table until it ends.
+# Across users. One table per call: its transaction locks the table until it ends.
 _ANALYSE_GROWN = "SELECT analyse_grown()"
 
 _ARCHIVE = f"""
@@ -158,7 +157,7 @@ _COUNT_FADING_OF_ONE = _COUNT_ALL_FADING.replace(
     "m.tenant_id = %(tenant_id)s AND", "m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND"
 )
 
-# What a person sees of the active memories; those that decay would take are not counted twice.
+# What a person sees of the active memories; those that decay would archive are not counted twice.
 _COUNT_SURPLUS = f"""
 SELECT coalesce(sum(least(greatest(shown - fading - %(most)s, 0), removable - fading)), 0)
 FROM (
@@ -176,7 +175,7 @@ FROM (
 _COUNT_ALL_SURPLUS = _COUNT_SURPLUS
 _COUNT_SURPLUS_OF_ONE = _COUNT_SURPLUS.replace("/* of */", "AND m.user_id = %(user_id)s")
 
-# Across users: a bounded walk along the users, with those above the limit marked.
+# Across users: a bounded scan over the users, with those above the limit marked.
 _CROWDED = """
 SELECT u.user_id,
        (SELECT count(*) > %(most)s FROM memories AS m
@@ -208,7 +207,7 @@ Named = tuple[str, UUID]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One step along the memories that decay may take: which it takes, where the step ended."""
+    """One step of the scan for decay: the memories to archive, and where the step ended."""
 
     fading: list[Named]
     last: Named | None
@@ -217,9 +216,9 @@ class Look:
 async def look(
     connection: Connection, tenant_id: str, *, user_id: str | None, after: Named, limit: int
 ) -> Look:
-    """Look at the next `limit` memories after `after`, of all users or of one.
+    """Examine the next `limit` memories after `after`, of all users or of one.
 
-    Nothing is locked: `archive` asks again. `last` is None where nothing was left to look at.
+    Nothing is locked: `archive` checks again. `last` is None if nothing was left to examine.
     """
     cursor = await connection.execute(
         _LOOK_AT_ALL if user_id is None else _LOOK_AT_ONE,
@@ -240,10 +239,10 @@ async def look(
 async def lock_users(
     connection: Connection, tenant_id: str, user_ids: Sequence[str], *, wait: bool
 ) -> set[str]:
-    """Become the only writer of these users' memories; which of them were got.
+    """Become the only writer of these users' memories; returns those that could be locked.
 
-    Without `wait` whoever is busy is left out. Only one user may be waited for at a time: a
-    transaction that holds others meanwhile could deadlock.
+    Without `wait`, busy users are left out. Wait for only one user at a time: a transaction that
+    holds others meanwhile could deadlock.
     """
     assert len(user_ids) == 1 or not wait
     cursor = await connection.execute(
@@ -262,17 +261,17 @@ async def archive(
     job_id: UUID,
     surplus: bool = False,
 ) -> dict[str, int]:
-    """Archive those of `memories` to which a rule applies at `at`; how many by rule.
+    """Archive those of `memories` to which a rule applies at `at`; returns the number by rule.
 
     The caller holds their users' rows.
 
     Args:
         connection: In the caller's transaction.
-        tenant_id: Whose users they are.
-        memories: What was found; each is judged again here.
+        tenant_id: Their tenant.
+        memories: The memories found; each is checked again here.
         at: The database's clock after the lock.
-        job_id: On whose account, for version and history.
-        surplus: They go because there are too many, whatever else is true of them.
+        job_id: The job for version and history.
+        surplus: Whether they are archived because there are too many, whatever the other rules say.
     """
     cursor = await connection.execute(
         _ARCHIVE_SURPLUS if surplus else _ARCHIVE_FADING,
@@ -306,7 +305,7 @@ async def find_crowded(
 async def find_surplus(
     connection: Connection, tenant_id: str, user_id: str, *, most: int, at: datetime, limit: int
 ) -> list[Named]:
-    """The user's least important, longest unused memories above `most`; never decisions."""
+    """The user's least important, longest unused memories beyond `most`; never decisions."""
     cursor = await connection.execute(
         _SURPLUS,
         {"tenant_id": tenant_id, "user_id": user_id, "most": most, "at": at, "limit": limit},
@@ -317,7 +316,7 @@ async def find_surplus(
 async def count(
     connection: Connection, tenant_id: str, *, user_id: str | None, most: int
 ) -> dict[str, int]:
-    """How many memories each rule would archive now; `most` 0 is no limit."""
+    """How many memories each rule would archive now; `most` 0 means no limit."""
     values: dict[str, Any] = {
         "tenant_id": tenant_id,
         "user_id": user_id,
@@ -338,9 +337,9 @@ async def count(
 
 
 async def analyse_grown(connection: Connection) -> str | None:
-    """Analyse a table that has doubled since it was analysed last; its name, None if none has.
+    """Analyse a table that has doubled since its last analysis; returns its name, None if none has.
 
-    Without statistics Postgres reads all rows of a user where one by its key was meant.
+    Without statistics, Postgres reads all rows of a user instead of one by its key.
     """
     cursor = await connection.execute(_ANALYSE_GROWN)
     row = await cursor.fetchone()

@@ -1,6 +1,6 @@
-"""What work cost, summed up: a tenant's day against its budget, and the groups of `GetUsage`.
+"""Sums of the cost of work: a tenant's day against its budget, and the groups of `GetUsage`.
 
-The ledger keeps one row for each day (UTC), job, stage and model: no sum is finer than that.
+The ledger has one row for each day (UTC), job, stage and model: no sum is finer than that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUMS = """
        coalesce(sum(cost_usd), 0)
 """
 
-# A day counts if any part of it lies between the two moments.
+# A day counts if any part of it lies between the two times.
 _WHERE = """
 FROM usage_ledger
 WHERE tenant_id = %(tenant_id)s
@@ -47,7 +47,8 @@ WHERE tenant_id = %(tenant_id)s
        OR day < %(until)s::timestamptz AT TIME ZONE 'UTC')
 """
 
-# What is not grouped by is the same in every row. Days count backwards: the latest is first.
+# A dimension without grouping has the same value in every row. Days count backwards: the latest is
+# first.
 _GROUPED = f"""
 WITH groups AS (
     SELECT CASE WHEN %(by_day)s THEN date '9999-12-31' - day ELSE 0 END AS days_before,
@@ -68,7 +69,7 @@ ORDER BY days_before, of_user, of_kind, of_model
 LIMIT %(limit)s
 """
 
-# Across tenants. What is counted meanwhile waits for this transaction, and begins a new row.
+# Across tenants. Concurrent counts wait for this transaction, and start a new row.
 _TAKE_QUESTIONS = "DELETE FROM query_usage RETURNING tenant_id, model, calls, tokens"
 
 _TOTAL = f"SELECT {_SUMS} {_WHERE}"
@@ -80,8 +81,8 @@ class Today:
 
     Attributes:
         usd: US dollars.
-        rows: Of how many rows of the ledger that is the sum.
-        seconds_left: Until the next midnight.
+        rows: The number of rows of the ledger in the sum.
+        seconds_left: Seconds until the next midnight.
     """
 
     usd: Decimal
@@ -91,7 +92,7 @@ class Today:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What calls used, in the fields of `Usage`."""
+    """The usage of calls, in the fields of `Usage`."""
 
     llm_calls: int = 0
     input_tokens: int = 0
@@ -103,7 +104,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class UsedFilter:
-    """Which cost is meant; None means all of it."""
+    """Which costs to sum; None means all."""
 
     user_id: str | None = None
     kinds: Sequence[str] | None = None
@@ -113,10 +114,10 @@ class UsedFilter:
 
 @dataclass(frozen=True, slots=True)
 class UsedBy:
-    """The cost of one group; what was not grouped by is empty.
+    """The cost of one group; dimensions without grouping are empty.
 
     Attributes:
-        place: Where it stands in the list, for the next page.
+        place: Its position in the list, for the next page.
     """
 
     user_id: str
@@ -128,12 +129,12 @@ class UsedBy:
 
 
 async def hold_still(connection: Connection) -> None:
-    """Have all that is read in this transaction be of one moment. The first statement in it."""
+    """Let all reads in this transaction see one moment. Must be its first statement."""
     await later(connection, _SNAPSHOT, ())
 
 
 async def spent_today(connection: Connection, tenant_id: str) -> Today:
-    """What a tenant has spent on the database's day."""
+    """What a tenant has spent on the database's current day."""
     cursor = await connection.execute(_TODAY, {"tenant_id": tenant_id})
     row = await cursor.fetchone()
     assert row is not None
@@ -141,9 +142,9 @@ async def spent_today(connection: Connection, tenant_id: str) -> Today:
 
 
 async def take_questions(connection: Connection) -> list[tuple[str, str, int, int]]:
-    """What questions used that nobody has charged, across tenants: tenant, model, calls, tokens.
+    """Take the uncharged usage of queries, across tenants: tenant, model, calls, tokens.
 
-    It is counted no more, if the transaction commits. On the role hitherto_maintenance.
+    It is removed from the counts if the transaction commits. The role is hitherto_maintenance.
     """
     cursor = await connection.execute(_TAKE_QUESTIONS)
     return sorted(await cursor.fetchall())
@@ -161,12 +162,12 @@ async def sum_up(
     """A page of groups, the latest day first, and whether more follow.
 
     Args:
-        connection: Where to read.
-        tenant_id: Whose cost.
-        wanted: Which of it.
-        by: Of `DIMENSIONS`; none gives one group of everything.
-        after: The `place` of the last group of the page before.
-        limit: How many at most.
+        connection: Connection to read from.
+        tenant_id: The tenant.
+        wanted: Which costs to sum.
+        by: Some of `DIMENSIONS`; none gives one group of everything.
+        after: The `place` of the last group of the previous page.
+        limit: Maximum number.
     """
     cursor = await connection.execute(
         _GROUPED.encode(),
@@ -182,7 +183,7 @@ async def sum_up(
 
 
 async def total(connection: Connection, tenant_id: str, wanted: UsedFilter) -> Used:
-    """Everything that is meant, in one sum."""
+    """The sum of everything selected."""
     cursor = await connection.execute(_TOTAL.encode(), _parameters(tenant_id, wanted))
     row = await cursor.fetchone()
     assert row is not None

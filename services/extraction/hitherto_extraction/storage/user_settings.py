@@ -1,4 +1,4 @@
-"""What users decided about being remembered; a column that is NULL follows the installation."""
+"""Users' settings about memory; a column that is NULL follows the installation's default."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ COLUMNS = (
     "time_zone",
 )
 
-# A user who was erased has decided nothing.
+# An erased user has no settings.
 _READ = f"""
 SELECT {", ".join(COLUMNS)}
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
 """
 
-# Whether to encrypt is never undecided again: readers look for what is sealed of those only who
-# have ever decided it, and some of it may be left.
+# The decision on encryption never becomes undecided again: readers look for sealed items only of
+# users who have ever decided on it, and some items may remain sealed.
 _NEW = {column: f"%({column})s" for column in COLUMNS} | {
     "encrypt_sensitive": "coalesce(%(encrypt_sensitive)s,"
     " CASE WHEN encrypt_sensitive IS NOT NULL THEN false END)"
@@ -39,7 +39,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 
 async def read(connection: Connection, scope: Scope) -> dict[str, Any]:
-    """What the user chose, by column; None, or nothing at all, where it is the installation's."""
+    """The user's settings, by column; None, or absent, follows the installation."""
     cursor = await connection.execute(_READ, scope.parameters)
     row = await cursor.fetchone()
     return {} if row is None else dict(zip(COLUMNS, row, strict=True))
@@ -50,8 +50,8 @@ async def write(
 ) -> None:
     """Set the columns `names`; one that `values` lacks follows the installation again.
 
-    Encryption is switched off by that, which is what installations do. The caller holds the user's
-    row.
+    For encryption that means off, which is the default of installations. The caller holds the
+    user's row.
     """
     await connection.execute(
         _WRITE,

@@ -25,7 +25,7 @@ VALUES (%(tenant_id)s, %(user_id)s, %(audit_key)s, %(leap)s)
 ON CONFLICT (tenant_id, user_id) DO NOTHING
 """
 
-# Shared with other writers, exclusive against an erase.
+# Shared with other writers, exclusive against an erasure.
 _ENTER = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 FROM users
@@ -33,16 +33,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
 """
 
-# Exclusive among writers of this user's memories and profile; readers and FK checks pass. Whoever
-# read them before reads anew.
+# Exclusive among writers of this user's memories and profile; readers and FK checks pass. Data that
+# was read before must be read again.
 _LOCK = """
 UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 """
 
-# The same of several users, in one order; those who are gone are left out.
-# Across users.
+# The same for several users, in one order; those who are gone are left out. Across users.
 _LOCK_ALL = """
 WITH held AS (
     SELECT u.tenant_id, u.user_id
@@ -56,7 +55,8 @@ FROM held
 WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 """
 
-# Exclusive: it waits for everybody who has entered, also for those who only accept messages.
+# Exclusive: it waits for all transactions that have entered, including those that only accept
+# messages.
 _LOCK_ALONE = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 FROM users
@@ -85,15 +85,15 @@ UPDATE users SET to_seal = to_seal + 1
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-# Asked after the lock was granted: a statement that waited reports the time before its wait.
+# Read after the lock was granted: a statement that waited reports the time before its wait.
 _NOW = "SELECT clock_timestamp()"
 
 
 @dataclass(frozen=True, slots=True)
 class UserWriteState:
-    """What decides whether anything may be written about a user; None means the default.
+    """The state that decides whether anything may be written about a user; None means the default.
 
-    `key_id` names the key with which encryption was last turned on.
+    `key_id` identifies the key with which encryption was last turned on.
     """
 
     erased: bool
@@ -108,14 +108,14 @@ class UserWriteState:
         return bool(self.encrypt_sensitive)
 
     def sealing_with(self, key: UserKey | None) -> UserKey | None:
-        """The key to seal with what is written of the user now; None if they do not encrypt.
+        """The key to seal new text of the user with; None if encryption is off.
 
         Args:
-            key: The one that was opened before the lock under which this was read, if any.
+            key: The key that was opened before the lock under which this was read, if any.
 
         Raises:
             KeyNeeded: There is none, or encryption was turned on with another one since: the user
-                may have been erased in between, and what an old key seals nobody opens any more.
+                may have been erased in between, and nothing can open what an old key seals.
         """
         if not self.encrypts:
             return None
@@ -124,14 +124,14 @@ class UserWriteState:
         return key
 
     def why_not_learning(self, memory_enabled_by_default: bool) -> str | None:
-        """The reason for which nothing may be learnt about this user, or None."""
+        """The reason why nothing may be learnt about this user, or None."""
         if not (memory_enabled_by_default if self.memory_enabled is None else self.memory_enabled):
             return "MEMORY_DISABLED"
         return "LEARNING_DISABLED" if self.learning_enabled is False else None
 
 
 async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:
-    """Make sure the user exists and hold off an erase until this transaction ends.
+    """Make sure the user exists and prevent an erasure until this transaction ends.
 
     Raises:
         WrongState: The user was erased.
@@ -144,7 +144,7 @@ async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:
             _ENSURE,
             {**scope.parameters, "audit_key": os.urandom(32), "leap": leap()},
         )
-        # Asked again once the row is ours: until then a whole erase may have come and gone.
+        # Checked again once the row is locked: until then a complete erasure may have happened.
         await erased.refuse_erased(connection, scope)
         state = await _state(connection, scope, _ENTER)
     if state is None or state.erased:
@@ -153,9 +153,11 @@ async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:
 
 
 async def hold_off_erase(connection: Connection, scope: Scope) -> UserWriteState | None:
-    """Hold off an erase until this transaction ends, and make no row; None for an unknown user.
+    """Prevent an erasure until this transaction ends, without creating a row.
 
-    For whatever names a user and does not need one to exist, such as a job.
+    None for an unknown user.
+
+    For records that name a user and do not require one to exist, such as a job.
 
     Raises:
         WrongState: The user was erased.
@@ -171,9 +173,9 @@ async def hold_off_erase(connection: Connection, scope: Scope) -> UserWriteState
 
 
 async def keep(connection: Connection, scope: Scope) -> UserWriteState | None:
-    """Keep an erase off a user until this transaction ends; None if the user is gone.
+    """Prevent a user's erasure until this transaction ends; None if the user is gone.
 
-    For what is written about a user and not read back by anybody's question.
+    For records about a user that no read returns.
     """
     return await _state(connection, scope, _ENTER)
 
@@ -203,10 +205,12 @@ async def enter_alone(connection: Connection, scope: Scope) -> UserWriteState:
 
 
 async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
-    """`lock_user` of several at once, on the maintenance role; those who are gone are left out.
+    """`lock_user` for several users at once, with the maintenance role.
 
-    The first statement about any of them in its transaction: nobody else may wait for one while
-    holding another, unless in the same order.
+    Those who are gone are left out.
+
+    It must be the first statement about any of them in its transaction: no transaction may wait for
+    one while holding another, unless in the same order.
     """
     ordered = sorted({(scope.tenant_id, scope.user_id) for scope in scopes})
     if ordered:
@@ -222,10 +226,10 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
 
 
 async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
-    """Become the only one who is about this user at all, until the transaction ends.
+    """Become the only transaction about this user at all, until it ends.
 
-    The first statement about the user in its transaction. Whoever entered before has committed by
-    then, and whoever enters later sees what this transaction changes.
+    It must be the first statement about the user in its transaction. Transactions that entered
+    before have committed by then, and later ones see what this transaction changes.
 
     Raises:
         WrongState: The user was erased.
@@ -241,7 +245,7 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
 
 
 async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
-    """Let what is written from now on be sealed with this key alone. The caller holds the row."""
+    """Seal what is written from now on with this key only. The caller holds the row."""
     await later(
         connection,
         _NOTE_KEY,
@@ -250,17 +254,17 @@ async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
 
 
 async def leave_to_seal(connection: Connection, scope: Scope) -> None:
-    """Let the sweep look for what of this user is still in clear. The caller holds the row."""
+    """Let the sweep look for text of this user that is still in clear. The caller holds the row."""
     await later(connection, _LEAVE_TO_SEAL, scope.parameters)
 
 
 async def read_user(connection: Connection, scope: Scope) -> UserWriteState | None:
-    """The user's state as it is now, without a lock: for what a later lock confirms."""
+    """The user's present state, without a lock: for decisions that a later lock confirms."""
     return await _state(connection, scope, _READ)
 
 
 async def refuse_erased(connection: Connection, scope: Scope) -> None:
-    """Go on only if the user, known or not, is neither erased nor being erased; without a lock.
+    """Continue only if the user, known or not, is neither erased nor being erased; without a lock.
 
     Raises:
         WrongState: The user was erased.
@@ -273,7 +277,7 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
 
 
 async def database_now(connection: Connection) -> datetime:
-    """The database's clock at this moment."""
+    """The database's present time."""
     cursor = await connection.execute(_NOW)
     row = await cursor.fetchone()
     assert row is not None
@@ -282,7 +286,7 @@ async def database_now(connection: Connection) -> datetime:
 
 
 def leap() -> int:
-    """By how much a revision grows: no other history of the user grows by the same."""
+    """The step by which a revision grows, which no other history of the user repeats."""
     return 1 + secrets.randbelow(_LARGEST_LEAP)
 
 
