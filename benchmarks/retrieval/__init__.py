@@ -11,7 +11,7 @@ machine does falls on all of them alike.
 
 The modules: `measure` (one run), `plan` (what is measured where), `stage` (what runs), `rows`
 (figures in turns), `components` (names of weights), `recall` (bar Q2), `starting` (bar P6);
-`person`, `talk`, `wording`, `segments` (the data, from a seed), `writing`, `loading` (into the
-database); `requests` and `caller` (requests, and the process that sends them), `embedder` and
-`floor` (processes); `figures`, `bars`, `table`, `markdown`, `plot` (results).
+`person`, `talk`, `wording` (the data, from a seed), `writing`, `loading` (into the database);
+`requests` and `caller` (requests, and the process that sends them), `embedder` and `floor`
+(processes); `figures`, `bars`, `table`, `markdown`, `plot` (results).
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from benchmarks.quiet import noise
+from benchmarks.results import noise
 from benchmarks.retrieval.figures import LatencyFigures, RetrievalReport
 
 TIMES_FLOOR: Mapping[int, float] = {200: 1.6, 2_000: 1.5}
@@ -34,7 +34,7 @@ class LatencyBar:
 
 
 def bars(report: RetrievalReport) -> list[LatencyBar]:
-    """All bars, in order; none where the machine was busy (`benchmarks.quiet`)."""
+    """All bars, in order; none where the machine was busy (`benchmarks.results`)."""
     if noise(report.machine):
         return []
     return [

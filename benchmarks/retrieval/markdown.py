@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quiet import noise
+from benchmarks.results import noise
 from benchmarks.retrieval.bars import bars
 from benchmarks.retrieval.figures import (
     NO_SIZE,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks.profiler import recorded
-from benchmarks.quiet import LOAD_BEFORE
+from benchmarks.results import LOAD_BEFORE
 from benchmarks.retrieval import loading
 from benchmarks.retrieval.components import components
 from benchmarks.retrieval.figures import IsolationCost, LatencyFigures, Recall, RetrievalReport

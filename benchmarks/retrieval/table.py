@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.quiet import noise
+from benchmarks.results import noise
 from benchmarks.retrieval.bars import bars
 from benchmarks.retrieval.figures import (
     NO_SIZE,

@@ -10,6 +10,7 @@ user stand together, as those of one import do.
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,7 +20,6 @@ from psycopg.types.json import Jsonb
 
 from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.retrieval.person import Person
-from benchmarks.retrieval.segments import postings
 from benchmarks.retrieval.talk import Conversation, SyntheticMessage, conversations_of
 from benchmarks.retrieval.wording import vector
 from hitherto_shared.auth.principal import DEFAULT_TENANT
@@ -314,3 +314,24 @@ def _copy(
         copy.set_types(["text", "text", *(kind for _, kind in named)])
         for row in rows:
             copy.write_row((TENANT, person.user_id, *row))
+
+
+SEGMENT = 256
+"""Postings per row, as the schema's CHECK has it."""
+
+Posting = tuple[str, int, list[int], list[int], list[int]]
+"""Term, segment, lexical numbers, frequencies, lengths."""
+
+
+def postings(texts: Sequence[Counter[str]]) -> Iterator[Posting]:
+    """Rows of the index of texts, given by their terms, which are numbered from 1 on."""
+    held: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for number, counts in enumerate(texts, start=1):
+        length = counts.total()
+        for term, frequency in counts.items():
+            held[term].append((number, frequency, length))
+    for term in sorted(held):
+        for segment, start in enumerate(range(0, len(held[term]), SEGMENT)):
+            rows = held[term][start : start + SEGMENT]
+            numbers, frequencies, lengths = ([row[i] for row in rows] for i in range(3))
+            yield term, segment, numbers, frequencies, lengths

@@ -14,7 +14,7 @@ it measures, in this order:
 - **floor**: what a process must spend at least that takes a call over gRPC, stores it in one
   INSERT and makes two HTTP calls by hand.
 
-The modules: `measure` (one run), `load` (what is sent), `driver` (who sends it), `model_server` and
+The modules: `measure` (one run), `driver` (what is sent, and who sends it), `model_server` and
 `floor` (processes), `figures` (results and bars), `table`. What other benchmarks use too stands
 beside this package: `processes`, `watching` (CPU and memory), `profiler`, `http_server`,
 `embeddings_reply`, `bare_service`, `words` (text from a seed).

@@ -23,16 +23,15 @@ from benchmarks.bare_service import METHOD
 from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.profiler import recorded
-from benchmarks.quiet import CORES, LOAD_BEFORE
+from benchmarks.results import CORES, LOAD_BEFORE
 from benchmarks.throughput import floor as floor_process
-from benchmarks.throughput.driver import Driver
+from benchmarks.throughput.driver import Driver, request
 from benchmarks.throughput.figures import (
     FloorFigures,
     LatencyPercentiles,
     ResidentMemory,
     ThroughputReport,
 )
-from benchmarks.throughput.load import request
 from benchmarks.watching import MemoryWatch, cpu_seconds
 from hitherto_shared.database.embedded import EmbeddedPostgres
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.quiet import noise
+from benchmarks.results import noise
 from benchmarks.throughput.figures import (
     CPU_MS_AIM,
     CPU_MS_BAR,

@@ -22,7 +22,7 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage.chunks import find_pending_chunks
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import act_for
-from hitherto_shared.embeddings import active
+from hitherto_shared.embeddings import active_embedder
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
 from hitherto_shared.startup import configure_vectors
@@ -201,7 +201,7 @@ class Bench:
 
     async def claim(self) -> Claim:
         async with self.maintenance.connection() as connection:
-            await active.register(connection, OfflineEmbedder())
+            await active_embedder.register(connection, OfflineEmbedder())
             (held,) = await claims.claim(connection, worker="t", limit=1, lease_seconds=60)
         # As the worker does for each of its jobs.
         act_for(held.tenant_id)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_retrieval.accesses import AccessCounter
+from hitherto_retrieval.usage_counts import AccessCounter
 from hitherto_shared.database import counts
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.pipeline.embedding_charges import QueryCharges
 from hitherto_extraction.pipeline.guards.tokens import forget_readings
-from hitherto_extraction.pipeline.paid_questions import PaidQuestions
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.storage import (
     conversations,
@@ -59,7 +59,7 @@ class Sweeps:
         *,
         idle_minutes: float,
         sealing: SealingSweep | None = None,
-        questions: PaidQuestions | None = None,
+        questions: QueryCharges | None = None,
     ) -> None:
         self._database = database
         self._intake = intake

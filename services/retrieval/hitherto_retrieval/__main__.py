@@ -10,17 +10,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pydantic import ValidationError
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
-from hitherto_retrieval.accesses import AccessCounter
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.handlers.retrieval import ReadDefaults, RetrievalHandlers
-from hitherto_retrieval.questions_paid import QuestionsPaid
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.tokens import counter
 from hitherto_retrieval.search.intent.question import Wording
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.snapshots import Snapshots
-from hitherto_retrieval.storage.session import prepare_counting, prepare_session
+from hitherto_retrieval.storage.connection_setup import prepare_counting, prepare_session
+from hitherto_retrieval.usage_counts import AccessCounter, QueryUsageCounter
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.auth.departments import Departments
@@ -91,7 +90,7 @@ async def running(
         )
         await counters.open_later()
         await audited.open_later()
-        paid = QuestionsPaid(counters)
+        paid = QueryUsageCounter(counters)
         queries = QueryEmbedders(
             embedders,
             cache_size=settings.embedding_cache_size,

@@ -1,4 +1,8 @@
-"""The embedder of whichever model is the active one now."""
+"""The active model, whose vectors answer searches, and its embedder.
+
+Which model is active is recorded in the database, not in configuration. A service embeds with that
+model if it has a way to it (`registry`); otherwise it says why it has not and does without.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hitherto_shared.database.pool import Database
-from hitherto_shared.embeddings import active
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelUnavailable
@@ -19,8 +22,36 @@ LOOK_SECONDS = 2.0
 """How often the active model is looked up. Who writes a vector checks again in its transaction."""
 _REGISTER_SECONDS = 10.0
 
+_ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
 
-class EmbedderInForce:
+_REGISTER = """
+INSERT INTO embedding_models (model, dimensions)
+VALUES (%(model)s, %(dimensions)s)
+ON CONFLICT (model) DO NOTHING
+"""
+
+# The first model to come becomes the active one; a later one is switched to on purpose.
+_ACTIVATE_FIRST = """
+UPDATE embedding_models SET active = true, activated_at = clock_timestamp()
+WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE active)
+"""
+
+
+async def active_model(connection: Connection) -> tuple[str, int] | None:
+    """Name and dimensions of the model in force; None before the first memory."""
+    cursor = await connection.execute(_ACTIVE)
+    row = await cursor.fetchone()
+    return (row[0], row[1]) if row else None
+
+
+async def register(connection: Connection, embedder: Embedder) -> None:
+    """Make a model known, and the active one if there is none."""
+    values = {"model": embedder.name, "dimensions": embedder.dimensions}
+    await connection.execute(_REGISTER, values)
+    await connection.execute(_ACTIVATE_FIRST, values)
+
+
+class ActiveEmbedder:
     """An embedder that follows the active model.
 
     Without a way to that model it embeds nothing (`ModelUnavailable`): what is written then waits
@@ -37,7 +68,7 @@ class EmbedderInForce:
     async def start(self) -> None:
         """Look the active model up, and go on doing so."""
         await self._database.run(
-            lambda connection: active.register(connection, self._embedders.configured),
+            lambda connection: register(connection, self._embedders.configured),
             timeout=_REGISTER_SECONDS,
         )
         await self.refresh()
@@ -52,7 +83,7 @@ class EmbedderInForce:
 
     async def refresh(self) -> None:
         """Look the active model up now."""
-        found = await self._database.run(active.active_model, timeout=5.0, repeatable=True)
+        found = await self._database.run(active_model, timeout=5.0, repeatable=True)
         if found is None or (found == self._active and self._current is not None):
             return
         known = self._current is None and found == self._active

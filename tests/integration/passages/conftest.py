@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hitherto_shared.embeddings.active import register
+from hitherto_shared.embeddings.active_embedder import register
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.integration.upkeep.stage import Stage, staged
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hitherto_retrieval.storage.session import prepare_session
+from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_shared.database.pool import Database
 from tests.integration.retrieval.versions import Story
 

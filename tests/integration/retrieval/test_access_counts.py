@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from hitherto_retrieval.accesses import AccessCounter
+from hitherto_retrieval.usage_counts import AccessCounter
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
 from tests.e2e.learning import rows

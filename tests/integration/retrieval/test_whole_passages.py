@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from hitherto_retrieval.storage import chunks, messages, summaries
+from hitherto_retrieval.storage import chunks, conversations, messages
 from hitherto_shared.database.pool import Database
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -69,7 +69,7 @@ async def test_summaries(reader: Database, superuser_conninfo: str) -> None:
     await sum_up(superuser_conninfo, "minh", [Outline("theirs", "x")])
     for _ in range(12):
         found = await answer(
-            reader, summaries.by_conversations(ANA, ["d", "bare", "theirs", "none", "c"])
+            reader, conversations.by_conversations(ANA, ["d", "bare", "theirs", "none", "c"])
         )
         assert [(s.conversation_id, s.title, s.summary, s.message_count) for s in found] == [
             ("d", "D", "về Hà Nội", 0),

@@ -17,9 +17,9 @@ from benchmarks.retrieval.plan import (
     original_of,
     small_store,
 )
-from benchmarks.retrieval.segments import SEGMENT, postings
 from benchmarks.retrieval.talk import conversations_of
 from benchmarks.retrieval.wording import Questions, topics_of, vector
+from benchmarks.retrieval.writing import SEGMENT, postings
 from hitherto_shared.text.bm25 import TermPostings, score
 from hitherto_shared.text.terms import query_terms
 

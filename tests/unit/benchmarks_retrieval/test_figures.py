@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from benchmarks.quiet import LOAD_BEFORE
+from benchmarks.results import LOAD_BEFORE
 from benchmarks.retrieval.bars import LatencyBar, bars
 from benchmarks.retrieval.figures import (
     NO_SIZE,

@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from benchmarks.embeddings_reply import vector
-from benchmarks.quiet import LOAD_BEFORE
+from benchmarks.results import LOAD_BEFORE
+from benchmarks.throughput.driver import MESSAGES, request
 from benchmarks.throughput.figures import (
     FloorFigures,
     LatencyPercentiles,
     ResidentMemory,
     ThroughputReport,
 )
-from benchmarks.throughput.load import MESSAGES, request
 from benchmarks.throughput.model_server import ModelEndpoint
 from benchmarks.throughput.table import print_tables
 from benchmarks.watching import Sample

@@ -29,7 +29,7 @@ from hitherto_extraction.storage import consolidation, ledger, users
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys

@@ -40,10 +40,10 @@ from hitherto_extraction.storage import (
 from hitherto_extraction.storage import profiles as people
 from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_extraction.storage.sealed_words import SENSITIVE_TYPES
+from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import Conflict, WrongState, invalid

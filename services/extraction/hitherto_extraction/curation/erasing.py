@@ -26,7 +26,6 @@ from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
     erased,
-    erased_actor,
     erasure,
     holdings,
     idempotency,
@@ -268,7 +267,7 @@ class Erasing:
         await erasure.remove_some(
             connection, scope, receipt_id, erasure.PROFILES, limit=self._batch
         )
-        await erased_actor.unname(connection, scope)
+        await erased.unname(connection, scope)
         # Whoever holds the row is waited for; after that nobody can name the user any more.
         await erasure.remove_user(connection, scope)
         await erasure.remove_keys(connection, scope, receipt_id)

@@ -17,7 +17,12 @@ from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.read_ahead import read_ahead
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity
-from hitherto_extraction.pipeline.paid_vectors import CORRECTION, IMPORT, SAVING, PaidVectors
+from hitherto_extraction.pipeline.embedding_charges import (
+    CORRECTION,
+    IMPORT,
+    SAVING,
+    ChargedEmbedder,
+)
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
@@ -49,7 +54,7 @@ class CurationDependencies:
     """What the calls work with."""
 
     saving: Saving
-    vectors: PaidVectors
+    vectors: ChargedEmbedder
     signals: JobSignals
 
 

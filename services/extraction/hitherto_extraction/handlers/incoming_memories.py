@@ -22,7 +22,7 @@ from hitherto_extraction.pipeline.answer import (
 )
 from hitherto_extraction.pipeline.answer_values import labels
 from hitherto_extraction.pipeline.merge import MAX_LABELS
-from hitherto_extraction.storage.sealed_words import SENSITIVE_TYPES
+from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
 from hitherto_shared.text.normalise import nfc
 from hitherto_shared.validation import Checks

@@ -16,12 +16,22 @@ from hitherto.v1 import (
     session_service_pb2,
     session_service_pb2_grpc,
 )
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.curation import CurationCalls, CurationDependencies
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
-from hitherto_extraction.handlers.memory import MemoryHandlers
 from hitherto_extraction.handlers.privacy import PrivacyHandlers
+from hitherto_extraction.handlers.profile import ProfileCalls
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_shared.rpc.server import Servicer
+
+
+class MemoryHandlers(CurationCalls, ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
+    """Answers MemoryService on the role hitherto_write."""
+
+    def __init__(self, answering: Answering, curation: CurationDependencies) -> None:
+        self._answering = answering
+        self._curation = curation
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.pipeline.paid_questions import SEARCH
+from hitherto_extraction.pipeline.embedding_charges import SEARCH
 from hitherto_extraction.storage import usage
 from hitherto_extraction.storage.usage import Used, UsedFilter
 from hitherto_shared.database.pool import Connection

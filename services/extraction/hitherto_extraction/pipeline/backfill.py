@@ -13,7 +13,7 @@ from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backlog import Backlog
-from hitherto_extraction.pipeline.paid_vectors import affords, shared_out
+from hitherto_extraction.pipeline.embedding_charges import affords, shared_out
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.storage import (
     chunks,

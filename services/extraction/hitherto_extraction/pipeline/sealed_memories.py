@@ -26,9 +26,9 @@ from hitherto_extraction.storage import (
 from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
-from hitherto_extraction.storage.sealed_words import SEALED, SENSITIVE_TYPES
+from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey

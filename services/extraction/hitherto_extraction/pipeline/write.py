@@ -22,9 +22,9 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
-from hitherto_extraction.storage.sealed_words import seal_words
+from hitherto_extraction.storage.sealed_rows import seal_words
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope

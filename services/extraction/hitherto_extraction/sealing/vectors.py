@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
-from hitherto_extraction.pipeline.paid_vectors import affords
+from hitherto_extraction.pipeline.embedding_charges import affords
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.storage import ledger, sealed_memories, users
 from hitherto_extraction.storage.ledger import Charge

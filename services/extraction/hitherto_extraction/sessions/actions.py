@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_extraction.sessions.admission import admit
+from hitherto_extraction.sessions.context import admit
 from hitherto_extraction.storage import sessions
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import Conflict, NotFound, WrongState

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_extraction.sessions.admission import admit
-from hitherto_extraction.storage import sessions
+from hitherto_extraction.storage import sessions, users
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 
 LAST_RESPONSE_CHARACTERS = 500
@@ -122,3 +122,26 @@ def _belongs_together(text: str, place: int) -> bool:
         or unicodedata.category(after) in ("Mn", "Mc", "Me")
         or ord(after) in _SKIN_TONES
     )
+
+
+async def admit(connection: Connection, scope: Scope, *, memory_enabled: bool) -> None:
+    """Hold off an erase of the user until the caller's transaction ends.
+
+    The user's row is shared with other writers: working memory touches no memory and no profile, so
+    an answer never waits for what an extraction writes.
+
+    Args:
+        connection: In a transaction.
+        scope: Whose working memory it is.
+        memory_enabled: Whether memory is on for users who did not choose.
+
+    Raises:
+        WrongState: Memory is switched off for the user, or the user was erased.
+    """
+    state = await users.enter_user(connection, scope)
+    if state.why_not_learning(memory_enabled) == "MEMORY_DISABLED":
+        raise WrongState(
+            "memory is switched off for this user: nothing was stored",
+            reason="MEMORY_DISABLED",
+            metadata={"user_id": scope.user_id},
+        )

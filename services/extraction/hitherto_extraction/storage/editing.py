@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import memories
-from hitherto_extraction.storage.sealed_words import WORDS, clear_words, open_words, seal_words
+from hitherto_extraction.storage.sealed_rows import WORDS, clear_words, open_words, seal_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from hitherto_extraction.storage.sealed_words import open_words
+from hitherto_extraction.storage.sealed_rows import open_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.sealed import UserKey

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from hitherto_extraction.storage.sealed_words import clear_words
+from hitherto_extraction.storage.sealed_rows import clear_words
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import profiles, sealed_memories
-from hitherto_extraction.storage.sealed_words import open_words
+from hitherto_extraction.storage.sealed_rows import open_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope

@@ -11,8 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from hitherto_extraction.storage.known_memories import KNOWN, CurrentMemory, known_of
-from hitherto_extraction.storage.sealed_rows import opened_bytes
-from hitherto_extraction.storage.sealed_words import open_words
+from hitherto_extraction.storage.sealed_rows import open_words, opened_bytes
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.places import vector_place

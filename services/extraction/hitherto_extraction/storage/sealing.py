@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage.sealed_words import SENSITIVE_TYPES, WORDS, seal_words
+from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS, seal_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope

@@ -22,7 +22,7 @@ from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
 from hitherto_extraction.reembedding.begin import move_to_configured
 from hitherto_extraction.wiring.databases import Audit, Databases, open_audit, open_databases
 from hitherto_shared.circuit_breaker import CircuitBreaker
-from hitherto_shared.embeddings.active_embedder import EmbedderInForce
+from hitherto_shared.embeddings.active_embedder import ActiveEmbedder
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.startup import embedders_for, load_deployment_secret, load_user_keys
@@ -91,7 +91,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
     embedders = embedders_for(settings)
     stack.push_async_callback(embedders.close)
     databases = await open_databases(stack, settings, conninfo)
-    in_force = EmbedderInForce(databases.maintenance, embedders)
+    in_force = ActiveEmbedder(databases.maintenance, embedders)
     stack.push_async_callback(in_force.stop)
     await in_force.start()
     await move_to_configured(

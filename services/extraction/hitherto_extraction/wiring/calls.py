@@ -15,14 +15,13 @@ from hitherto_extraction.handlers.documents import DocumentDependencies
 from hitherto_extraction.handlers.erasure import ErasureDependencies
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
-from hitherto_extraction.handlers.memory import MemoryHandlers
 from hitherto_extraction.handlers.privacy import PrivacyHandlers
 from hitherto_extraction.handlers.reembedding import ReembeddingDependencies
-from hitherto_extraction.handlers.services import Handlers
+from hitherto_extraction.handlers.services import Handlers, MemoryHandlers
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.user_control import UserControlDependencies
+from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_extraction.pipeline.paid_vectors import PaidVectors
 from hitherto_extraction.pipeline.preview import Preview
 from hitherto_extraction.sessions.context import SessionRules
 from hitherto_extraction.upkeep.calls import UpkeepOnDemand
@@ -51,7 +50,7 @@ def build_handlers(base: Base, work: BackgroundWork) -> Handlers:
         max_attempts=settings.max_attempts,
         crowding=crowding(base),
     )
-    vectors = PaidVectors(databases.write, base.embedder, base.money.prices, base.money.budget)
+    vectors = ChargedEmbedder(databases.write, base.embedder, base.money.prices, base.money.budget)
     return Handlers(
         _extraction(base, work, answering, pages),
         MemoryHandlers(answering, CurationDependencies(saving, vectors, base.signals)),

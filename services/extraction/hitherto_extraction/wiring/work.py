@@ -13,9 +13,9 @@ from hitherto_extraction.intake import Intake, IntakeRules
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.crowded_tags import Crowding
+from hitherto_extraction.pipeline.embedding_charges import QueryCharges
 from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_extraction.pipeline.paid_questions import PaidQuestions
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.scheduler import Scheduler
@@ -230,5 +230,5 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
             UnusableReplies(base.secret),
             SealedVectors(databases.removal, base.embedder, base.money.prices, base.money.budget),
         ),
-        questions=PaidQuestions(databases.maintenance, base.money.prices),
+        questions=QueryCharges(databases.maintenance, base.money.prices),
     )

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from hitherto.v1 import document_pb2, retrieval_service_pb2_grpc, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.accesses import AccessCounter
 from hitherto_retrieval.context import Context, ContextBuilder, ContextRequest
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
@@ -43,6 +42,7 @@ from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.usage_counts import AccessCounter
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.convert import (
     Fields,

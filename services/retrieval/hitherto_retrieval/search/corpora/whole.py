@@ -7,7 +7,7 @@ from typing import cast
 from uuid import UUID
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.storage import chunks, memories, messages, past, summaries
+from hitherto_retrieval.storage import chunks, conversations, memories, messages, past
 from hitherto_retrieval.storage.candidate import Key, Kind
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.moment import Moment
@@ -37,7 +37,7 @@ def whole(
             lambda found: {excerpt.key: excerpt.message for excerpt in found}
         )
     if kind == "summary":
-        return summaries.by_conversations(scope, cast(Sequence[str], keys)).meaning(
+        return conversations.by_conversations(scope, cast(Sequence[str], keys)).meaning(
             lambda found: {summary.conversation_id: summary for summary in found}
         )
     return chunks.by_ids(scope, cast(Sequence[UUID], keys)).meaning(

@@ -1,8 +1,9 @@
-"""Vectors for memories saved or corrected by hand, charged to the tenant's budget (B14).
+"""Embeddings charged to the tenant's budget (B14): of memories by hand, and of queries.
 
 A call without budget left stores its memories without vectors: they are found by their words, and
 back-filled once there is budget again. Embeddings are charged after the write, when the user is
-known, and also if the write fails.
+known, and also if the write fails. Queries are counted by the retrieval service, which knows no
+prices.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.prices import Prices
-from hitherto_extraction.storage import ledger
+from hitherto_extraction.storage import ledger, usage
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
@@ -33,6 +35,10 @@ CORRECTION = "memory-correction"
 _JOBS = {SAVING: UUID(int=1), IMPORT: UUID(int=2), CORRECTION: UUID(int=3)}
 """The job ids in the ledger for calls without a job."""
 _SECONDS = 5.0
+SEARCH = "search"
+"""The kind under which the ledger records queries."""
+_QUERY_JOB = UUID(int=4)
+_QUERY_SECONDS = 30.0
 
 Payer = TypeVar("Payer", bound=Hashable)
 
@@ -77,7 +83,7 @@ class Embedded:
     charges: Mapping[Scope, Charge]
 
 
-class PaidVectors:
+class ChargedEmbedder:
     """Computes them. The database role is hitherto_write."""
 
     def __init__(
@@ -143,3 +149,23 @@ class PaidVectors:
             timeout=_SECONDS,
             repeatable=True,
         )
+
+
+class QueryCharges:
+    """Moves counts to the ledger. The database role is hitherto_maintenance."""
+
+    def __init__(self, database: Database, prices: Prices) -> None:
+        self._database = database
+        self._prices = prices
+
+    async def run(self) -> None:
+        """Charge what was counted since the last run, to the tenants concerned."""
+        await self._database.run(self._charge, timeout=_QUERY_SECONDS)
+
+    async def _charge(self, connection: Connection) -> None:
+        async with connection.transaction():
+            for tenant_id, model, calls, tokens in await usage.take_questions(connection):
+                cost: Decimal = self._prices.cost(model, input_tokens=tokens)
+                charge = Charge("embedding", model, calls, tokens, 0, cost)
+                payer = Scope(tenant_id, ledger.NOBODY)
+                await ledger.charge(connection, payer, _QUERY_JOB, SEARCH, [charge])

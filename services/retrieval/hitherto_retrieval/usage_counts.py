@@ -1,35 +1,62 @@
-"""Counts the tokens of embedded queries, off the request path (B14).
+"""Counts memory accesses (D11) and the tokens of embedded queries (B14), off the request path.
 
-Reading never stops for lack of budget: its cost is charged like everything else and leaves less for
-deferrable work.
+Reading never stops for want of budget: what a query costs is charged like everything else and
+leaves less for the work that can wait.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
 
-from hitherto_retrieval.storage.access import count_questions
+from hitherto_retrieval.storage.access import count_access, count_questions
 from hitherto_shared.database.counts import Counts
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
+from hitherto_shared.models import Scope
 
+_Access = tuple[str, UUID]
+"""User and memory."""
 _CALLS, _TOKENS = "calls", "tokens"
-
-_Key = tuple[str, str]
+_QueryCount = tuple[str, str]
 """Model, and the counted quantity."""
 
 
-class QuestionsPaid:
+class AccessCounter:
+    """Collects and writes counts. The database is the primary, even if reads go to a replica."""
+
+    def __init__(self, database: Database) -> None:
+        self._counts: Counts[_Access] = Counts(
+            database, _write_accesses, logging.getLogger("hitherto.accesses"), "access counts"
+        )
+        self.start = self._counts.start
+        self.stop = self._counts.stop
+
+    def told(self, scope: Scope, memory_ids: Iterable[UUID]) -> None:
+        """Record that an answer contained memories."""
+        self._counts.add(scope.tenant_id, [(scope.user_id, each) for each in memory_ids])
+
+
+async def _write_accesses(
+    connection: Connection, tenant_id: str, counts: Mapping[_Access, int]
+) -> None:
+    await count_access(connection, tenant_id, [(*key, times) for key, times in counts.items()])
+
+
+class QueryUsageCounter:
     """Collects and writes the counts.
 
     The database is the primary, even if reads go to a replica.
     """
 
     def __init__(self, database: Database) -> None:
-        self._counts: Counts[_Key] = Counts(
-            database, _write, logging.getLogger("hitherto.usage"), "counts of embedded questions"
+        self._counts: Counts[_QueryCount] = Counts(
+            database,
+            _write_queries,
+            logging.getLogger("hitherto.usage"),
+            "counts of embedded questions",
         )
         self.start = self._counts.start
         self.stop = self._counts.stop
@@ -54,7 +81,9 @@ class QuestionsPaid:
             calls = 0
 
 
-async def _write(connection: Connection, tenant_id: str, counts: Mapping[_Key, int]) -> None:
+async def _write_queries(
+    connection: Connection, tenant_id: str, counts: Mapping[_QueryCount, int]
+) -> None:
     used: dict[str, dict[str, int]] = {}
     for (model, what), number in counts.items():
         used.setdefault(model, {_CALLS: 0, _TOKENS: 0})[what] += number
