@@ -1,13 +1,13 @@
-"""Checks what a saved memory contradicts, by one call of the model.
+"""Checks what a saved memory contradicts, with one model call.
 
-`SaveMemory` asks no model, so that it is done at once; the job that it queues puts the statement to
-the model as if it had just been said. Of the answer only contradictions and achieved goals count,
-and whatever they say took the place of a memory is the saved one. They pass the rules of every
-reply: guards, the cap, trust. The check runs where learning is switched off too: the statement was
-saved on purpose. Where memory is off it does not.
+`SaveMemory` calls no model, so that it returns at once. The job that it queues puts the statement
+to the model as if it had just been said. Only contradictions and achieved goals in the answer
+count, and in all of them the saved memory is the successor. They pass the rules of every reply:
+guards, limits, trust. The check runs even if learning is switched off, because the statement was
+saved on purpose; it does not run if memory is off.
 
-What the memory says is what was asked about: if it is forgotten or reworded meanwhile, nothing
-follows from the answer. Where nothing else is known, nothing is asked.
+If the memory is forgotten or reworded during the call, the answer has no effect. If nothing else is
+known, there is no call.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from hitherto_shared.encryption.user_keys import UserKeys
 
 _SECONDS = 30.0
 _SAVED = 0
-"""Index under which the plan knows the saved memory."""
+"""Index of the saved memory in the plan."""
 _SPEAKERS = {"operator": "user", "document": "tool"}
-"""How an origin that is no role appears in the prompt."""
+"""The role that an origin without a role has in the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """The memory as it is asked about, and what the model is shown."""
+    """The memory to check, and what the model is shown."""
 
     saved: CurrentMemory
     asked: ExtractionPrompt
@@ -66,7 +66,7 @@ class Check:
         keys: UserKeys | None = None,
         daily_changes: int = DAILY_CHANGES,
     ) -> None:
-        """Work on `database`; `memory_enabled` holds for users who did not choose.
+        """Work on `database`; `memory_enabled` applies to users who did not choose.
 
         `daily_changes` is as for `Commit`.
         """
@@ -77,13 +77,13 @@ class Check:
         self._memory_enabled = memory_enabled
 
     async def run(self, held: Claim) -> None:
-        """Check one memory; one that is gone or current no longer contradicts nothing.
+        """Check one memory; one that is gone or no longer current contradicts nothing.
 
         Raises:
-            ClaimLost: Somebody else has the job; nothing was written after that.
+            ClaimLost: The claim was lost; nothing was written after that.
             ModelError: The model gave no usable answer.
-            KeyUnavailable: The user encrypts, and their key cannot be had.
-            KeyServiceUnavailable: The same, for now.
+            KeyUnavailable: The user has encryption on, and the key is unavailable.
+            KeyServiceUnavailable: The same, temporarily.
         """
         key = await key_of(self._database, self._keys, held.scope)
         question = await self._database.run(
@@ -106,7 +106,7 @@ class Check:
     async def _open(
         self, connection: Connection, held: Claim, key: UserKey | None
     ) -> _Question | None:
-        """What to ask; None if there is nothing to ask, and then the job has ended."""
+        """The question for the model; None if there is none, and then the job has ended."""
         async with connection.transaction():
             state = await users.read_user(connection, held.scope)
             if await self._discarded(connection, held, state):
@@ -127,7 +127,7 @@ class Check:
     async def _discarded(
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
-        """End the job if its user is gone or wants no memory."""
+        """End the job if its user is gone or has switched memory off."""
         if state is None or state.erased:
             why, text = "USER_ERASED", "the user was erased"
         elif state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
@@ -182,7 +182,7 @@ async def _plan(
     *,
     daily: int,
 ) -> Plan:
-    """What ceases to hold because of the saved memory."""
+    """The memories that end because of the saved memory."""
     scope = held.scope
     said = StoredMessage(1, "", saved.origin, "", saved.content, saved.said_at)
     answer = outcome.answer
@@ -224,7 +224,7 @@ async def _finish(connection: Connection, held: Claim, result: Result) -> None:
 
 
 class ExtractionRunner:
-    """Gives an extraction job to whoever reads what it names: messages, or a saved memory."""
+    """Gives an extraction job to the runner for its input: messages, or a saved memory."""
 
     def __init__(self, extraction: Extraction, check: Check) -> None:
         self._extraction = extraction

@@ -1,10 +1,10 @@
-"""Clears what is remembered of a user (H1): everything becomes FORGOTTEN, in bounded steps.
+"""Clears the memory of a user (H1): everything becomes FORGOTTEN, in bounded steps.
 
-The first step stops the learning: what was said before it can no longer become a memory, whichever
-job has it in hand. Then memories are forgotten batch by batch and conversations are removed one by
-one, each in a transaction of its own, so that other writers of the user wait for one step only.
-The last step remembers the idempotency key. A call that is cut off leaves what it has done; called
-again it goes on with the rest.
+The first step stops learning: earlier messages can no longer become memories, whichever job is
+processing them. Then memories are forgotten batch by batch and conversations deleted one by one,
+each in its own transaction, so that other writers of the user wait for one step only. The last step
+stores the idempotency key. An interrupted call leaves what it has done; a repeated call continues
+with the rest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
 
 BATCH = 500
-"""Memories that are forgotten in one transaction."""
+"""Number of memories forgotten in one transaction."""
 REASON = "all memories were cleared"
 
 Counts = dict[str, int]
@@ -42,7 +42,7 @@ Done = TypeVar("Done")
 
 @dataclass(frozen=True, slots=True)
 class ToClear:
-    """Whose memories are cleared, by whom, and what else."""
+    """The user to clear, the caller, and what else to clear."""
 
     scope: Scope
     actor: str
@@ -52,21 +52,21 @@ class ToClear:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """What there was when the call began: until when it was made, and which conversations."""
+    """The extent of the call: the time at which it began, and the conversations at that time."""
 
     before: datetime
     conversations: Sequence[str]
 
 
 class Clearing:
-    """Clears.
+    """Clears a user's memory.
 
     Attributes:
-        write: The database in the role hitherto_write.
-        removal: The database in the role hitherto_removal.
-        max_attempts: What jobs get that are made only to own messages.
-        trail: Where the call is written down.
-        keys: What opens a profile that is sealed.
+        write: The database with the role hitherto_write.
+        removal: The database with the role hitherto_removal.
+        max_attempts: For jobs that are created only to own messages.
+        trail: Records the call in the audit log.
+        keys: Opens a sealed profile.
     """
 
     def __init__(
@@ -89,11 +89,10 @@ class Clearing:
     ) -> IdempotentResult[Counts]:
         """Clear, or answer as the first call with the same key did.
 
-        The counts are those of this call: what an earlier one did that was cut off is not counted
-        again.
+        The counts are those of this call, without those of an earlier interrupted one.
 
         Args:
-            identity: The caller's key, or None if the call came without one.
+            identity: The caller's idempotency key, or None if the call came without one.
             wanted: What to clear.
             timeout: Seconds for all of it.
 
@@ -156,7 +155,7 @@ class Clearing:
     async def _begin(
         self, connection: Connection, identity: Identity | None, wanted: ToClear
     ) -> _Extent | None:
-        """Stop the learning and see how much there is; None if the key has been used."""
+        """Stop learning and determine the extent; None if the key has been used."""
         if identity is not None:
             first = await idempotency.replayed(
                 connection,
@@ -171,7 +170,7 @@ class Clearing:
         scope = wanted.scope
         await users.enter_user(connection, scope)
         await users.lock_user(connection, scope)
-        # No message that was accepted is left for a later job, nor for one that is run again.
+        # No accepted message is left for a later job, nor for one that is run again.
         backlog = await clearing.lock_backlog(connection, scope)
         await cancelling.own_backlog(connection, scope, backlog, max_attempts=self._max_attempts)
         await clearing.pass_backlog(connection, scope)
@@ -199,7 +198,7 @@ async def _forget(connection: Connection, wanted: ToClear, before: datetime) -> 
 
 
 async def _remove(connection: Connection, scope: Scope, conversation_id: str) -> Counts:
-    """Remove one conversation; nothing if somebody else has done so meanwhile."""
+    """Delete one conversation, unless it is gone."""
     try:
         counts = await delete_conversation(connection, scope, conversation_id)
     except NotFound:
@@ -210,7 +209,7 @@ async def _remove(connection: Connection, scope: Scope, conversation_id: str) ->
 async def _finish(
     connection: Connection, wanted: ToClear, counts: Counter[str], key: UserKey | None
 ) -> Counts:
-    """What takes one transaction, and the counts by name; every name is there."""
+    """The steps of the last transaction, and the counts by name; every name is present."""
     scope = wanted.scope
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
@@ -229,9 +228,9 @@ async def _finish(
 
 
 async def _empty_profile(connection: Connection, wanted: ToClear, key: UserKey | None) -> int:
-    """Take away what the profile says and what was learnt from behaviour; 1 if there was any.
+    """Remove the profile's contents and the inferred preferences; returns 1 if there were any.
 
-    Department and access level stay: a credential that manages profiles decides about these.
+    Department and access level stay: only a credential that manages profiles changes these.
     """
     held, _ = await profiles.read_profile(connection, wanted.scope, key)
     emptied = await update_profile(

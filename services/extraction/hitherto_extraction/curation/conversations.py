@@ -1,4 +1,4 @@
-"""Removes a conversation (F7): its words go for good, what was learnt from them stays."""
+"""Deletes a conversation (F7): its text is gone for good, memories learnt from it stay."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hitherto_shared.models import Scope
 async def delete_conversation(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> dict[str, int]:
-    """Remove a conversation with its messages and summary; how many rows, by name.
+    """Delete a conversation with its messages and summary; returns the number of rows by name.
 
-    Memories learnt from it stay, without a word of it and without its name. Its jobs that have not
-    ended are cancelled; none of them can be run again. The role is hitherto_removal.
+    Memories learnt from it stay, without its text and without its name. Its unfinished jobs are
+    cancelled; none of them can be run again. The role is hitherto_removal.
 
     Raises:
         NotFound: The user has no such conversation.

@@ -1,10 +1,10 @@
 """Corrects a memory by hand: any field, as a new version under the same id.
 
-A correction is the newest word about the memory: evidence from before it never overwrites it.
-Who said the memory stays what it was, since whoever corrects it speaks for themselves only: a
-correction is no way to make a tool's word the user's. New words pass the same look as any: what
-reads as an instruction to the assistant waits for review. One that was replaced by another is not
-corrected: the other one is what is believed. Nor is one that was forgotten.
+A correction is the newest statement about the memory: earlier evidence never overwrites it. The
+origin of the memory stays, because a caller speaks only for itself: a correction cannot turn a
+tool's statement into the user's. New words pass the same checks as any: text that reads as an
+instruction to the assistant waits for review. A replaced memory cannot be corrected, because its
+replacement is current; nor can a forgotten one.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _CLEARED: Mapping[str, Any] = {
     "expires_at": None,
     "sensitive": False,
 }
-"""What a path without a value leaves behind. Content and `valid_from` cannot be cleared."""
+"""The value that a path without a value sets. Content and `valid_from` cannot be cleared."""
 
 Path = tuple[str, ...]
 
@@ -94,8 +94,8 @@ class Correction:
 
     Attributes:
         values: The new values by field.
-        paths: Fields, or keys within context and metadata; what `values` lacks is cleared.
-        version: The version it was made from; 0 for whichever there is.
+        paths: Fields, or keys within context and metadata; those without a value are cleared.
+        version: The version it was based on; 0 for any.
     """
 
     values: Mapping[str, Any]
@@ -105,14 +105,14 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class NewVector:
-    """The vector of new content, and the model it is of; none while nobody could make it."""
+    """The vector of new content, and its model; none if it could not be computed."""
 
     model: str
     vector: Vector | None
 
 
 def new_content(correction: Correction) -> str | None:
-    """The content that a vector is to be made of, before the transaction; None if it stays."""
+    """The content to embed before the transaction; None if it stays unchanged."""
     if ("content",) not in correction.paths or "content" not in correction.values:
         return None
     return str(correction.values["content"])
@@ -131,8 +131,9 @@ async def correct(
 ) -> Memory:
     """Correct a memory in the caller's transaction.
 
-    Of a user who encrypts, one that is sensitive is sealed, and one that is so no longer opened.
-    With new content that is believed, `check` lets a job look for what it contradicts.
+    For a user with encryption on, a memory that becomes sensitive is sealed, and one that no longer
+    is sensitive is opened. If the new content is trusted, `check` queues a job that looks for
+    contradictions.
 
     Raises:
         KeyNeeded: The memory is sealed, or is to be, and there is no `key`.
@@ -158,7 +159,7 @@ async def correct(
             reason="MEMORY_STATUS_CONFLICT",
             metadata={"memory_id": str(memory_id), "status": before.status.upper()},
         )
-    # Reads the new words for what they say: in a thread it leaves the event loop to others.
+    # Parses the new words: in a thread, so that the event loop is not blocked.
     after = await asyncio.to_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
         after = replace(after, entities=await _entities(connection, scope, held, after, sealing))
@@ -185,13 +186,13 @@ async def correct(
 async def _entities(
     connection: Connection, scope: Scope, held: Edited, after: Memory, sealing: UserKey | None
 ) -> Sequence[str]:
-    """What a memory mentions in its new words: of the known names those that stand there."""
+    """The entities that a memory mentions after rewording: the known names in its words."""
     if held.sealed or (sealing is not None and is_sensitive(after.type, after.sensitive)):
         return after.entities
     before = {fold(each.name) for each in await names_in(connection, scope, held.memory.content)}
     named = [each.name for each in await names_in(connection, scope, after.content)]
     now = {fold(name) for name in named}
-    # A name that never stood in the words was given by somebody, and stays.
+    # A name that never occurred in the words was added explicitly, and stays.
     kept = [name for name in after.entities if fold(name) in now or fold(name) not in before]
     found = _named_once([*kept, *named])
     same = {fold(name) for name in found} == {fold(name) for name in after.entities}
@@ -208,7 +209,7 @@ async def _write_clear(
     at: datetime,
     key: UserKey | None,
 ) -> None:
-    """Store the next version in clear; one that was sealed is indexed like a new one."""
+    """Store the next version in clear; a memory that was sealed is indexed like a new one."""
     before, after = held.memory, edited.memory
     memory_id = after.memory_id
     edited = await _indexed(connection, scope, replace(edited, sealed=False), held)
@@ -260,7 +261,7 @@ def corrected(before: Memory, correction: Correction) -> Memory:
 
 
 def _changed(before: Memory, correction: Correction) -> dict[str, Any]:
-    """The fields with the new values in their places."""
+    """The fields with the new values."""
     held: dict[str, Any] = {name: copy.deepcopy(getattr(before, name)) for name in FIELDS}
     for path in correction.paths:
         value: Any = correction.values
@@ -283,7 +284,7 @@ def _changed(before: Memory, correction: Correction) -> dict[str, Any]:
 
 
 def _is_new_order(before: Memory, held: Mapping[str, Any]) -> bool:
-    """Whether new words tell the assistant what to do; what stays as it is was looked at before."""
+    """Whether new words instruct the assistant; unchanged text was checked before."""
     new = [held[name] for name in ("content", "detail") if held[name] != getattr(before, name)]
     return trust.is_suspect(new, trusted=trust.is_higher(before.origin))
 
@@ -308,7 +309,7 @@ def _put(held: dict[str, Any], path: Path, value: Any) -> None:
 
 
 async def _indexed(connection: Connection, scope: Scope, edited: Edited, held: Edited) -> Edited:
-    """The memory with a new place in the keyword index, where its words have changed."""
+    """The memory with new keyword index entries, if its words have changed."""
     after, before = edited.memory, held.memory
     same = (after.content, list(after.keywords)) == (before.content, list(before.keywords))
     if same and list(edited.questions) == list(held.questions) and not held.sealed:

@@ -1,12 +1,12 @@
 """Erases a user for good (H2): a fence first, then everything row by row, last the user's own row.
 
-The fence is `users.erased_at`, set under the user's lock together with the mark by a keyed hash:
-from then on writers are refused and reads are empty. Jobs go first, then every table that the
-catalogue names, in bounded transactions that count on the receipt what they remove. The last step
-removes the user's row and signs. Then the user's key for encryption goes, which makes unreadable
-what backups still hold of sealed text. A call that is cut off leaves the fence and its counts, and
-the next one goes on. The profile stays until the last step: it says in which department the user
-is, and so who may go on.
+The fence is `users.erased_at`, set under the user's lock together with the mark, a keyed hash: from
+then on writes are refused and reads are empty. Jobs are deleted first, then every table in the
+catalogue, in bounded transactions that count what they delete on the receipt. The last step deletes
+the user's row and signs. Then the user's data key is erased, which makes sealed text in backups
+unreadable. An interrupted call leaves the fence and its counts, and the next one continues. The
+profile stays until the last step, because it holds the user's department, and so decides who may
+continue.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from hitherto_shared.signing import Signer
 from hitherto_shared.user_hash import hash_key_id, user_hash
 
 BATCH = 1_000
-"""Rows that are removed in one transaction."""
+"""Number of rows deleted in one transaction."""
 _ROUNDS = 20
-"""How often all tables are gone through for what was written while they were being emptied."""
+"""Maximum passes over all tables for rows written during the deletion."""
 
 Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureCall:
-    """Whom a call is about, and its idempotency key; nothing of either is kept in clear."""
+    """The user of a call, and its idempotency key; neither is stored in clear."""
 
     scope: Scope
     identity: Identity | None
 
 
 class Erasing:
-    """Erases and reinstates. `removal` is the database in the role hitherto_removal."""
+    """Erases and reinstates. `removal` is the database with the role hitherto_removal."""
 
     def __init__(
         self,
@@ -77,15 +77,15 @@ class Erasing:
         self._batch = batch
 
     async def erase(self, asked: ErasureCall, *, timeout: float) -> IdempotentResult[Receipt]:
-        """Erase a user, or answer with the receipt of the erasure that was.
+        """Erase a user, or return the receipt of the completed erasure.
 
         Args:
-            asked: Whom, and the caller's key.
-            timeout: Seconds for all of it; what is left then is for the next call.
+            asked: The user, and the caller's idempotency key.
+            timeout: Seconds for all of it; the rest is left for the next call.
 
         Raises:
             AlreadyExists: The idempotency key was used for another body.
-            Conflict: Others kept writing; the next call goes on.
+            Conflict: Other transactions kept writing; the next call continues.
         """
         ends = asyncio.get_running_loop().time() + timeout
         scope, identity = asked.scope, self._hidden(asked.identity)
@@ -110,7 +110,8 @@ class Erasing:
             receipt = await step(lambda connection: self._begin(connection, scope, identity))
             if receipt.erased_at is None:
                 await self._empty(step, scope, receipt.receipt_id)
-            # Asked for once more, the erasure may have been cut off between its end and this.
+            # In a repeated call, the erasure may have been interrupted between its end and this
+            # step.
             await step(lambda connection: self._erase_key(connection, scope, receipt.receipt_id))
             return await once(
                 self._removal,
@@ -122,7 +123,7 @@ class Erasing:
             )
 
     async def reinstate(self, asked: ErasureCall, *, timeout: float) -> IdempotentResult[bool]:
-        """Let a user who was erased be written again; False if nothing stood in the way.
+        """Permit writes about an erased user again; False if they were permitted already.
 
         Raises:
             AlreadyExists: The idempotency key was used for another body.
@@ -131,7 +132,7 @@ class Erasing:
         scope = asked.scope
 
         async def change(connection: Connection) -> bool:
-            # Whoever writes about the user asks for the mark without holding it.
+            # Writers about the user read the mark without locking it.
             await erased.keep_all_out(connection, scope)
             receipt = await erasure.find_mark(connection, scope, self._hash_of(scope))
             if receipt is None:
@@ -143,7 +144,7 @@ class Erasing:
                     reason="USER_ERASED",
                     metadata={"user_id": scope.user_id},
                 )
-            # Nothing of before is to be opened with the key of whoever comes back.
+            # No earlier text may be opened with the new key of a returning user.
             await self._keys.erase(scope.tenant_id, scope.user_id)
             await erasure.reinstate(connection, scope.tenant_id, receipt.receipt_id)
             return True
@@ -169,7 +170,7 @@ class Erasing:
     async def _begin(
         self, connection: Connection, scope: Scope, identity: Identity | None
     ) -> Receipt:
-        """The receipt of this key, of the erasure that was or goes on, or of one that begins."""
+        """The receipt for this idempotency key, or of the completed, running or new erasure."""
         if identity is not None:
             first = await idempotency.replayed(
                 connection,
@@ -204,7 +205,10 @@ class Erasing:
         scope: Scope,
         receipt_id: UUID,
     ) -> None:
-        """Remove table by table until nothing is left; others may put rows below ours meanwhile."""
+        """Delete table by table until nothing is left.
+
+        Other transactions may add rows meanwhile.
+        """
 
         async def in_one(connection: Connection, table: str) -> bool:
             return await self._remove_some(connection, scope, receipt_id, table)
@@ -255,20 +259,20 @@ class Erasing:
     async def _close(
         self, connection: Connection, scope: Scope, receipt_id: UUID, tables: Sequence[str]
     ) -> bool:
-        """Remove the profile, the name behind changes to others and the user's row, and sign.
+        """Delete the profile, the user's name in others' histories and the user's row, and sign.
 
         Raises:
-            StillHeld: Something came in between.
+            StillHeld: New rows were written in between.
         """
         held = await erasure.hold(connection, scope.tenant_id, receipt_id)
         if held.erased_at is not None:
             return True
-        # Access by department asks for the profile: before this, who began may also go on.
+        # Access by department requires the profile: until here, the caller may also continue.
         await erasure.remove_some(
             connection, scope, receipt_id, erasure.PROFILES, limit=self._batch
         )
         await erased.unname(connection, scope)
-        # Whoever holds the row is waited for; after that nobody can name the user any more.
+        # Waits for all transactions that hold the row; afterwards nobody can name the user.
         await erasure.remove_user(connection, scope)
         await erasure.remove_keys(connection, scope, receipt_id)
         while await self._remove_jobs(connection, scope, receipt_id):
@@ -278,7 +282,7 @@ class Erasing:
                 connection, scope, receipt_id, table, limit=self._batch
             ):
                 pass
-        # As with the profile: before this, a credential for a list may also go on.
+        # As with the profile: until here, a credential with a list of users may also continue.
         await erasure.leave_lists(connection, scope, receipt_id)
         await erasure.require_none_left(connection, scope, tables)
         await erasure.count_tables(connection, scope, receipt_id, tables)
@@ -297,7 +301,7 @@ class Erasing:
         return True
 
     async def _erase_key(self, connection: Connection, scope: Scope, receipt_id: UUID) -> None:
-        """Erase the user's key, unless somebody has reinstated the user, whose key may be new."""
+        """Erase the user's data key, unless the user was reinstated and may have a new one."""
         held = await erasure.hold(connection, scope.tenant_id, receipt_id)
         if held.erased_at is not None and held.reinstated_at is None:
             await self._keys.erase(scope.tenant_id, scope.user_id)
@@ -306,7 +310,7 @@ class Erasing:
         return user_hash(self._hash_key, scope.tenant_id, scope.user_id)
 
     def _hidden(self, identity: Identity | None) -> Identity | None:
-        """The caller's identity by keyed hashes: its body names the user, and its key may."""
+        """The caller's identity as keyed hashes: its body names the user, and its key may."""
         if identity is None:
             return None
         named = hmac.new(self._hash_key, b"idempotency\0" + identity.key.encode(), hashlib.sha256)
@@ -315,7 +319,7 @@ class Erasing:
 
 
 class _KeyOf:
-    """Tells a caller whose key was used before about the key as it was sent."""
+    """Names the idempotency key as sent, in the error about its reuse."""
 
     def __init__(self, identity: Identity | None) -> None:
         self._identity = identity
@@ -329,7 +333,7 @@ class _KeyOf:
 
 
 def signed_payload(signer: Signer, receipt: Receipt) -> str:
-    """The text that the signature covers: JSON with sorted keys, no blanks, ASCII only."""
+    """The signed text: JSON with sorted keys, no spaces, ASCII only."""
     assert receipt.erased_at is not None
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-"""The lines of an export: a row as JSON, with what is sealed in it opened."""
+"""The lines of an export: a row as JSON, with its sealed values opened."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PLACES: Mapping[str, Callable[[Mapping[str, Any]], Place]] = {
     "profile_versions": lambda row: places.profile_place(row["version"]),
     "statements": lambda row: places.statement_place(row["statement_id"]),
 }
-"""Where the rows of each table are sealed that has a column `sealed` which is exported."""
+"""The place to which the rows of each exported table with a column `sealed` are bound."""
 
 _INTO = {"profile_versions": "profile", "statements": "said"}
-"""Columns that hold all that is sealed as one object."""
+"""Columns that hold all sealed values as one object."""
 _VERSION = {
     "memories": "version",
     "memory_versions": "version",
@@ -40,12 +40,12 @@ _REPLIES = "unusable_replies"
 
 
 class Opening:
-    """Makes the lines of one user's export.
+    """Formats the lines of one user's export.
 
     Attributes:
-        scope: Whose.
-        key: The user's; None: there is none, and what it has sealed is lost.
-        replies: What opens replies that the installation sealed.
+        scope: The user.
+        key: The user's data key; None: there is none, and what it has sealed is lost.
+        replies: Opens replies that were sealed with the installation's secret.
     """
 
     def __init__(self, scope: Scope, key: UserKey | None, replies: UnusableReplies) -> None:
@@ -54,12 +54,12 @@ class Opening:
         self._replies = replies
 
     def line(self, table: str, row: str, sealed: bytes | None) -> bytes:
-        """One line; with `"lost":true` where something can be opened by nobody any more.
+        """One line; with `"lost":true` if part of the row can no longer be opened.
 
         Args:
-            table: Where the row is from.
-            row: The row as a JSON object, without what is sealed of it.
-            sealed: What is.
+            table: The table of the row.
+            row: The row as a JSON object, without its sealed values.
+            sealed: The sealed values.
         """
         if sealed is not None:
             found = json.loads(row)
@@ -83,7 +83,7 @@ class Opening:
         return found | ({_INTO[table]: values} if table in _INTO else values), False
 
     def _reply(self, found: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """A reply that was of no use, with what the model said in clear."""
+        """An unusable reply, with the model's text in clear."""
         job_id, sealed = UUID(found["job_id"]), found["sealed_reply"]
         try:
             if not found["of_user_key"]:
@@ -94,7 +94,7 @@ class Opening:
             place = places.reply_place(job_id, found["claim_no"])
             found["reply"] = self._key.open(base64.b64decode(sealed), place)["reply"]
         except (BrokenToken, BrokenSeal):
-            # It was sealed under a secret or key that is no longer there.
+            # The secret or key with which it was sealed no longer exists.
             return found, True
         return found, False
 
@@ -102,7 +102,7 @@ class Opening:
 def _line(table: str, row: str | dict[str, Any], lost: bool = False) -> bytes:
     if not isinstance(row, str):
         row = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair is no UTF-8, and JSON escapes it just as Python does.
+    # A lone surrogate is not UTF-8; JSON escapes it just as Python does.
     mark = ',"lost":true' if lost else ""
     return f'{{"table":{json.dumps(table)},"row":{row}{mark}}}\n'.encode(
         "utf-8", "backslashreplace"

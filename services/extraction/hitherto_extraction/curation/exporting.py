@@ -1,16 +1,16 @@
-"""Exports everything that is held of a user (H2) as JSON lines, closed by a manifest.
+"""Exports all data of a user (H2) as JSON lines, closed by a manifest.
 
-One line is one row: `{"table": "memories", "row": {...}}`. Which tables there are is asked of the
-catalogue, so that none can be forgotten. All of it is one snapshot, and at no time more of it is in
-memory than a few rows and pieces.
+One line is one row: `{"table": "memories", "row": {...}}`. The tables are read from the catalogue,
+so that none can be missed. All of it is one snapshot, and memory holds no more than a few rows and
+pieces at a time.
 
-The snapshot does not see an erase that begins meanwhile. So before each piece another connection is
-asked whether the user still stands as the snapshot has it.
+The snapshot does not show an erasure that begins meanwhile. Before each piece, another connection
+therefore checks that the user's state is still that of the snapshot.
 
-What is sealed with the user's key is opened: the line is as if it had never been sealed. Where the
-key is gone for good, or the row was sealed with an earlier one, nobody can open it any more. What
-is left of the row is exported then, and the line says `"lost":true`, so that the rest can still be
-had. A key that an administrator can bring back ends the export before its first line.
+Text sealed with the user's data key is opened: the line reads as if it had never been sealed. If
+the key is gone for good, or the row was sealed with an earlier one, it can no longer be opened. The
+rest of the row is exported then, with `"lost":true`. If an administrator can restore the key, the
+export ends before its first line instead.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.models import Scope
 
 PIECE_BYTES = 256 * 1024
-"""The most that one piece holds."""
+"""Maximum bytes of one piece."""
 _AHEAD = 2
-"""Pieces that are read before the caller has taken them."""
+"""Number of pieces read ahead of the caller."""
 PATIENCE_SECONDS = 30.0
-"""How long a caller may leave a piece that is ready."""
+"""Time for which a caller may leave a piece unread."""
 TURN_SECONDS = 3.0
-"""How long an export waits for another one of the same user, which may be ending."""
+"""Time for which an export waits for another one of the same user, which may be ending."""
 _FENCE_SECONDS = 5.0
 _SILENCE_SECONDS = 10.0
-"""How long nothing may come from the database. It may be frozen, and then bounds nothing itself."""
+"""Maximum silence of the database. It may be frozen, and then enforces no limit itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What was sent, for whoever checks that all of it came."""
+    """The contents of the export, for checking its completeness."""
 
     created_at: datetime
     counts: dict[str, int]
@@ -60,22 +60,22 @@ class Manifest:
 
 
 class _OtherKey(Exception):
-    """The snapshot holds what the key at hand does not open: encryption was turned on meanwhile."""
+    """The snapshot holds values that the key does not open: encryption was turned on meanwhile."""
 
 
 @dataclass(slots=True)
 class _Going:
-    """An export on its way from the database to the caller; `begun` is there before a piece."""
+    """An export in progress between database and caller; `begun` is set before a piece."""
 
     scope: Scope
     begun: UserStatus | None = None
     ready: asyncio.Queue[bytes | Manifest] = field(default_factory=lambda: asyncio.Queue(_AHEAD))
 
     async def put(self, piece: bytes | Manifest) -> None:
-        """Hand over what is ready.
+        """Hand over the next piece.
 
         Raises:
-            TooLate: The caller took nothing for too long.
+            TooLate: The caller read nothing for too long.
         """
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -89,7 +89,7 @@ class _Going:
 
 
 class Exporting:
-    """Exports. The database's role is hitherto_write."""
+    """Exports. The database role is hitherto_write."""
 
     def __init__(
         self, database: Database, trail: Trail, replies: UnusableReplies, keys: UserKeys
@@ -98,44 +98,44 @@ class Exporting:
         self._trail = trail
         self._replies = replies
         self._keys = keys
-        # A turn lasts as long as somebody has it or waits for it.
+        # A turn lasts as long as an export holds it or waits for it.
         self._turns: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
 
     async def run(
         self, scope: Scope, *, fence: Database, timeout: float
     ) -> AsyncGenerator[bytes | Manifest]:
-        """The pieces in their order, the manifest last; of an erased user the manifest alone.
+        """The pieces in order, the manifest last; for an erased user the manifest alone.
 
         Args:
-            scope: Whose.
-            fence: Where an erase is seen. Not the database of exports, whose connections all
-                may be taken by exports.
-            timeout: Seconds for all of it, the caller's taking included.
+            scope: The user.
+            fence: Where an erasure is visible. Not the database of exports, whose connections may
+                all be taken by exports.
+            timeout: Seconds for all of it, including the caller's reading.
 
         Raises:
-            Exhausted: Another export of this user goes on here.
-            TooLate: A piece was not taken in time, or the database gave none.
+            Exhausted: Another export of this user is running here.
+            TooLate: A piece was not read in time, or the database returned none.
             WrongState: The user was erased after the export began.
-            KeyUnavailable: Something is sealed, and an administrator can make that it opens.
-            KeyServiceUnavailable: Something is sealed, and cannot be opened at the moment.
+            KeyUnavailable: Something is sealed, and an administrator can restore its key.
+            KeyServiceUnavailable: Something is sealed, and its key is temporarily unavailable.
         """
         key = await self._key(scope)
         going = _Going(scope)
         ends = asyncio.get_running_loop().time() + timeout
 
         async def work(connection: Connection) -> None:
-            # Before anything is told: an export that breaks off has told something too.
+            # Before anything is revealed: an interrupted export has revealed something too.
             await self._trail.note_call(connection, {scope.user_id: []})
             async with connection.transaction():
                 await self._read(connection, going, key, again=False)
 
         async def read() -> None:
-            # Given back when the reading ends, and not when the caller notices.
+            # Released when the reading ends, and not when the caller notices.
             async with self._turn(scope):
                 try:
                     await self._database.run(work, timeout=timeout)
                 except _OtherKey:
-                    # Opened outside the transaction, since a key-management service may be slow.
+                    # Opened outside the transaction, because a key-management service may be slow.
                     other = await self._key(scope)
 
                     async def once_more(connection: Connection) -> None:
@@ -177,7 +177,7 @@ class Exporting:
 
     @asynccontextmanager
     async def _turn(self, scope: Scope) -> AsyncIterator[None]:
-        """Be the one export of this user in this process."""
+        """Become the only export of this user in this process."""
         turn = self._turns.setdefault(scope, asyncio.Lock())
         try:
             async with asyncio.timeout(TURN_SECONDS):
@@ -195,7 +195,7 @@ class Exporting:
             turn.release()
 
     async def _refuse_erased(self, going: _Going, fence: Database) -> None:
-        """Go on only if the user was not erased since the snapshot."""
+        """Continue only if the user was not erased since the snapshot."""
         now = await fence.run(
             lambda connection: exports.read_standing(connection, going.scope),
             timeout=_FENCE_SECONDS,
@@ -206,7 +206,7 @@ class Exporting:
             raise erased.was_erased(going.scope)
 
     async def _key(self, scope: Scope) -> UserKey | KeyUnavailable | KeyServiceUnavailable:
-        """The user's key, or why it cannot be had, which matters only if something is sealed."""
+        """The user's data key, or why it is unavailable; needed only if something is sealed."""
         try:
             return await self._keys.open(scope.tenant_id, scope.user_id)
         except (KeyUnavailable, KeyServiceUnavailable) as why:

@@ -1,8 +1,8 @@
-"""What a user made of an answer, and what it moves (F6).
+"""Records a user's feedback on an answer, and applies it (F6).
 
-A rating of 4 or 5 makes the learnt preferences surer and the memories that the answer used more
-important, 1 or 2 the other way round, by 0.1 each. An edit that changed the length enough teaches
-the preferred length. The feedback itself is kept.
+A rating of 4 or 5 raises the confidence of inferred preferences and the importance of the memories
+that the answer used, 1 or 2 lowers them, by 0.1 each. An edit that changed the length enough
+teaches the preferred length. The feedback itself is stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hitherto_shared.models import CURRENT_STATUSES, Preference, Scope
 GOOD = 4
 BAD = 2
 STEP = 0.1
-"""By how much a rating moves a confidence or an importance."""
+"""The change of a confidence or an importance by a rating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a feedback changed."""
+    """The effects of feedback."""
 
     preferences: Sequence[Preference]
     memory_ids: Sequence[UUID]
@@ -54,18 +54,18 @@ async def record_feedback(
     memory_enabled: bool,
     key: UserKey | None = None,
 ) -> Moved:
-    """Keep a feedback and let it count, unless the user wants nothing learnt.
+    """Store feedback and apply it, unless the user has switched learning off.
 
     Args:
         connection: In the transaction of the change.
-        scope: Whose.
+        scope: The user.
         feedback: The rating or the edit.
-        actor: Who tells it, for the history.
+        actor: The actor for the history.
         memory_enabled: Whether memory is on for users who did not choose.
-        key: The user's, for one who encrypts.
+        key: The user's data key, if encryption is on.
 
     Raises:
-        KeyNeeded: The message, or a memory that it moves, is sealed, and there is no `key`.
+        KeyNeeded: The message, or a memory that it affects, is sealed, and there is no `key`.
         NotFound: The conversation has no such message of the assistant.
         WrongState: The user was erased.
     """
@@ -124,7 +124,7 @@ async def _shift_memories(
     actor: str,
     key: UserKey | None,
 ) -> list[UUID]:
-    """Make the memories among the items of an answer more, or less, important."""
+    """Change the importance of the memories among the items of an answer."""
     wanted = [found for item in items if (found := parse_uuid(item)) is not None]
     known = await editing.read(connection, scope, wanted, key)
     at = await users.database_now(connection)

@@ -1,7 +1,7 @@
-"""A profile after a change by hand. Pure; `profiles` carries it out.
+"""Applies a change by hand to a profile, as a pure function; `profiles` writes it.
 
-Unlike what is learnt, a hand replaces whole values and removes them. Each place it touched is
-marked with the moment, so that only what the user says afterwards overrules it (E2).
+Unlike learning, a change by hand replaces whole values and removes them. Each changed path is
+marked with the time, so that only later statements of the user override it (E2).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FIELDS = (
 STRUCTS = ("preferences", "facts", "metadata")
 LISTS = ("current_projects", "frequent_intents")
 RESERVED = ("department", "access_level")
-"""What only a credential that manages profiles may change; nothing that was said ever does."""
+"""Fields that only a credential that manages profiles may change; statements never do."""
 
 CLEARABLE = tuple(name for name in FIELDS if name not in RESERVED)
-"""What a person may take away whole."""
+"""Fields that a person may clear."""
 
 _EMPTY: Mapping[str, Any] = {
     "department": "",
@@ -54,7 +54,7 @@ class ProfileTooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProfileEdit:
-    """The profile afterwards, when its values were said, and the paths that changed."""
+    """The new profile, when its values were said, and the paths that changed."""
 
     profile: Profile
     said_at: dict[str, str]
@@ -68,17 +68,17 @@ def edit_profile(
     paths: Sequence[Path],
     at: datetime,
 ) -> ProfileEdit:
-    """Put `values` in place at `paths`.
+    """Set `values` at `paths`.
 
     Args:
-        current: The profile as it stands; version 0 if there is none.
+        current: The present profile; version 0 if there is none.
         said_at: When each of its values was said.
-        values: The new values by field; what `paths` names and they lack is removed.
-        paths: A field, or a field of free JSON and keys within it.
-        at: The moment of the change.
+        values: The new values by field; a path without a value is removed.
+        paths: A field, or a field of free-form JSON and keys within it.
+        at: The time of the change.
 
     Raises:
-        ProfileTooLarge: It would not fit any more.
+        ProfileTooLarge: It would exceed the limit.
     """
     held: dict[str, Any] = {name: copy.deepcopy(getattr(current, name)) for name in FIELDS}
     marks = dict(said_at)
@@ -96,7 +96,7 @@ def edit_profile(
             _put(held, path, new)
         name = said_path(*path)
         changed.append(name)
-        # What was said of anything below is settled by the hand too.
+        # The change by hand also overrides what was said about anything below it.
         marks = {key: value for key, value in marks.items() if not key.startswith(f"{name}.")}
         marks[name] = at.astimezone(UTC).isoformat()
     if len(json.dumps(held, ensure_ascii=False, default=list).encode()) > MAX_BYTES:
@@ -116,7 +116,7 @@ def _at(values: Mapping[str, Any], path: Path) -> Any:
 
 
 def _put(held: dict[str, Any], path: Path, new: Any) -> None:
-    """Set a key or, with None, remove it; objects on the way are made, other values give way."""
+    """Set a key or, with None, remove it; missing objects are created, other values replaced."""
     inner: dict[str, Any] = held
     for key in path[:-1]:
         following = inner.get(key)

@@ -24,25 +24,25 @@ async def update_profile(
     permit: Callable[[Profile], None] | None = None,
     key: UserKey | None = None,
 ) -> Profile:
-    """Change a profile, or make one.
+    """Change a profile, or create one.
 
     Args:
         connection: In the transaction of the change.
-        scope: Whose profile.
+        scope: The user.
         values: New values by field.
-        paths: What to change; what `values` lacks is removed.
-        version: The version the change was made from, or 0 for whichever there is.
-        actor: Who changes it, for the history.
-        permit: Raises if the caller may not change the profile as it stands; None if the caller's
-            rights have nothing to do with what is in it.
-        key: The user's, for one who encrypts.
+        paths: What to change; a path without a value is removed.
+        version: The version the change was based on, or 0 for any.
+        actor: The actor for the history.
+        permit: Raises if the caller may not change the present profile; None if the caller's rights
+            do not depend on its contents.
+        key: The user's data key, if encryption is on.
 
     Raises:
         KeyNeeded: The profile is or is to be sealed, and there is no `key`.
-        NotPermitted: `permit` raised it.
+        NotPermitted: Raised by `permit`.
         WrongState: The user was erased.
         Conflict: The profile has another version by now.
-        InvalidRequest: The profile would not fit any more.
+        InvalidRequest: The profile would exceed its limit.
     """
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)

@@ -1,12 +1,12 @@
-"""Saves one statement at once, as a tool of an assistant or a person's own hand (G1).
+"""Saves one statement at once, for an assistant's tool or a person (G1).
 
-It passes the same rules as a statement that was learnt: duplicates, what was forgotten, trust.
-What only a caller can say (metadata, context, when it expires) is joined to a memory that is known
-already: given keys win, others stay, and nothing is joined to a memory of a higher level of trust.
+It passes the same rules as a learnt statement: duplicates, forgotten memories, trust. Fields that
+only a caller can provide (metadata, context, expiry) are joined to a known memory: given keys win,
+others stay, and nothing is joined to a more trusted memory.
 
-With new words that are believed, a check for contradictions is queued. It runs where learning is
-switched off too, because the statement was saved on purpose. What is to hold only later contradicts
-nothing yet, and is not checked.
+If the new words are trusted, a check for contradictions is queued. It runs even if learning is
+switched off, because the statement was saved on purpose. A statement that holds only in the future
+contradicts nothing yet, and is not checked.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from hitherto_shared.models import Memory, Scope
 from hitherto_shared.offloading import beside_loop
 
 _ONLY = 0
-"""Index of the one item of a saved statement."""
+"""Index of the only item of a saved statement."""
 _WORK_OF_A_CHARACTER = 8
-"""To compare two statements takes so many times as long as to look at them."""
+"""The cost of comparing two statements, relative to reading them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementToSave:
-    """What is to be remembered, with every default filled in.
+    """The statement, with every default filled in.
 
-    `path` is where it stands in the request, for what has to be told about its fields.
+    `path` is its position in the request, for errors about its fields.
     """
 
     content: str
@@ -79,14 +79,17 @@ class StatementToSave:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The memory as it is afterwards, and whether it was known before."""
+    """The resulting memory, and whether it was known before."""
 
     memory: Memory
     deduplicated: bool
 
 
 def vectors_of(model: str, vector: Vector | None) -> Vectors:
-    """The vector of one statement as `Saving.save` takes it; None: it is saved without one."""
+    """The vector of one statement in the form that `Saving.save` takes.
+
+    None: it is saved without one.
+    """
     return Vectors(model, {} if vector is None else {("new", _ONLY): vector}, {})
 
 
@@ -94,10 +97,10 @@ class Saving:
     """Saves statements.
 
     Args:
-        threshold: The cosine from which two statements may be the same.
+        threshold: The cosine from which two statements may be duplicates.
         memory_enabled: Whether memory is on for users who did not choose.
         max_attempts: Of the check for contradictions.
-        crowding: Notices tags that too many memories share; without it none is consolidated.
+        crowding: Detects crowded tags; without it no consolidation is queued.
     """
 
     def __init__(
@@ -128,7 +131,8 @@ class Saving:
         Raises:
             KeyNeeded: Something of the user is sealed, or this is to be, and there is no `key`.
             WrongState: Memory is switched off for the user, or the user was erased.
-            InvalidRequest: The memory that says it already has no room for more free JSON.
+            InvalidRequest: The known memory with this statement has no room for more free-form
+                JSON.
         """
         state = await users.enter_user(connection, scope)
         if state.why_not_learning(self.memory_enabled) == "MEMORY_DISABLED":
@@ -157,7 +161,7 @@ class Saving:
             sealing=sealing,
         )
         if plan.rewrites:
-            # The event of the new version tells these too.
+            # The event of the new version includes these too.
             known = plan.rewrites[-1].before
             before = (await editing.read_one(connection, scope, known.memory_id, key)).memory
             joined = _with_joined(before, statement)
@@ -177,7 +181,7 @@ class Saving:
         return Saved(found, deduplicated=not created)
 
     async def enqueue_check(self, connection: Connection, scope: Scope, memory_id: UUID) -> None:
-        """Let a job look for what a memory with new words contradicts."""
+        """Queue a job that looks for contradictions with a memory's new words."""
         await enqueueing.enqueue(
             connection,
             scope.tenant_id,
@@ -196,7 +200,7 @@ class Saving:
         at: datetime,
         key: UserKey | None,
     ) -> tuple[Plan, UUID | None]:
-        """What the statement changes, and the memory that says it already, if there is one."""
+        """What the statement changes, and the known memory with the same statement, if any."""
         item = NewItem(
             index=_ONLY,
             type=statement.type,
@@ -215,10 +219,10 @@ class Saving:
         known, neighbours = await look_around(
             connection, scope, [item], vectors, also=(), threshold=self._threshold(), key=key
         )
-        # Whoever saves a statement says all of it, whatever is known already.
+        # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (statement.content, statement.detail)))
         said = StoredMessage(1, "", statement.origin, "", words, at)
-        # Reads the statement for what it says: in a thread it leaves the event loop to others.
+        # Parses the statement: in a thread, so that the event loop is not blocked.
         plan = await asyncio.to_thread(
             make_plan,
             Situation(
@@ -229,7 +233,7 @@ class Saving:
                 neighbours=neighbours,
                 vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
                 threshold=self._threshold(),
-                # No model has a say in what is saved.
+                # No model affects what is saved.
                 room=Room(active_count=0),
             ),
         )
@@ -268,7 +272,7 @@ def _joined(
 
 
 def _with_joined(known: Memory, statement: StatementToSave) -> Memory:
-    """A memory with what only the caller can say of it, if that may be joined to it."""
+    """A memory with the fields that only the caller can provide, if they may be joined to it."""
     if outranks(known.origin, statement.origin):
         return known
     return replace(
@@ -287,9 +291,9 @@ async def _join(
     statement: StatementToSave,
     plan: Plan,
 ) -> None:
-    """Give a memory that was known what only the caller can say of it.
+    """Add the fields that only the caller can provide to a known memory.
 
-    A statement of the lower level of trust adds nothing to one of the higher.
+    A less trusted statement adds nothing to a more trusted memory.
     """
     scope, key = occasion.scope, occasion.key
     held = await editing.read_one(connection, scope, memory_id, key)
@@ -298,7 +302,7 @@ async def _join(
         return
     await _state_joined(connection, occasion, held, statement, made_version=not plan.rewrites)
     if plan.rewrites:
-        # The new version is being made in this transaction: it holds these too.
+        # This transaction creates the new version, which includes these fields too.
         await editing.complete_version(connection, scope, replace(held, memory=after), key=key)
         return
     await _record(connection, occasion, held, after)
@@ -312,7 +316,7 @@ async def _state_joined(
     *,
     made_version: bool,
 ) -> None:
-    """Keep what the caller joined to a known memory, for when its document is taken back."""
+    """Record what the caller joined to a known memory, for a roll-back of its document."""
     sealed = held.sealed or occasion.seals(held.memory.type, statement.sensitive)
     words = {
         "metadata": dict(statement.metadata),

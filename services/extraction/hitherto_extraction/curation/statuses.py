@@ -1,8 +1,8 @@
-"""Forgetting, restoring and reviewing memories.
+"""Forgets, restores and reviews memories.
 
-Anything can be forgotten, also what was replaced: its successor then no longer names it. Restoring
-undoes forgetting and archiving and nothing else: a memory that had ended, or that waited for a
-review, comes back as it was.
+Any memory can be forgotten, including a replaced one: its successor then no longer names it.
+Restoring reverts only forgetting and archiving: a memory that had ended, or that waited for a
+review, returns to that state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def forget(
     actor: str,
     key: UserKey | None = None,
 ) -> Memory:
-    """Make a memory FORGOTTEN; one that is forgotten stays as it is.
+    """Make a memory FORGOTTEN; a forgotten one stays unchanged.
 
     Raises:
         NotFound: The user has no such memory.
@@ -65,10 +65,10 @@ async def restore(
     actor: str,
     key: UserKey | None = None,
 ) -> Memory:
-    """Bring a FORGOTTEN or ARCHIVED memory back; an active one stays as it is.
+    """Restore a FORGOTTEN or ARCHIVED memory; an active one stays unchanged.
 
-    It becomes what it was before: ACTIVE, or whatever else it was (`storage.lapsed`). So does its
-    expiry, unless that has passed: what is restored is to be read.
+    It returns to its earlier status: ACTIVE, or another one (`storage.lapsed`). So does its expiry,
+    unless that has passed: a restored memory is meant to be read.
 
     Raises:
         NotFound: The user has no such memory.
@@ -113,7 +113,7 @@ async def review(
 ) -> Memory:
     """Decide about a QUARANTINED memory.
 
-    Approved it becomes ACTIVE and closes what it challenged; rejected it becomes FORGOTTEN.
+    If approved, it becomes ACTIVE and closes the memories it challenged; if rejected, FORGOTTEN.
 
     Raises:
         NotFound: The user has no such memory.
@@ -170,7 +170,7 @@ async def _close_challenged(
     actor: str,
     key: UserKey | None,
 ) -> None:
-    """Carry out what a memory would have contradicted, had it been believed at once."""
+    """Close what a memory would have contradicted if it had been trusted at once."""
     at = await users.database_now(connection)
     known = await editing.read(connection, scope, challenged, key)
     events: list[ChangeEvent] = []
@@ -232,9 +232,9 @@ async def _write(
     actor: str,
     key: UserKey | None,
 ) -> Memory:
-    """Write a version and its history; of the reasons the given one counts, if there is one.
+    """Write a version and its history, with the given reason if there is one.
 
-    Of a sealed memory it does not: it may quote what is sealed.
+    A sealed memory gets no reason, because it may quote sealed text.
     """
     given, reason = reasons
     if given and not held.sealed:

@@ -1,4 +1,4 @@
-"""A user's say in being remembered (H1): what is in force, and changing it."""
+"""A user's settings about memory (H1): reads the effective ones and changes them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hitherto_shared.models import Scope
 
 @dataclass(frozen=True, slots=True)
 class UserSettings:
-    """The settings in force for a user, or those of an installation for users who chose nothing.
+    """The effective settings of a user, or those of an installation for users who did not choose.
 
     Attributes:
         memory_enabled: False: nothing is read and nothing is learnt.
-        learning_enabled: False: nothing is extracted; what is saved by hand still counts.
-        retention_days: After how many days without use a memory goes; 0: never.
-        message_retention_days: After how many days messages go; 0: never.
+        learning_enabled: False: nothing is extracted; memories can still be saved by hand.
+        retention_days: Days without use after which a memory is deleted; 0: never.
+        message_retention_days: Days after which messages are deleted; 0: never.
         encrypt_sensitive: Whether sensitive text is stored encrypted.
-        time_zone: IANA name, in which relative dates are meant.
+        time_zone: IANA name of the zone for relative dates.
     """
 
     memory_enabled: bool = True
@@ -42,7 +42,7 @@ NAMES = tuple(field.name for field in fields(UserSettings))
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """A user's key, which is on the disk, and what tells whether it still is."""
+    """A user's data key, which is on disk, and a check that it still is."""
 
     keys: UserKeys
     key: UserKey
@@ -51,22 +51,23 @@ class Sealing:
 async def prepare_sealing(
     database: Database, scope: Scope, keys: UserKeys, *, seconds: float
 ) -> Sealing:
-    """Make the key of a user whose sensitive text is to be encrypted from now on.
+    """Create the data key of a user before encryption is turned on.
 
-    Before the transaction that turns it on, since a key-management service may be slow.
+    It must precede the transaction that turns encryption on, because a key-management service may
+    be slow.
 
     Args:
-        database: Where to ask whether the user was erased.
-        scope: Whose key.
-        keys: What makes it.
-        seconds: How long asking may take.
+        database: Where to check whether the user was erased.
+        scope: The user.
+        keys: Creates the key.
+        seconds: Time limit of that check.
 
     Raises:
         EncryptionNotConfigured: There is no key-encryption key.
         KeyUnavailable: There is a key already, which does not open; or there is none any more, and
-            something that it sealed is still there.
+            something that it sealed remains.
         KeyServiceUnavailable: A key-management service did not answer.
-        WrongState: The user was erased, before this or meanwhile: such a one keeps no key.
+        WrongState: The user was erased, before this or meanwhile, and so keeps no key.
     """
     if not keys.configured:
         raise EncryptionNotConfigured
@@ -76,7 +77,7 @@ async def prepare_sealing(
         return await sealed_storage.has_sealed(connection, scope)
 
     if await database.run(look, timeout=seconds):
-        # With another key nothing of that could be read or compared.
+        # With another key, none of it could be read or compared.
         return Sealing(keys, await keys.open(scope.tenant_id, scope.user_id))
     key = await keys.make(scope.tenant_id, scope.user_id)
     await database.run(
@@ -86,13 +87,13 @@ async def prepare_sealing(
 
 
 async def _take_back_if_erased(connection: Connection, scope: Scope, keys: UserKeys) -> None:
-    """Erase a key that was made while the user was erased; whoever erases later does it too.
+    """Erase a key that was created while the user was erased; a later erasure does this too.
 
     Raises:
         WrongState: The user was erased.
     """
     async with connection.transaction():
-        # Nobody is reinstated meanwhile, whose key may be new.
+        # Prevents a reinstatement meanwhile, whose key may be new.
         await erased.keep_all_out(connection, scope)
         try:
             await users.refuse_erased(connection, scope)
@@ -104,7 +105,7 @@ async def _take_back_if_erased(connection: Connection, scope: Scope, keys: UserK
 async def read_settings(
     connection: Connection, scope: Scope, installation: UserSettings
 ) -> UserSettings:
-    """What is in force for a user; for somebody nobody knows, what holds for everybody."""
+    """The effective settings of a user; for an unknown one, those of the installation."""
     chosen = await user_settings.read(connection, scope)
     return replace(
         installation, **{name: value for name, value in chosen.items() if value is not None}
@@ -119,18 +120,19 @@ async def change_settings(
     installation: UserSettings,
     sealing: Sealing | None = None,
 ) -> UserSettings:
-    """Change the settings `names` to their `values`, and return what is in force then.
+    """Change the settings `names` to their `values`, and return the effective settings.
 
-    One that `values` lacks goes back to the installation's. It holds from the commit on: each
-    worker asks again, under the lock that is taken here, before it writes what it learnt.
+    A setting that `values` lacks returns to the installation's default. The change is effective
+    from the commit on: each worker checks again, under the lock that is taken here, before it
+    writes what it learnt.
 
     Args:
         connection: In a transaction of its own.
-        scope: Whose.
+        scope: The user.
         values: The new values by name.
         names: What to change.
-        installation: What holds for users who chose nothing.
-        sealing: What encryption is turned on with; None if it is not.
+        installation: The defaults for users who did not choose.
+        sealing: The key to turn encryption on with; None if it is not turned on.
 
     Raises:
         WrongState: The user was erased.
@@ -140,7 +142,8 @@ async def change_settings(
         await users.enter_user(connection, scope)
         await users.lock_user(connection, scope)
     else:
-        # Who has read that nothing is to be sealed must have committed, for the sweep to see it.
+        # Transactions that have read that nothing is to be sealed must have committed, for the
+        # sweep to see their rows.
         await users.lock_alone(connection, scope)
         if not await sealing.keys.stands(sealing.key):
             raise Conflict(

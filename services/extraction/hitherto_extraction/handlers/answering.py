@@ -1,4 +1,4 @@
-"""Shared by all handlers of this service: keys, tokens, reads within the deadline."""
+"""Shared by all handlers of this service: idempotency keys, tokens, reads within the deadline."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hitherto_shared.models import Scope
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 
 CALL_SECONDS = 5.0
-"""A call that needs no model takes at most this long, whatever the caller's deadline."""
+"""Time limit of a call that needs no model, whatever the caller's deadline."""
 
 Found = TypeVar("Found")
 Made = TypeVar("Made")
 
 
 class Answering:
-    """Answers calls on `database`, whose role is hitherto_write unless a call says otherwise."""
+    """Runs calls on `database`, whose role is hitherto_write unless a call says otherwise."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Answering:
         self._tokens = tokens
 
     def identity(self, rpc: str, key: str | None, request: Message) -> Identity | None:
-        """Who calls with which idempotency key; None without a key."""
+        """The caller with its idempotency key; None without a key."""
         if key is None:
             return None
         caller = current_call().principal
@@ -59,7 +59,7 @@ class Answering:
         database: Database | None = None,
         seconds: float = CALL_SECONDS,
     ) -> IdempotentResult[Made]:
-        """Make a change once, within the deadline; `database` where another role must make it."""
+        """Make a change once, within the deadline; on `database` if it needs another role."""
         return await once(
             database or self.database,
             identity,
@@ -75,11 +75,11 @@ class Answering:
         work: Callable[[UserKey | None], IdempotentOperation[Made]],
         context: Context,
     ) -> IdempotentResult[Made]:
-        """Make a change, with the user's key if something of it is sealed or is to be.
+        """Make a change, with the user's data key if sealed values are read or written.
 
         Raises:
-            KeyUnavailable: It needs the key, and that cannot be had; nothing was changed.
-            KeyServiceUnavailable: The same, for now.
+            KeyUnavailable: It needs the key, which is unavailable; nothing was changed.
+            KeyServiceUnavailable: The same, temporarily.
         """
         return await with_keys(
             self.keys,
@@ -97,10 +97,10 @@ class Answering:
         """Read from the primary within the deadline.
 
         Args:
-            work: What to read.
+            work: The read.
             context: Of the call.
-            about: Whose data it is, for the audit log: a user, or `NOBODY` for every user of the
-                tenant. None if it is no user's.
+            about: The user concerned, for the audit log, or `NOBODY` for every user of the tenant.
+                None if it is no user's data.
         """
         if about is not None:
             await self.note_read(about, context)
@@ -109,17 +109,17 @@ class Answering:
         )
 
     async def note_read(self, user_id: str | None, context: Context) -> None:
-        """Write down that this user's data is read, None being every user's."""
+        """Record a read of this user's data in the audit log; None means every user's."""
         await self._reads.note([user_id or NOBODY], timeout=seconds_left(context, CALL_SECONDS))
 
     def token(self, position: Position) -> str:
-        """The consistency token of a moment, for the caller's tenant."""
+        """The consistency token of a point in time, for the caller's tenant."""
         return self._tokens.make(position, current_call().principal.tenant_id)
 
     def check_token(self, token: str) -> None:
-        """Refuse a token that is not the tenant's.
+        """Refuse a token that does not belong to the tenant.
 
-        This service reads from the primary, which has seen whatever a true token names.
+        This service reads from the primary, which has seen the position of any valid token.
         """
         if token:
             self._tokens.open(token, current_call().principal.tenant_id)

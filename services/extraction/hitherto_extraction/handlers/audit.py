@@ -25,7 +25,7 @@ _MAX_ACTOR = 512
 
 
 class AuditCalls:
-    """Answers ListAuditEvents."""
+    """Implements ListAuditEvents."""
 
     _answering: Answering
     _pages: PageTokens

@@ -17,7 +17,7 @@ _COUNTING_SECONDS = 30.0
 
 
 class ConsolidationCalls:
-    """Answers Consolidate and UndoConsolidation."""
+    """Implements Consolidate and UndoConsolidation."""
 
     _answering: Answering
     _consolidations: Consolidations
@@ -25,7 +25,7 @@ class ConsolidationCalls:
     async def Consolidate(
         self, request: pb.ConsolidateRequest, context: Context
     ) -> pb.ConsolidateResponse:
-        """Merge what says much the same, of all users or of one, under all tags or one."""
+        """Merge similar memories, of all users or of one, under all tags or one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id, required=False) or None
         named = checks.identifier("tag", request.tag, required=False)
@@ -54,7 +54,7 @@ class ConsolidationCalls:
     async def UndoConsolidation(
         self, request: pb.UndoConsolidationRequest, context: Context
     ) -> pb.UndoConsolidationResponse:
-        """Bring the originals of a merged memory back."""
+        """Restore the originals of a merged memory."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         memory_id = checks.uuid("memory_id", request.memory_id)

@@ -1,4 +1,4 @@
-"""The calls of MemoryService on memories: save, correct, forget, restore, review."""
+"""The RPCs of MemoryService on memories: save, correct, forget, restore, review."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hitherto_shared.validation import Checks
 
 MAX_REASON = 256
 _EMBEDDING_SECONDS = 3.0
-"""A write waits no longer for the embedder; the vector then comes later."""
+"""A write waits no longer than this for the embedder; afterwards the vector is back-filled."""
 _AHEAD = 32
 """Items of a stream that are read ahead, and so embedded in one call."""
 
@@ -51,7 +51,7 @@ _DECISIONS = {
 
 @dataclass(frozen=True, slots=True)
 class CurationDependencies:
-    """What the calls work with."""
+    """The dependencies of the calls."""
 
     saving: Saving
     vectors: ChargedEmbedder
@@ -60,7 +60,7 @@ class CurationDependencies:
 
 @dataclass(frozen=True, slots=True)
 class ToSave:
-    """A checked statement, for whom and by whom it is saved, and the key of the call."""
+    """A checked statement, with its user, its caller, and the call's idempotency key."""
 
     scope: Scope
     statement: StatementToSave
@@ -69,7 +69,7 @@ class ToSave:
 
 
 class CurationCalls:
-    """Answers them."""
+    """Implements them."""
 
     _answering: Answering
     _curation: CurationDependencies
@@ -80,7 +80,7 @@ class CurationCalls:
         """Save one statement at once."""
         wanted = self._read(request, "SaveMemory")
         paid = self._curation.vectors
-        # Half of what is left, so that a statement without a vector can still be written.
+        # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
             [(wanted.scope, wanted.statement.content)],
             SAVING,
@@ -99,7 +99,7 @@ class CurationCalls:
     async def StreamMemories(
         self, request_iterator: AsyncIterator[pb.StreamMemoriesRequest], context: Context
     ) -> pb.StreamMemoriesResponse:
-        """Save any number of statements, each by itself."""
+        """Save any number of statements, independently."""
         reply = pb.StreamMemoriesResponse()
         position: Position | None = None
 
@@ -124,7 +124,7 @@ class CurationCalls:
             await paid.settle(IMPORT, charges)
 
         async def embed(batch: Sequence[ToSave | HithertoError]) -> list[Vectors | None]:
-            # What was embedded before is stored by now, and its users are known.
+            # Everything embedded before is stored by now, and its users are known.
             await settle()
             made = await paid.embed(
                 [
@@ -221,7 +221,7 @@ class CurationCalls:
     async def RestoreMemory(
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
-        """Bring a forgotten or archived memory back."""
+        """Restore a forgotten or archived memory."""
         checks, scope, memory_id, reason, key = _named(request)
         checks.done()
         actor = current_call().principal.subject
@@ -271,7 +271,7 @@ class CurationCalls:
         """A checked request.
 
         Raises:
-            InvalidRequest: Fields of it are bad.
+            InvalidRequest: Some of its fields are invalid.
         """
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
@@ -285,7 +285,7 @@ class CurationCalls:
         return ToSave(scope, statement, identity, principal.subject)
 
     def _read_item(self, request: pb.StreamMemoriesRequest) -> ToSave | HithertoError:
-        """A checked item of a stream, or why it is refused."""
+        """A checked item of a stream, or the reason for its refusal."""
         try:
             return self._read(request.item, "StreamMemories", prefix="item.")
         except HithertoError as error:
@@ -347,7 +347,7 @@ class CurationCalls:
 def _named(
     request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest | pb.ReviewMemoryRequest,
 ) -> tuple[Checks, Callable[[], Scope], UUID, str, str | None]:
-    """What the calls on one memory have in common; the scope once the checks are done."""
+    """The common part of the calls on one memory; returns the scope after the checks."""
     checks = Checks()
     user_id = checks.identifier("user_id", request.user_id)
     memory_id = checks.uuid("memory_id", request.memory_id)

@@ -1,4 +1,4 @@
-"""The calls of ExtractionService about documents: IngestDocuments and DeleteDocument."""
+"""The RPCs of ExtractionService on documents: IngestDocuments and DeleteDocument."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STORING_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class DocumentDependencies:
-    """What the calls work with; `removal` is the database in the role that may delete."""
+    """The dependencies of the calls; `removal` is the database with the role that may delete."""
 
     removal: Database
     rules: IngestRules
@@ -39,7 +39,7 @@ class DocumentDependencies:
 
 
 class DocumentIngestionCalls:
-    """Answers the two calls."""
+    """Implements the two RPCs."""
 
     _answering: Answering
     _signals: JobSignals
@@ -48,10 +48,10 @@ class DocumentIngestionCalls:
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
-        """Store documents durably; one job makes them findable."""
+        """Store documents durably; one job indexes them."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        # A full batch takes seconds to check; the loop has other callers.
+        # Checking a full batch takes seconds, which would block the event loop.
         batch = await asyncio.to_thread(read_documents, checks, request.documents)
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
@@ -87,7 +87,7 @@ class DocumentIngestionCalls:
     async def DeleteDocument(
         self, request: pb.DeleteDocumentRequest, context: Context
     ) -> pb.DeleteDocumentResponse:
-        """Remove a document; what was learnt from it stays."""
+        """Delete a document; memories learnt from it stay."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         document_id = checks.uuid("document_id", request.document_id)

@@ -17,21 +17,21 @@ from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
 ERASE_SECONDS = 300.0
-"""Erasing takes as long as there is to erase; a caller's deadline may be shorter."""
+"""An erasure takes as long as there is data to erase; a caller's deadline may be shorter."""
 EXPORT_SECONDS = 3_600.0
-"""How long a caller may take to receive an export."""
+"""Time limit for a caller to receive an export."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureDependencies:
-    """What the calls work with."""
+    """The dependencies of the calls."""
 
     erasing: Erasing
     exporting: Exporting
 
 
 class LeavingCalls:
-    """Answers them."""
+    """Implements them."""
 
     _answering: Answering
     _leaving: ErasureDependencies
@@ -39,7 +39,7 @@ class LeavingCalls:
     async def ExportUser(
         self, request: pb.ExportUserRequest, context: Context
     ) -> AsyncIterator[pb.ExportUserResponse]:
-        """Everything that is held, then the manifest."""
+        """All data of a user, then the manifest."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         checks.done()
@@ -67,7 +67,7 @@ class LeavingCalls:
     async def EraseUser(
         self, request: pb.EraseUserRequest, context: Context
     ) -> pb.EraseUserResponse:
-        """Remove everything; one more call goes on with what one that was cut off has left."""
+        """Erase all data; another call continues an interrupted one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         key = checks.idempotency_key(request.idempotency_key)
@@ -87,7 +87,7 @@ class LeavingCalls:
     async def ReinstateUser(
         self, request: pb.ReinstateUserRequest, context: Context
     ) -> pb.ReinstateUserResponse:
-        """Let an erased user be written again."""
+        """Permit writes about an erased user again."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         key = checks.idempotency_key(request.idempotency_key)

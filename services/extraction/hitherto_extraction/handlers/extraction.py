@@ -49,13 +49,13 @@ _PAGE_SIZE = 50
 _MAX_PAGE_SIZE = 200
 
 _WORK_OF_A_MESSAGE = 256
-"""What it takes to check a message however short it is, as bytes read."""
+"""The minimum work of checking a message, in bytes read."""
 
 
 class ExtractionHandlers(
     DocumentIngestionCalls, extraction_service_pb2_grpc.ExtractionServiceServicer
 ):
-    """Answers ExtractionService on the role hitherto_write."""
+    """Implements ExtractionService with the role hitherto_write."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ExtractionHandlers(
     ) -> pb.SubmitTranscriptsResponse:
         """Accept a batch durably; one job per transcript, in order."""
         checks = Checks()
-        # A full batch takes seconds to check; the loop has other callers.
+        # Checking a full batch takes seconds, which would block the event loop.
         messages = sum(len(transcript.messages) for transcript in request.transcripts)
         transcripts = await beside_loop(
             request.ByteSize() + _WORK_OF_A_MESSAGE * messages,
@@ -104,7 +104,7 @@ class ExtractionHandlers(
     async def StreamTranscripts(
         self, request_iterator: AsyncIterator[pb.StreamTranscriptsRequest], context: Context
     ) -> pb.StreamTranscriptsResponse:
-        """Accept any number of transcripts, each by itself."""
+        """Accept any number of transcripts, independently."""
         reply = pb.StreamTranscriptsResponse()
         position: Position | None = None
 
@@ -150,7 +150,7 @@ class ExtractionHandlers(
     async def AppendMessages(
         self, request: pb.AppendMessagesRequest, context: Context
     ) -> pb.AppendMessagesResponse:
-        """Accept messages of a running chat."""
+        """Accept messages of an ongoing conversation."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
@@ -177,7 +177,7 @@ class ExtractionHandlers(
     async def EndConversation(
         self, request: pb.EndConversationRequest, context: Context
     ) -> pb.EndConversationResponse:
-        """Extract what is left of a conversation now."""
+        """Extract the rest of a conversation now."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
@@ -196,7 +196,7 @@ class ExtractionHandlers(
         )
 
     async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
-        """One job as it stands."""
+        """The present state of one job."""
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
         checks.done()
@@ -249,7 +249,7 @@ class ExtractionHandlers(
     async def WatchJob(
         self, request: pb.WatchJobRequest, context: Context
     ) -> AsyncIterator[pb.WatchJobResponse]:
-        """A job each time it changes, until it has ended."""
+        """The state of a job each time it changes, until it has ended."""
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
         checks.done()
@@ -291,7 +291,7 @@ class ExtractionHandlers(
     async def CancelJob(
         self, request: pb.CancelJobRequest, context: Context
     ) -> pb.CancelJobResponse:
-        """End a job that has not ended."""
+        """Cancel a job that has not ended."""
         job, token = await self._change(request, context, "CancelJob", cancel_job)
         return pb.CancelJobResponse(job=job_message(job, token), consistency_token=token)
 
@@ -308,7 +308,7 @@ class ExtractionHandlers(
         checks.done()
         principal = current_call().principal
         if not principal.unbound:
-            # Before the key too: a replayed answer was made for whoever sent it first.
+            # Before the idempotency key, too: a replayed reply was made for its first caller.
             await self._answering.read(
                 lambda connection: _visible_job(connection, principal, job_id), context
             )
@@ -341,13 +341,13 @@ class ExtractionHandlers(
 
 
 async def _visible_job(connection: Connection, principal: Principal, job_id: UUID) -> Job:
-    """The job, unless it is about somebody whom the caller does not reach.
+    """The job, unless it is about a user whom the caller may not access.
 
     Raises:
         NotFound: There is none that the caller may see.
     """
     job = await jobs.get_job(connection, principal.tenant_id, job_id, only_user=principal.user_id)
-    # Whoever is in no department is reached as oneself or as one on the list.
+    # A user without a department is accessible only by own credential or by a list of users.
     if principal.unbound or (job.user_id is not None and principal.reaches(job.user_id, "")):
         return job
     found = await departments_of(connection, principal.tenant_id, [job.user_id or ""])

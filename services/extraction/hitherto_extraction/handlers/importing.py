@@ -1,4 +1,4 @@
-"""Bulk import: a stream of items, each accepted or refused on its own, in bounded memory."""
+"""Bulk import: a stream of items, each accepted or refused independently, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from hitherto_shared.errors import (
 )
 
 MAX_ERRORS = 1_000
-"""Refused items that are told one by one."""
+"""Maximum number of refused items with individual errors."""
 MAX_VIOLATIONS = 8
-"""Bad fields told of one item, so that a reply full of errors stays within what clients accept."""
+"""Maximum number of violations reported per item, so that a reply full of errors stays within
+clients' limits."""
 MAX_IDS = 60_000
-"""Ids in a reply, for the same reason: the default limit of a gRPC client is 4 MiB."""
+"""Maximum number of ids in a reply, for the same reason: the default limit of a gRPC client is 4
+MiB."""
 
 _ITS_OWN_FAULT = (InvalidRequest, WrongState, AlreadyExists, NotPermitted)
-"""What concerns one item. Anything else, such as a database out of reach, ends the stream."""
+"""Errors of a single item. Any other error, such as an unreachable database, ends the stream."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
 class Taken:
-    """What became of the items of a stream."""
+    """The outcome of a stream's items."""
 
     accepted: int = 0
     rejected: int = 0
@@ -44,10 +46,10 @@ async def take_all(
 
     Args:
         requests: The stream.
-        accept: Stores one item durably and notes what the reply will tell of it.
+        accept: Stores one item durably and adds it to the reply.
 
     Raises:
-        HithertoError: Something that concerns more than one item; what was accepted stays.
+        HithertoError: An error of more than one item; accepted items stay.
     """
     taken = Taken()
     index = -1

@@ -44,10 +44,10 @@ def read_transcripts(
 
 
 def read_one_transcript(checks: Checks, request: _WithTranscript) -> IncomingTranscript:
-    """The transcript of a request that has one, in its field `transcript`.
+    """The transcript of a request with one, in its field `transcript`.
 
     Raises:
-        InvalidRequest: There is none, and nothing more to say about it.
+        InvalidRequest: It is missing.
     """
     if not request.HasField("transcript"):
         checks.add("transcript", "is required")
@@ -58,7 +58,7 @@ def read_one_transcript(checks: Checks, request: _WithTranscript) -> IncomingTra
 def read_transcript(
     checks: Checks, field: str, transcript: conversation_pb2.Transcript
 ) -> IncomingTranscript:
-    """One transcript, which stands in `field`."""
+    """One transcript, at the path `field`."""
     conversation_id = checks.identifier(f"{field}.conversation_id", transcript.conversation_id)
     return IncomingTranscript(
         user_id=checks.identifier(f"{field}.user_id", transcript.user_id),
@@ -75,7 +75,7 @@ def read_messages(
     messages: Sequence[conversation_pb2.Message],
     conversation_id: str,
 ) -> list[IncomingMessage]:
-    """The messages of one conversation; those without an id get one that repeats with them."""
+    """The messages of one conversation; those without an id get a reproducible one."""
     if not messages:
         checks.add(field, "must hold at least one message")
     if len(messages) > MAX_MESSAGES:
@@ -136,7 +136,7 @@ def _read_message(
 def _context_items(
     checks: Checks, field: str, message: conversation_pb2.Message
 ) -> list[dict[str, Any]]:
-    """The items an answer used, whether they came with a relevance or as bare ids."""
+    """The items that an answer used, given with relevance or as bare ids."""
     ids = [item.id for item in message.context_items]
     checks.texts(f"{field}.context_items", ids, maximum=_MAX_CONTEXT_ITEMS, max_chars=_MAX_NAME)
     checks.texts(

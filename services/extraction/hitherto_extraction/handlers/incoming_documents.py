@@ -18,7 +18,7 @@ MAX_TITLE_BYTES = 4 * 1024
 MAX_SUMMARY_BYTES = 64 * 1024
 MAX_AUTHOR_BYTES = 1024
 _MAX_CONTENT_BYTES = 4 * 1024 * 1024
-"""No request holds more."""
+"""The limit of a request."""
 
 
 def read_documents(

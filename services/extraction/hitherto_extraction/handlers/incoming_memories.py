@@ -36,7 +36,7 @@ DEFAULT_IMPORTANCE = 0.5
 def read_statement(
     checks: Checks, request: pb.SaveMemoryRequest, prefix: str = ""
 ) -> StatementToSave:
-    """A SaveMemory request with every default filled in; `prefix` is the path of the request."""
+    """A SaveMemory request with all defaults; `prefix` is the path of the request."""
     kind = checks.one_of(f"{prefix}type", request.type, MEMORY_TYPE) or DEFAULT_TYPE
     source = checks.one_of(f"{prefix}source", request.source, MEMORY_SOURCE) or "explicit"
     explicit = source == "explicit"
@@ -78,7 +78,7 @@ def read_statement(
 
 
 def read_correction(checks: Checks, request: pb.UpdateMemoryRequest) -> Correction:
-    """An UpdateMemory request: the values that are given, and what they are for."""
+    """An UpdateMemory request: the given values, and the fields they are for."""
     if request.version < 0:
         checks.add("version", "must not be negative; leave it out for no check")
     return Correction(
@@ -89,7 +89,7 @@ def read_correction(checks: Checks, request: pb.UpdateMemoryRequest) -> Correcti
 
 
 def _values(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
-    """The new values by field, those that are there."""
+    """The new values by field, without absent ones."""
     found: dict[str, Any] = _words(checks, memory)
     if memory.HasField("importance"):
         found["importance"] = _share(checks, "memory.importance", memory.importance)
@@ -106,7 +106,7 @@ def _values(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
 
 
 def _words(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
-    """The values that are texts, lists of texts or words of ours."""
+    """The values that are texts, lists of texts or enumerated words."""
     found: dict[str, Any] = {
         name: checks.text(f"memory.{name}", text, max_bytes=MAX_CONTENT_BYTES).strip()
         for name in ("content", "detail")

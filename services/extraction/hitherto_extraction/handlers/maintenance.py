@@ -32,7 +32,7 @@ class MaintenanceHandlers(
     UsageCalls,
     maintenance_service_pb2_grpc.MaintenanceServiceServicer,
 ):
-    """Answers MaintenanceService."""
+    """Implements MaintenanceService."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class MaintenanceHandlers(
         self._budget = budget
 
     async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
-        """Archive what fades, of all users or of one."""
+        """Archive memories by the rules of decay, for all users or one."""
         started, token = await self._start(request, context, "RunDecay", DECAY)
         return pb.RunDecayResponse(
             job=job_message(started.job, token if started.job.final else ""),
@@ -66,7 +66,7 @@ class MaintenanceHandlers(
     async def RunRetention(
         self, request: pb.RunRetentionRequest, context: Context
     ) -> pb.RunRetentionResponse:
-        """Remove what has outlived its retention, of all users or of one."""
+        """Delete items past their retention, for all users or one."""
         started, token = await self._start(request, context, "RunRetention", RETENTION)
         return pb.RunRetentionResponse(
             job=job_message(started.job, token if started.job.final else ""),
@@ -77,7 +77,7 @@ class MaintenanceHandlers(
     async def ListSchedules(
         self, request: pb.ListSchedulesRequest, context: Context
     ) -> pb.ListSchedulesResponse:
-        """Upkeep that runs by itself, by name."""
+        """The schedules of automatic upkeep, by name."""
         checks = Checks()
         size = checks.limit(
             "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE

@@ -1,4 +1,4 @@
-"""PrivacyService: a person's control of their own data."""
+"""PrivacyService: users' control of their own data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hitherto_shared.validation import Checks
 class PrivacyHandlers(
     AuditCalls, UserControlCalls, LeavingCalls, privacy_service_pb2_grpc.PrivacyServiceServicer
 ):
-    """Answers PrivacyService; `removal` is the database in the role that may delete."""
+    """Implements PrivacyService; `removal` is the database with the role that may delete."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PrivacyHandlers(
     async def DeleteConversation(
         self, request: pb.DeleteConversationRequest, context: Context
     ) -> pb.DeleteConversationResponse:
-        """Remove a conversation; what was learnt from it stays."""
+        """Delete a conversation; memories learnt from it stay."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)

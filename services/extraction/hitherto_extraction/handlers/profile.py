@@ -1,4 +1,4 @@
-"""The calls of MemoryService on profiles and feedback: UpdateProfile and RecordFeedback."""
+"""The RPCs of MemoryService on profiles and feedback: UpdateProfile and RecordFeedback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_PATHS = 200
 
 
 class ProfileCalls:
-    """Answers the two calls."""
+    """Implements the two RPCs."""
 
     _answering: Answering
     _curation: CurationDependencies
@@ -98,7 +98,7 @@ class ProfileCalls:
     async def RecordFeedback(
         self, request: pb.RecordFeedbackRequest, context: Context
     ) -> pb.RecordFeedbackResponse:
-        """Let a rating or an edit count."""
+        """Apply a rating or an edit."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         feedback = Feedback(
@@ -175,7 +175,7 @@ class ProfileCalls:
 
 
 def _names(moved: Moved) -> list[str]:
-    """What a feedback moved, by name: keys of ours and ids, no contents."""
+    """The effects of feedback, by name: our own keys and ids, no contents."""
     return [
         *(json.dumps(["preference", p.type, p.key]) for p in moved.preferences),
         *(json.dumps(["memory", str(memory_id)]) for memory_id in moved.memory_ids),
@@ -183,7 +183,7 @@ def _names(moved: Moved) -> list[str]:
 
 
 def _values(checks: Checks, profile: profile_pb2.Profile) -> dict[str, Any]:
-    """The new values by field, those that are there."""
+    """The new values by field, without absent ones."""
     found: dict[str, Any] = {}
     if profile.summary:
         found["summary"] = checks.text(
@@ -212,7 +212,7 @@ def _short(checks: Checks, name: str, value: str, most: int) -> str:
 
 
 def _paths(checks: Checks, request: pb.UpdateProfileRequest) -> list[Path]:
-    """What to change: the mask's paths, or every field that has a value."""
+    """What to change: the mask's paths, or every field with a value."""
     if not request.HasField("update_mask"):
         given = {field.name for field, _ in request.profile.ListFields()}
         return [(name,) for name in FIELDS if name in given]

@@ -1,6 +1,6 @@
-"""Reads a stream ahead while earlier items are being written, to prepare items in groups.
+"""Reads a stream ahead while earlier items are written, to prepare items in groups.
 
-What is held is bounded by number: once so many items wait, the caller has to.
+Memory is bounded by a number of items: once that many wait, the caller has to wait.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ async def read_ahead(
     *,
     most: int,
 ) -> AsyncGenerator[tuple[Item, Prepared], None]:
-    """The items of a stream in order, each with what was prepared for it.
+    """The items of a stream in order, each with the result of its preparation.
 
     Close it (`aclosing`) to end the reading.
 
     Args:
         requests: The stream.
-        read: Makes an item of a request. It must not raise.
-        prepare: Prepares a batch of items: what has come by the time the last batch was done with.
-        most: Items of a batch, and items that may wait.
+        read: Converts a request to an item. It must not raise.
+        prepare: Prepares a batch: the items that arrived while the last batch was in progress.
+        most: Maximum items of a batch, and of waiting items.
 
     Raises:
-        Exception: What the stream ended with, after all items that came before it.
+        Exception: The error that ended the stream, after all items before it.
     """
     waiting: asyncio.Queue[Item | None] = asyncio.Queue(maxsize=most)
 

@@ -1,4 +1,4 @@
-"""Reembed of MaintenanceService: a change of embedding model."""
+"""Reembed of MaintenanceService: changes the embedding model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PHASES = {
 _MIN_DIMENSIONS = 8
 _MAX_DIMENSIONS = 4_000
 _SECONDS = 60.0
-"""A switch looks at every text once."""
+"""The switch scans every text once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingDependencies:
-    """What the call works with; the database's role is hitherto_maintenance."""
+    """The dependencies of the call; the database role is hitherto_maintenance."""
 
     database: Database
     embedders: Embedders
@@ -37,13 +37,13 @@ class ReembeddingDependencies:
 
 
 class ReembeddingCalls:
-    """Answers Reembed."""
+    """Implements Reembed."""
 
     _answering: Answering
     _reembedding: ReembeddingDependencies
 
     async def Reembed(self, request: pb.ReembedRequest, context: Context) -> pb.ReembedResponse:
-        """Take a step of a change of model, and say where it stands."""
+        """Take a step of re-embedding, and report its state."""
         checks = Checks()
         phase = checks.one_of("phase", request.phase, _PHASES)
         if phase is None and request.phase == 0:

@@ -27,18 +27,18 @@ async def retry_matching(
     request: pb.RetryJobRequest,
     context: Context,
 ) -> pb.RetryJobResponse:
-    """Queue again what the filter of a request means.
+    """Queue the jobs that match the filter of a request again.
 
     Args:
-        answering: What all handlers answer with.
-        intake: What changes jobs.
-        kinds: The kinds of jobs there are.
-        request: One with a filter.
+        answering: The common part of all handlers.
+        intake: Changes jobs.
+        kinds: The existing kinds of jobs.
+        request: A request with a filter.
         context: Of the call.
 
     Raises:
-        InvalidRequest: The filter is bad, or the request names a job as well.
-        NotPermitted: The caller may not act for whom the filter means.
+        InvalidRequest: The filter is invalid, or the request names a job as well.
+        NotPermitted: The caller may not act for the filter's user.
     """
     checks = Checks()
     if request.job_id:
@@ -90,10 +90,10 @@ def _read(
 async def _check_reach(
     answering: Answering, principal: Principal, wanted: RetryFilter, context: Context
 ) -> None:
-    """Refuse a caller who is bound to some users unless the filter names one of them.
+    """Refuse a caller restricted to some users unless the filter names one of them.
 
     Raises:
-        NotPermitted: It names nobody, or somebody else.
+        NotPermitted: It names no user, or another one.
     """
     if principal.unbound:
         return

@@ -22,7 +22,7 @@ _SECONDS = 30.0
 
 
 class RollbackCalls:
-    """Answers RollbackSource; `_removal` is the database in the role that may delete."""
+    """Implements RollbackSource; `_removal` is the database with the role that may delete."""
 
     _answering: Answering
     _removal: Database
@@ -30,7 +30,7 @@ class RollbackCalls:
     async def RollbackSource(
         self, request: pb.RollbackSourceRequest, context: Context
     ) -> pb.RollbackSourceResponse:
-        """Take back what one conversation, document or job taught."""
+        """Roll back everything that one conversation, document or job taught."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         source = RollbackTarget()
@@ -57,7 +57,7 @@ class RollbackCalls:
 
             async def rehearse(opened: Mapping[Scope, UserKey]) -> pb.RollbackSourceResponse:
                 async def work(connection: Connection) -> pb.RollbackSourceResponse:
-                    # Done for real and taken back, so that the counts are those of the real thing.
+                    # A dry run is a real run that is rolled back, so that its counts are exact.
                     async with connection.transaction(force_rollback=True):
                         counts = await change(connection, opened.get(scope))
                     position = await current_position(connection)

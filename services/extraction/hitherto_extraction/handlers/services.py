@@ -27,7 +27,7 @@ from hitherto_shared.rpc.server import Servicer
 
 
 class MemoryHandlers(CurationCalls, ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
-    """Answers MemoryService on the role hitherto_write."""
+    """Implements MemoryService with the role hitherto_write."""
 
     def __init__(self, answering: Answering, curation: CurationDependencies) -> None:
         self._answering = answering
@@ -36,7 +36,7 @@ class MemoryHandlers(CurationCalls, ProfileCalls, memory_service_pb2_grpc.Memory
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The objects that answer, one per gRPC service."""
+    """The handlers, one per gRPC service."""
 
     extraction: ExtractionHandlers
     memory: MemoryHandlers
@@ -46,7 +46,7 @@ class Handlers:
 
 
 def servicers(handlers: Handlers) -> list[Servicer]:
-    """Every gRPC service of this process; calls of later versions answer UNIMPLEMENTED."""
+    """Every gRPC service of this process; RPCs of later versions answer UNIMPLEMENTED."""
     return [
         Servicer(
             extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],

@@ -45,7 +45,7 @@ MAX_DESCRIPTION_BYTES = 16 * 1024
 
 
 class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
-    """Answers SessionService on the role hitherto_write."""
+    """Implements SessionService with the role hitherto_write."""
 
     def __init__(self, answering: Answering, rules: SessionRules) -> None:
         self._answering = answering
@@ -92,7 +92,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
     async def AddPendingAction(
         self, request: pb.AddPendingActionRequest, context: Context
     ) -> pb.AddPendingActionResponse:
-        """Add an action that waits for the user's word."""
+        """Add an action that waits for the user's decision."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         proposal = Proposal(
@@ -151,7 +151,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
     async def _act(
         self, identity: Identity | None, scope: Scope, change: Any, context: Context
     ) -> IdempotentResult[PendingAction]:
-        """Do something to an action, once."""
+        """Change an action, once."""
 
         async def again(connection: Connection, ids: Sequence[str]) -> PendingAction:
             return await read_action(connection, scope, ids[0])
@@ -174,14 +174,14 @@ def _session_id(checks: Checks, given: str) -> str:
 
 
 def _given(checks: Checks, name: str, request: Any, value: Struct) -> dict[str, Any] | None:
-    """Free JSON, or None if the field is unset."""
+    """Free-form JSON, or None if the field is unset."""
     return checks.struct(name, value) if request.HasField(name) else None
 
 
 def _recent_items(
     checks: Checks, items: Sequence[conversation_pb2.ContextItem]
 ) -> list[dict[str, Any]] | None:
-    """What was used last, each thing once; None if the list is unset."""
+    """The recent items, each once; None if the list is unset."""
     if not items:
         return None
     if len(items) > MAX_RECENT_ITEMS:
@@ -201,7 +201,7 @@ def _recent_items(
 
 
 def _decided(checks: Checks, status: int) -> str:
-    """The state that an action is to be in."""
+    """The requested state of an action."""
     found = ACTION_STATE.get(status, "")
     if found not in DECISIONS:
         checks.add("status", "must be CONFIRMED, COMPLETED or REJECTED")

@@ -25,14 +25,14 @@ _DIMENSIONS = {
 
 
 class UsageCalls:
-    """Answers GetUsage."""
+    """Implements GetUsage."""
 
     _answering: Answering
     _pages: PageTokens
     _budget: Budget
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
-        """What work cost, by user, kind, day and model."""
+        """The cost of work, by user, kind, day and model."""
         checks = Checks()
         principal = current_call().principal
         wanted = UsedFilter(
@@ -53,7 +53,7 @@ class UsageCalls:
         self._answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.GetUsageResponse:
-            # The total is that of the rows, whatever is charged meanwhile.
+            # The total is that of the listed rows, whatever is charged meanwhile.
             async with connection.transaction():
                 await usage.hold_still(connection)
                 groups, more = await usage.sum_up(

@@ -1,4 +1,4 @@
-"""Calls of PrivacyService about user settings and clearing."""
+"""The RPCs of PrivacyService on user settings and clearing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
 CLEAR_SECONDS = 300.0
-"""Clearing takes as long as there is to clear; a caller's deadline may be shorter."""
+"""Clearing takes as long as there is data to clear; a caller's deadline may be shorter."""
 MAX_DAYS = 36_500
 _MAX_PATHS = 50
 _DAYS = ("retention_days", "message_retention_days")
@@ -32,7 +32,7 @@ _DAYS = ("retention_days", "message_retention_days")
 
 @dataclass(frozen=True, slots=True)
 class UserControlDependencies:
-    """What the calls work with: settings of the installation, what clears, users' keys."""
+    """The dependencies of the calls: the installation's settings, clearing, users' keys."""
 
     installation: UserSettings
     clearing: Clearing
@@ -40,7 +40,7 @@ class UserControlDependencies:
 
 
 class UserControlCalls:
-    """Answers them."""
+    """Implements them."""
 
     _answering: Answering
     _control: UserControlDependencies
@@ -48,7 +48,7 @@ class UserControlCalls:
     async def GetUserSettings(
         self, request: pb.GetUserSettingsRequest, context: Context
     ) -> pb.GetUserSettingsResponse:
-        """The settings in force for a user."""
+        """The effective settings of a user."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         checks.done()
@@ -101,7 +101,7 @@ class UserControlCalls:
     async def ClearMemories(
         self, request: pb.ClearMemoriesRequest, context: Context
     ) -> pb.ClearMemoriesResponse:
-        """Forget everything; one more call goes on with what one that was cut off has left."""
+        """Forget everything; another call continues an interrupted one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         key = checks.idempotency_key(request.idempotency_key)
@@ -124,7 +124,7 @@ class UserControlCalls:
 
 
 def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
-    """The new values, those that are there."""
+    """The new values, without absent ones."""
     values = {field.name: value for field, value in given.ListFields()}
     for name in _DAYS:
         if not 0 <= values.get(name, 0) <= MAX_DAYS:
@@ -132,7 +132,8 @@ def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
                 f"user_settings.{name}", f"must be a number of days from 0 (never) to {MAX_DAYS}"
             )
     if "time_zone" in values:
-        # Empty is no zone: what is to follow the installation again is named in the mask alone.
+        # An empty value is not a zone: a reset to the installation's default is named in the mask
+        # alone.
         checks.time_zone("user_settings.time_zone", values["time_zone"] or " ")
     return values
 
@@ -140,7 +141,7 @@ def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
 def _names(
     checks: Checks, request: pb.UpdateUserSettingsRequest, values: dict[str, Any]
 ) -> list[str]:
-    """What to change: the mask's fields, or every field that has a value."""
+    """What to change: the mask's fields, or every field with a value."""
     if not request.HasField("update_mask"):
         return list(values)
     paths = request.update_mask.paths

@@ -1,7 +1,7 @@
-"""How an attempt ends without success: handed back, failed, waiting, paused or discarded.
+"""Ends an attempt without success: handed back, failed, waiting, paused or discarded.
 
-All times are the database's. A statement names the number of the claim, so that what a worker says
-too late touches no row.
+All times are the database's. Each statement names the number of the claim, so that a late write
+touches no row.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 
 OUTAGE_HOURS = 24
-"""For how long an outage of the model does not use up attempts."""
+"""Hours for which an outage of the model does not use up attempts."""
 
 
-# Back to the queue with the attempt given back: the worker stops, nobody is at fault.
+# Back to the queue without counting the attempt: the worker stops, and nothing is at fault.
 _RELEASE = """
 UPDATE jobs
 SET state = 'queued', attempt = greatest(attempt - 1, 0), lease_until = NULL,
@@ -29,7 +29,7 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
 
-# The attempt did not succeed: wait, then try again, or give up after the last one.
+# The attempt failed: wait, then try again, or give up after the last one.
 _FAIL = """
 UPDATE jobs
 SET state = CASE WHEN %(final)s OR attempt >= max_attempts THEN 'dead' ELSE 'failed' END,
@@ -42,8 +42,8 @@ RETURNING state
 """
 
 
-# The model or the database is out of reach: wait without using up the attempt. Each wait is as long
-# as the outage has been so far, so that waits double. Where it counts, it does so after a day.
+# The model or the database is unreachable: wait without using up the attempt. Each wait is as long
+# as the outage so far, so that waits double. A counted outage counts after a day.
 _WAIT_OUT = """
 UPDATE jobs
 SET state = CASE WHEN %(counts)s AND attempt >= max_attempts
@@ -67,8 +67,8 @@ RETURNING state
 """
 
 
-# There is no money left for today: wait for midnight UTC, and look from time to time whether there
-# is more by then.
+# Today's budget is spent: wait for midnight UTC, and check from time to time whether there is more
+# before then.
 _PAUSE = """
 UPDATE jobs
 SET state = 'failed', attempt = greatest(attempt - 1, 0), lease_until = NULL,
@@ -81,7 +81,7 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
 
-# A job that ended meanwhile under this claim, its user being gone, tells its cost too.
+# A job that ended meanwhile under this claim, because its user is gone, records its cost too.
 _SPENT = """
 UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
 """
@@ -96,7 +96,7 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 
 
 async def release(connection: Connection, held: Claim) -> None:
-    """Hand a job back untouched."""
+    """Hand a job back unchanged."""
     await connection.execute(_RELEASE, held.key)
     await announce(connection, str(held.job_id))
 
@@ -128,11 +128,11 @@ async def wait_out_outage(
     longest_seconds: float,
     counts: bool = True,
 ) -> None:
-    """End the attempt without counting it, because the model or the database was out of reach.
+    """End the attempt without counting it, because the model or the database was unreachable.
 
     It waits `delay_seconds` or as long as the outage has lasted, whichever is more, but no longer
-    than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS` attempts count after all,
-    unless `counts` is False: what was not even tried is no attempt.
+    than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS`, attempts count after all,
+    unless `counts` is False: an attempt that never started does not count.
     """
     await connection.execute(
         _WAIT_OUT,
@@ -161,12 +161,12 @@ async def pause(
     """Hand a job back without counting the attempt, until the next day (UTC).
 
     Args:
-        connection: Of the role hitherto_maintenance.
+        connection: With the role hitherto_maintenance.
         held: The job.
-        error: Why, as `Job.error` tells it.
+        error: The text for `Job.error`.
         reason: The name of the reason.
-        look_seconds: When to look again at the latest.
-        jitter_seconds: How long after midnight, so that not all come at once.
+        look_seconds: Seconds until the next check at the latest.
+        jitter_seconds: Seconds after midnight, so that not all jobs continue at once.
     """
     await connection.execute(
         _PAUSE,
@@ -182,11 +182,11 @@ async def pause(
 
 
 async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
-    """Say what an attempt has cost that yields nothing more; nothing happens to a lost claim."""
+    """Record the cost of an attempt without a result; does nothing if the claim was lost."""
     await later(connection, _SPENT, {**held.key, "result": Jsonb(dict(result))})
 
 
 async def discard(connection: Connection, held: Claim, *, error: str, reason: str) -> None:
-    """End a job whose user is gone or wants nothing learnt."""
+    """End a job whose user is gone or has switched learning off."""
     await later(connection, _DISCARD, {**held.key, "error": error, "reason": reason})
     await announce(connection, str(held.job_id))

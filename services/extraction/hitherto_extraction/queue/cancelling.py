@@ -1,7 +1,7 @@
-"""Ending jobs that must not go on, and taking from them what is going away.
+"""Ends jobs that must not continue, and removes deleted input from others.
 
-Each function works on the caller's connection and so in its transaction. The caller holds the rows
-of the user or of the conversations, and tells workers and watchers.
+Each function runs on the caller's connection and so in its transaction. The caller holds the rows
+of the user or of the conversations, and notifies workers and watchers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s AND j.kind = 'memo
 RETURNING j.conversation_id
 """
 
-# Messages that no job owns get one that has ended: whoever submits them once more finds it.
+# Messages without a job get one that has ended, which a repeated submission then finds.
 _OWN_REST = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
                   done_to, max_attempts, finished_at, error, error_reason)
@@ -34,8 +34,8 @@ VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled'
         clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
 """
 
-# What has ended without success counts as done: run again, it finds nothing left to read. The
-# claim of a running job is taken away, so that the late answer of a model is refused.
+# Jobs that ended without success count as done: run again, they find nothing left to read. A
+# running job loses its claim, so that a late model reply is refused.
 _STOP_JOBS = """
 WITH stopped AS (
     UPDATE jobs
@@ -62,7 +62,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s AND state IN ('queued', 'failed', 'running')
 """
 
-# A job without a range owns nothing and cannot be run again: the numbers it knew may be given to
+# A job without a range owns nothing and cannot be run again: the numbers it knew may be assigned to
 # the messages of a new conversation of the same name.
 _DISOWN = """
 UPDATE jobs SET range_from = NULL, range_to = NULL, done_to = NULL
@@ -78,9 +78,9 @@ JOIN jobs AS j ON j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
      AND gone.message_no BETWEEN j.range_from AND j.range_to
 """
 
-# A worker that has read the messages may still be asking the model about them. Its claim is taken
-# away and the job starts anew with what is left; the attempt is given back. Jobs that wait are
-# touched too, so that none is claimed before the messages are gone.
+# A worker that has read the messages may still be waiting for the model's reply about them. The job
+# loses its claim and starts again with what is left, without counting the attempt. Waiting jobs are
+# updated too, so that none is claimed before the messages are gone.
 _TAKE_BACK = """
 UPDATE jobs
 SET state = CASE state WHEN 'running' THEN 'queued' ELSE state END,
@@ -108,13 +108,13 @@ async def own_backlog(
     *,
     max_attempts: int,
 ) -> None:
-    """Give every accepted message that no job owns to a job, so that none is learnt from later.
+    """Assign every accepted message without a job to a job, so that none is learnt from later.
 
     Args:
         connection: The caller's.
-        scope: Whose messages.
+        scope: The user.
         backlog: Conversations with the last message learnt from and the last one accepted.
-        max_attempts: Of the jobs that are made.
+        max_attempts: For the jobs that are created.
     """
     cursor = await connection.execute(_OWN_BACKLOG, scope.parameters)
     owned = {row[0] for row in await cursor.fetchall()}
@@ -137,13 +137,13 @@ async def own_backlog(
 
 
 async def cancel_learning(connection: Connection, scope: Scope) -> list[UUID]:
-    """Cancel the user's jobs that learn or merge, and let none be run again; which were open."""
+    """Cancel the user's learning and merging jobs for good; returns those that were open."""
     cursor = await connection.execute(_STOP_JOBS, scope.parameters)
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def cancel_of_conversation(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """Cancel the open jobs of a conversation, and let none be run again; how many were open."""
+    """Cancel the open jobs of a conversation for good; returns how many were open."""
     values = {**scope.parameters, "conversation_id": conversation_id}
     cursor = await connection.execute(_CANCEL_OF_CONVERSATION, values)
     cancelled = cursor.rowcount
@@ -154,11 +154,11 @@ async def cancel_of_conversation(connection: Connection, scope: Scope, conversat
 async def take_back(
     connection: Connection, scope: Scope, messages: Sequence[tuple[str, int]]
 ) -> list[UUID]:
-    """Have the jobs that read these messages begin anew, to do without them; which read them.
+    """Restart the jobs that read these messages, without them; returns those jobs.
 
     Args:
         connection: The caller's.
-        scope: Whose messages.
+        scope: The user.
         messages: Conversation and number of each.
     """
     values = {
@@ -173,6 +173,6 @@ async def take_back(
 
 
 async def remove_some(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
-    """Remove up to `limit` jobs of the user; which they were."""
+    """Delete up to `limit` jobs of the user; returns their ids."""
     cursor = await connection.execute(_DELETE_JOBS, {**scope.parameters, "limit": limit})
     return [row[0] for row in await cursor.fetchall()]

@@ -1,7 +1,7 @@
-"""What workers do with jobs: claim them, record progress, finish. See also `leases` and `attempts`.
+"""Jobs as workers use them: claim, record progress, finish. See also `leases` and `attempts`.
 
 All times are the database's. `claim_no` grows with every claim, and every statement of a worker
-names the one it holds: after a stall, somebody else's claim has another number and the late write
+names the number it holds: after a stall, a later claim has another number and the late write
 touches no row.
 """
 
@@ -20,13 +20,13 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
 ACTOR = "extraction"
-"""Who runs jobs, as the audit log names it; credentials of that name do not exist."""
+"""The actor of jobs in the audit log; no credential has this name."""
 
-# Across users: the oldest jobs that may start. Jobs of one user are done one at a time, and what
-# the user said and sent in the order in which it came: such a job waits for every older one that is
-# unfinished. Upkeep of a user that waits for a time of its own, as during a pause, holds up nobody;
-# once it is due it comes first, being older. Jobs of a whole tenant have their own number of
-# places, and hold up no user. A running job whose lease is over counts as startable.
+# Across users: the oldest jobs that may start. Jobs of one user run one at a time, and those for
+# the user's messages and documents in the order of arrival: such a job waits for every older
+# unfinished one. Upkeep of a user that waits for a time of its own, as during a pause, delays no
+# other job; once it is due it comes first, being older. Jobs of a whole tenant have slots of their
+# own, and delay no user. A running job with an expired lease may start.
 _STARTABLE = """
     SELECT job_id
     FROM jobs AS job
@@ -89,7 +89,7 @@ RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, job
 """
 
 
-# First half of every worker's transaction after the user's row: is the claim still ours?
+# The first half of every worker's transaction after the user's row: is the claim still current?
 _HOLD = """
 SELECT done_to FROM jobs
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
@@ -113,12 +113,12 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running' AND 
 
 
 class ClaimLost(Exception):
-    """The job was claimed by somebody else, cancelled or erased: nothing of ours may be written."""
+    """The job was claimed again, cancelled or erased: this worker may write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job in a worker's hands."""
+    """A job held by a worker."""
 
     job_id: UUID
     claim_no: int
@@ -134,25 +134,25 @@ class Claim:
     result: Mapping[str, Any]
     params: Mapping[str, Any]
     trail: Trail | None = field(default=None, compare=False)
-    """Where what the job does is written down."""
+    """Records the job's actions in the audit log."""
     lease_seconds: float = field(default=60.0, compare=False)
-    """For how long it is held unless it is renewed."""
+    """The lease in seconds, unless it is renewed."""
 
     @property
     def scope(self) -> Scope:
-        """Whose job it is. Only for kinds that always have a user."""
+        """The job's user. Only for kinds that always have one."""
         assert self.user_id is not None
         return Scope(self.tenant_id, self.user_id)
 
     @property
     def conversation(self) -> str:
-        """Which conversation it reads. Only for jobs that read one."""
+        """The conversation it reads. Only for jobs that read one."""
         assert self.conversation_id is not None
         return self.conversation_id
 
     @property
     def key(self) -> dict[str, object]:
-        """Names this claim, and no later one, in a statement."""
+        """Identifies this claim, and no later one, in a statement."""
         return {"job_id": self.job_id, "claim_no": self.claim_no}
 
 
@@ -169,13 +169,13 @@ async def claim(
     """Claim jobs; those whose every attempt lost its worker end as DEAD here.
 
     Args:
-        connection: Of the role hitherto_maintenance.
-        worker: Who claims, for people who look into the table.
-        limit: How many jobs about one user each.
-        lease_seconds: For how long, unless they are renewed.
-        tenant_wide: How many jobs about all users of a tenant; None: `limit` too.
+        connection: With the role hitherto_maintenance.
+        worker: The worker's name, for operators who inspect the table.
+        limit: Maximum number of jobs about one user each.
+        lease_seconds: The lease, unless it is renewed.
+        tenant_wide: Maximum number of jobs about all users of a tenant; None: `limit` too.
         resting: Tenants and kinds of which none is claimed now.
-        trail: Where what the jobs do is written down.
+        trail: Records the jobs' actions.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -200,10 +200,10 @@ async def claim(
 
 
 async def hold(connection: Connection, held: Claim) -> int:
-    """Lock the job for this transaction and return how far it is done.
+    """Lock the job for this transaction and return its progress.
 
     Raises:
-        ClaimLost: It is no longer ours.
+        ClaimLost: The claim is no longer current.
     """
     cursor = await connection.execute(_HOLD, held.key)
     row = await cursor.fetchone()
@@ -221,13 +221,13 @@ async def record_progress(
     finished: bool,
     users: Collection[str] = (),
 ) -> None:
-    """Say how far the effects written in this transaction reach, and whether that is the end.
+    """Record how far the effects written in this transaction reach, and whether that is the end.
 
-    The audit log is told as well: of the user of the job, or else of `users`, whose data a job of
-    the whole tenant has changed in this transaction, and of its end.
+    It also records the end in the audit log, for the user of the job, or for `users`, whose data a
+    job of the whole tenant has changed in this transaction.
 
     Raises:
-        ClaimLost: The job is no longer ours; the transaction must roll back.
+        ClaimLost: The claim is no longer current; the transaction must roll back.
     """
     cursor = await connection.execute(
         _PROGRESS,
@@ -254,10 +254,10 @@ async def record_progress(
 
 
 async def fix_range(connection: Connection, held: Claim, *, range_from: int, range_to: int) -> None:
-    """Give an open job the messages it will own from now on.
+    """Fix the range of messages that an open job owns from now on.
 
     Raises:
-        ClaimLost: The job is no longer ours.
+        ClaimLost: The claim is no longer current.
     """
     cursor = await connection.execute(
         _FIX_RANGE, {**held.key, "range_from": range_from, "range_to": range_to}

@@ -1,7 +1,7 @@
-"""Commits of what a model has answered: tried again where the database was in the way.
+"""Retries the commit of a model's reply after database failures.
 
-The answer has been paid for, and asking again would be paid for again. The claim of the job fences
-every try and is renewed meanwhile, as long as the database can be reached.
+The reply has been paid for, and another call would cost again. The claim of the job fences every
+try, and is renewed meanwhile as long as the database is reachable.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Done = TypeVar("Done")
 async def patiently(
     database: Database, work: Callable[[Connection], Awaitable[Done]], *, seconds: float
 ) -> Done:
-    """Do `work` in a transaction of its own, up to four times.
+    """Run `work` in a transaction of its own, up to four times.
 
     Args:
-        database: Where.
-        work: It looks whether an earlier try went through whose answer was lost.
-        seconds: How long one try may take.
+        database: The database.
+        work: The work, which checks whether an earlier try succeeded and lost its reply.
+        seconds: Time limit of one try.
 
     Raises:
-        HithertoError: The last try failed, or one for a reason that another does not remove.
+        HithertoError: The last try failed, or one failed for a permanent reason.
     """
     for pause in _PAUSES:
         try:

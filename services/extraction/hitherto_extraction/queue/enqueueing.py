@@ -1,4 +1,4 @@
-"""Putting jobs into the queue, each on the caller's connection and so in its transaction."""
+"""Enqueues jobs, each on the caller's connection and so in its transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max
 """
 
 # A job for whatever has been appended by the time it is first claimed. While it waits, further
-# messages push it back until they settle, but never beyond ten times the debounce.
+# messages delay it until they settle, but never beyond ten times the debounce.
 _ENQUEUE_OPEN = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, max_attempts, run_after)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
@@ -58,7 +58,7 @@ RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
-# Work that was done within the call that asked for it, such as counting in a dry run.
+# Work that was done within the call that requested it, such as counting in a dry run.
 _ENQUEUE_DONE = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, params, result, max_attempts,
                   started_at, finished_at)
@@ -68,8 +68,8 @@ RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
-# Across users. A tenant whose last job of the schedule has not ended gets no second one: it will
-# do the same work.
+# Across users. A tenant whose last job of the schedule has not ended gets no second one, because
+# that one will do the same work.
 _ENQUEUE_FOR_SLOT = """
 INSERT INTO jobs (job_id, tenant_id, kind, params, max_attempts, schedule, slot)
 SELECT wanted.job_id, wanted.tenant_id, %(kind)s, %(params)s, %(max_attempts)s, %(schedule)s,
@@ -96,12 +96,12 @@ async def enqueue(
     """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
 
     Args:
-        connection: The caller's, so that the job is queued with what it is about.
-        tenant_id: Whose job it is.
+        connection: The caller's, so that the job commits together with its subject.
+        tenant_id: The tenant.
         kind: One of the kinds of `Job.kind`.
         user_id: The user; jobs of one user run one after another.
-        params: What the worker of this kind needs to know: ids and settings, never a user's text.
-        max_attempts: After how many attempts it is given up.
+        params: Parameters for this kind: ids and settings, never a user's text.
+        max_attempts: Number of attempts before the job is given up.
     """
     cursor = await connection.execute(
         _ENQUEUE,
@@ -129,7 +129,7 @@ async def enqueue_done(
     params: Mapping[str, Any] | None = None,
     result: Mapping[str, Any],
 ) -> Job:
-    """Record work that is over by now, so that the caller gets a job as for any other."""
+    """Record completed work, so that the caller gets a job as for any other."""
     cursor = await connection.execute(
         _ENQUEUE_DONE,
         {
@@ -181,7 +181,7 @@ async def enqueue_open(
     debounce_seconds: float,
     max_attempts: int,
 ) -> Job:
-    """Queue, or push back, the one job that will take what has been appended when it starts."""
+    """Queue, or delay, the one job that will take what has been appended when it starts."""
     cursor = await connection.execute(
         _ENQUEUE_OPEN,
         {
@@ -208,7 +208,7 @@ async def enqueue_cancelled(
     max_attempts: int,
     kind: str = "memory-extraction",
 ) -> Job:
-    """Record that input was not taken, so that the caller gets a job that says why."""
+    """Record that input was not accepted, so that the caller gets a job that says why."""
     cursor = await connection.execute(
         _ENQUEUE_CANCELLED,
         {
@@ -235,9 +235,9 @@ async def enqueue_for_slot(
     tenant_ids: Sequence[str],
     max_attempts: int,
 ) -> dict[str, UUID]:
-    """Queue one job per tenant for a slot; the job by tenant, where one was queued.
+    """Queue one job per tenant for a slot; returns the queued job by tenant.
 
-    The caller tells the workers.
+    The caller notifies the workers.
     """
     cursor = await connection.execute(
         _ENQUEUE_FOR_SLOT,

@@ -1,6 +1,6 @@
-"""What callers do with jobs that exist: look them up, list, retry and cancel them.
+"""Jobs as callers use them: look up, list, retry and cancel.
 
-Each on the caller's connection and so in its transaction.
+Each function runs on the caller's connection and so in its transaction.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FROM jobs
 WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
 """
 
-# Newest first; `before` is the sequence number the previous page ended at.
+# Newest first; `before` is the sequence number at which the previous page ended.
 _LIST = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params,
@@ -59,7 +59,7 @@ ORDER BY sequence_no DESC
 LIMIT %(limit)s
 """
 
-# Gives a job for appended messages the range it would have taken when it started.
+# Gives a job for appended messages the range it would have taken at its start.
 _OWN_RANGE = """
 UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND range_to IS NULL
@@ -111,8 +111,7 @@ WHERE jobs.tenant_id = %(tenant_id)s AND jobs.job_id = chosen.job_id
 RETURNING jobs.user_id, jobs.job_id
 """
 
-# A running job is cancelled by taking its claim away: whatever its worker still tries to commit
-# fails the fence.
+# A running job is cancelled by removing its claim: any later commit of its worker fails the fence.
 _CANCEL = """
 UPDATE jobs
 SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
@@ -123,7 +122,7 @@ RETURNING job_id
 """
 
 
-# The newest back-fill to a model, whichever tenant asked for it.
+# The newest back-fill to a model, whichever tenant requested it.
 _LATEST_BACKFILL = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
@@ -136,7 +135,7 @@ LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs a list shows; None means all."""
+    """Which jobs to list; None means all."""
 
     user_id: str | None = None
     conversation_id: str | None = None
@@ -146,7 +145,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class RetryFilter:
-    """Which jobs to retry: in one of these states, and as the rest says; None means any."""
+    """Which jobs to retry: in one of these states, and matching the rest; None means any."""
 
     states: Sequence[str]
     user_id: str | None = None
@@ -197,7 +196,7 @@ async def get_job(
 
 
 async def get_jobs(connection: Connection, tenant_id: str, job_ids: Sequence[UUID]) -> list[Job]:
-    """The jobs of these ids, in their order; ids that are gone are left out."""
+    """The jobs with these ids, in order; ids that are gone are left out."""
     cursor = await connection.execute(_GET_MANY, {"tenant_id": tenant_id, "job_ids": list(job_ids)})
     found = {job.job_id: job for job in (Job(*row) for row in await cursor.fetchall())}
     return [found[job_id] for job_id in job_ids if job_id in found]
@@ -206,7 +205,7 @@ async def get_jobs(connection: Connection, tenant_id: str, job_ids: Sequence[UUI
 async def list_jobs(
     connection: Connection, tenant_id: str, wanted: JobFilter, *, before: int | None, limit: int
 ) -> tuple[list[Job], int | None]:
-    """A page of jobs, newest first, and where the next page starts (None at the end)."""
+    """A page of jobs, newest first, and the start of the next one (None at the end)."""
     cursor = await connection.execute(
         _LIST, {**_filter(tenant_id, wanted), "before": before, "limit": limit + 1}
     )
@@ -216,7 +215,7 @@ async def list_jobs(
 
 
 async def count_jobs(connection: Connection, tenant_id: str, wanted: JobFilter) -> int:
-    """How many jobs a list would show in all."""
+    """The number of jobs that a list would contain in all."""
     cursor = await connection.execute(_COUNT, _filter(tenant_id, wanted))
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
@@ -245,7 +244,7 @@ async def retry_job(
 
     Raises:
         NotFound: There is no such job.
-        WrongState: It has its turn yet, runs, succeeded, or never took any messages.
+        WrongState: It is queued already, is running, succeeded, or never took any messages.
     """
     job = await get_job(connection, tenant_id, job_id, only_user=only_user)
     cursor = await connection.execute(_RETRY, {"tenant_id": tenant_id, "job_id": job_id})
@@ -263,7 +262,7 @@ async def retry_job(
 async def retry_jobs(
     connection: Connection, tenant_id: str, wanted: RetryFilter, *, limit: int
 ) -> dict[str | None, list[str]]:
-    """Queue the oldest jobs that match again, as `retry_job` does; their ids by user."""
+    """Queue the oldest matching jobs again, as `retry_job` does; returns their ids by user."""
     cursor = await connection.execute(
         _RETRY_ALL,
         {
@@ -288,9 +287,9 @@ async def retry_jobs(
 async def cancel_job(
     connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
 ) -> Job:
-    """End a job that has not ended; what it committed so far stays.
+    """Cancel a job that has not ended; what it committed so far stays.
 
-    A cancelled job stays as it is.
+    A cancelled job stays unchanged.
 
     Raises:
         NotFound: There is no such job.
@@ -301,7 +300,7 @@ async def cancel_job(
         return job
     cursor = await connection.execute(_CANCEL, {"tenant_id": tenant_id, "job_id": job_id})
     if cursor.rowcount == 0:
-        # It ended between the look and the change; say what it is now.
+        # It ended between the read and the change; return its present state.
         job = await get_job(connection, tenant_id, job_id)
         raise WrongState(
             f"the job has already ended: it is {job.state.upper()}",
@@ -313,12 +312,12 @@ async def cancel_job(
 
 
 async def announce(connection: Connection, what: str) -> None:
-    """Tell every process, once this transaction commits, that a job was queued or changed."""
+    """Notify every process, once this transaction commits, that a job was queued or changed."""
     await later(connection, "SELECT pg_notify(%s, %s)", [CHANNEL, what])
 
 
 def job_not_found(job_id: str) -> NotFound:
-    """The error for a job that is not there, or not the caller's."""
+    """The error for a job that does not exist, or is not the caller's."""
     return NotFound("there is no such job", reason="JOB_NOT_FOUND", metadata={"job_id": job_id})
 
 

@@ -1,6 +1,6 @@
-"""Leases of claimed jobs: renewed while a worker lives, and once a locked job is free again.
+"""Leases of claimed jobs: renewed while a worker lives, also right after a lock on the job ends.
 
-All times are the database's. A statement names the number of the claim, so that a late renewal
+All times are the database's. Each statement names the number of the claim, so that a late renewal
 touches no row.
 """
 
@@ -12,10 +12,10 @@ from uuid import UUID
 from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.database.pool import Connection
 
-# A job whose effects are being committed is locked by that transaction: it is passed over, so that
-# one long commit does not keep the other leases from being renewed. Nobody can claim it meanwhile,
-# and what the commit writes renews its lease too. For the case that it is rolled back, the worker
-# waits for the lock (`renew_once_free`) before the lease is over.
+# A job whose effects are being committed is locked by that transaction, and is skipped here, so
+# that one long commit does not delay the other renewals. Nobody can claim it meanwhile, and the
+# commit itself renews its lease. In case the commit is rolled back, the worker waits for the lock
+# (`renew_once_free`) before the lease expires.
 _RENEW = """
 WITH held AS MATERIALIZED (
     SELECT jobs.job_id
@@ -49,8 +49,8 @@ WHERE jobs.state = 'running'
 """
 
 
-# Waits for whoever has locked the job, and renews the moment the lock is gone. The lock is taken
-# first: the lease counts from then.
+# Waits for the transaction that has locked the job, and renews as soon as the lock is gone. The
+# lock is taken first: the lease counts from then.
 _RENEW_ONCE_FREE = """
 WITH free AS MATERIALIZED (
     SELECT jobs.job_id
@@ -67,7 +67,7 @@ WHERE jobs.job_id = free.job_id AND jobs.claim_no = %(claim_no)s AND jobs.state 
 async def renew(
     connection: Connection, claims: Sequence[Claim], *, lease_seconds: float
 ) -> set[UUID]:
-    """Extend the leases; the ids of the claims that are still ours."""
+    """Extend the leases; returns the ids of the claims that are still current."""
     cursor = await connection.execute(
         _RENEW,
         {
@@ -82,12 +82,12 @@ async def renew(
 async def find_running_out(
     connection: Connection, claims: Sequence[Claim], *, within_seconds: float
 ) -> set[UUID]:
-    """Of claims, those whose lease ends soon although it was to be renewed: their jobs are locked.
+    """The claims whose lease expires soon because their jobs were locked at the renewal.
 
     Args:
-        connection: Of the role hitherto_maintenance.
-        claims: Just renewed, as far as that went.
-        within_seconds: What soon means.
+        connection: With the role hitherto_maintenance.
+        claims: The claims just renewed, as far as possible.
+        within_seconds: The meaning of soon, in seconds.
     """
     cursor = await connection.execute(
         _RUNNING_OUT,
@@ -101,8 +101,8 @@ async def find_running_out(
 
 
 async def renew_once_free(connection: Connection, held: Claim) -> None:
-    """Extend a lease as soon as the transaction has ended that has the job locked.
+    """Extend a lease as soon as the transaction that has locked the job ends.
 
-    If that was rolled back, the lease may have run out meanwhile: nobody else gets the job before.
+    If that was rolled back, the lease may have expired meanwhile: nobody else gets the job before.
     """
     await connection.execute(_RENEW_ONCE_FREE, {**held.key, "lease": held.lease_seconds})

@@ -1,8 +1,8 @@
 """The limit of queued jobs per tenant: submissions beyond it fail with RESOURCE_EXHAUSTED.
 
-Counting stops at the limit, and above a thousand it is done once a second in each process, what
-this process accepted meanwhile being added. So the limit is kept roughly: a call that comes while
-there is room may pass it by what it brings, and several processes by what they accept in a second.
+Counting stops at the limit. Above a thousand jobs, each process counts once a second, and adds what
+it accepted since. The limit is therefore approximate: a call that arrives while there is room may
+exceed it by its own jobs, and several processes by what they accept in a second.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class _Counted:
 
 
 class QueueLimit:
-    """The bound of every tenant's queue; 0 is none."""
+    """The limit of each tenant's queue; 0 means no limit."""
 
     def __init__(self, limit: int = 0) -> None:
         self._limit = limit
         self._counted: dict[str, _Counted] = {}
 
     async def require(self, connection: Connection, tenant_id: str, coming: int = 1) -> None:
-        """Pass if the tenant's queue has room left; `coming` jobs are then taken to be in it.
+        """Check that the tenant's queue has room; `coming` jobs then count as queued.
 
         Raises:
-            Exhausted: It has not.
+            Exhausted: It has no room.
         """
         if not self._limit:
             return

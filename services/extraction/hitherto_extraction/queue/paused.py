@@ -1,7 +1,7 @@
-"""Jobs that wait for something outside of them: how they go on as soon as it is there again.
+"""Wakes jobs that wait for an external condition, as soon as it may hold again.
 
-Across users and tenants, on a connection of the role hitherto_maintenance. A job that goes on
-before its time only looks again: if what it waits for is still missing, it waits as before.
+Across users and tenants, on a connection with the role hitherto_maintenance. A job that wakes early
+only checks again: if the condition does not hold yet, it waits as before.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from hitherto_shared.database.pool import Connection
 OF_A_MODEL: Sequence[str] = ("MODEL_UNAVAILABLE", "MODEL_MISCONFIGURED")
 """Reasons of jobs that wait for a model."""
 OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
-"""Reasons that other settings may have removed by the time the service starts."""
+"""Reasons that changed settings may have removed by the time the service starts."""
 
-# The one that was looked at longest ago, so that no single job is the probe again and again.
+# The one that was checked longest ago, so that no single job is the probe every time.
 _WAKE_ONE = """
 UPDATE jobs SET run_after = clock_timestamp()
 WHERE job_id = (
@@ -39,14 +39,17 @@ WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
 async def wake_one(
     connection: Connection, *, reasons: Collection[str], kinds: Collection[str]
 ) -> int:
-    """Let one job of these kinds, that waits for one of these reasons, look again; 0 or 1."""
+    """Wake one job of these kinds that waits for one of these reasons; returns 0 or 1."""
     return await _wake(connection, _WAKE_ONE, reasons, kinds)
 
 
 async def wake_all(
     connection: Connection, *, reasons: Collection[str], kinds: Collection[str] | None = None
 ) -> int:
-    """Let all jobs of these kinds, or of any, that wait for these reasons go on; how many."""
+    """Wake all jobs of these kinds, or of any, that wait for these reasons.
+
+    Returns their number.
+    """
     return await _wake(connection, _WAKE_ALL, reasons, kinds)
 
 

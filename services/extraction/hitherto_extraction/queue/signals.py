@@ -1,7 +1,7 @@
 """Wakes workers and watchers when a job was queued or changed, through one LISTEN per process.
 
-A signal is a hint and may be lost (a reconnect, a pooler): whoever waits also looks by itself
-every second. A signal that names a job wakes those who watch this job, and whoever watches all.
+A signal is a hint and may be lost (a reconnect, a pooler), so every waiter also polls once a
+second. A signal that names a job wakes the watchers of this job, and those of all jobs.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ logger = logging.getLogger("hitherto.queue")
 
 CHANNEL = "hitherto_jobs"
 RETRIED = "retried"
-"""Signalled in place of a job's id when jobs were queued again by hand."""
+"""Signalled in place of a job's id when jobs were retried by hand."""
 LOOK_ANYWAY_SECONDS = 1.0
 _ALL = ""
 
 
 class Watch:
-    """What somebody waits for. A signal between two waits is not lost."""
+    """A subscription to signals. A signal between two waits is not lost."""
 
     def __init__(self) -> None:
         self._news = asyncio.Event()
 
     def wake(self) -> None:
-        """End the wait, or the next one."""
+        """End the present wait, or the next one."""
         self._news.set()
 
     def seen(self) -> bool:
-        """Whether something has happened since the last time; waits for nothing."""
+        """Whether a signal has arrived since the last check; does not wait."""
         happened = self._news.is_set()
         self._news.clear()
         return happened
 
     async def change(self, timeout: float = LOOK_ANYWAY_SECONDS) -> None:
-        """Return when something has happened since the last time, or after `timeout` seconds."""
+        """Return when a signal has arrived since the last check, or after `timeout` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._news.wait()
@@ -48,10 +48,10 @@ class Watch:
 
 
 class JobSignals:
-    """Listens for as long as it runs.
+    """Listens while it runs.
 
     Attributes:
-        ending: The process is stopping; whoever waits for a job should ask another one.
+        ending: Whether the process is stopping; waiters should reconnect to another one.
     """
 
     def __init__(self, conninfo: str) -> None:
@@ -61,7 +61,7 @@ class JobSignals:
         self.ending = False
 
     async def start(self) -> None:
-        """Begin to listen in the background."""
+        """Start listening in the background."""
         self._task = asyncio.create_task(self._listen(), name="job-signals")
 
     async def stop(self) -> None:
@@ -73,7 +73,7 @@ class JobSignals:
             self._task = None
 
     def end(self) -> None:
-        """Say to everybody who waits that the process is stopping."""
+        """Tell all waiters that the process is stopping."""
         self.ending = True
         self._wake_everybody()
 
@@ -91,7 +91,7 @@ class JobSignals:
                 del self._watches[key]
 
     def wake(self, job_id: str = _ALL) -> None:
-        """Signal from inside this process: to whoever watches this job, and to workers."""
+        """Signal from inside this process: to the watchers of this job, and to workers."""
         for key in {job_id, _ALL}:
             for watch in self._watches.get(key, ()):
                 watch.wake()
@@ -108,7 +108,7 @@ class JobSignals:
                     self._conninfo, autocommit=True
                 ) as connection:
                     await connection.execute(f"LISTEN {CHANNEL}")
-                    # What was signalled before is lost.
+                    # Earlier signals are lost.
                     self._wake_everybody()
                     async for notice in connection.notifies():
                         self.wake(notice.payload)
