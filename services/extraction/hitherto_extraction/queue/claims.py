@@ -27,7 +27,8 @@ ACTOR = "extraction"
 # unfinished one. Upkeep of a user that waits for a time of its own, as during a pause, delays no
 # other job; once it is due it comes first, being older. Jobs of a whole tenant have slots of their
 # own, and delay no user. A running job with an expired lease may start.
-_STARTABLE = """
+_CLAIM = """
+WITH of_users AS (
     SELECT job_id
     FROM jobs AS job
     WHERE job.state IN ('queued', 'failed', 'running')
@@ -36,11 +37,6 @@ _STARTABLE = """
       AND NOT EXISTS (
           SELECT FROM unnest(%(tenants)s::text[], %(kinds)s::text[]) AS resting (tenant_id, kind)
           WHERE resting.tenant_id = job.tenant_id AND resting.kind = job.kind)
-"""
-
-_CLAIM = f"""
-WITH of_users AS (
-    {_STARTABLE}
       AND job.user_id IS NOT NULL
       AND NOT EXISTS (
           SELECT FROM jobs AS other
@@ -60,7 +56,14 @@ WITH of_users AS (
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 ), of_tenants AS (
-    {_STARTABLE}
+    SELECT job_id
+    FROM jobs AS job
+    WHERE job.state IN ('queued', 'failed', 'running')
+      AND CASE WHEN job.state = 'running' THEN job.lease_until < statement_timestamp()
+               ELSE job.run_after <= statement_timestamp() END
+      AND NOT EXISTS (
+          SELECT FROM unnest(%(tenants)s::text[], %(kinds)s::text[]) AS resting (tenant_id, kind)
+          WHERE resting.tenant_id = job.tenant_id AND resting.kind = job.kind)
       AND job.user_id IS NULL
     ORDER BY job.sequence_no
     LIMIT %(tenant_wide)s
@@ -179,7 +182,7 @@ async def claim(
     """
     async with connection.transaction():
         cursor = await connection.execute(
-            _CLAIM.encode(),
+            _CLAIM,
             {
                 "worker": worker,
                 "limit": limit,

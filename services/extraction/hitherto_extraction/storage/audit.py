@@ -18,29 +18,24 @@ then."""
 Place = tuple[datetime, UUID]
 """The position of an entry in the list."""
 
-_WANTED = """
-    tenant_id = %(tenant_id)s
-    AND (%(user_hash)s::text IS NULL OR user_hash = %(user_hash)s)
-    AND (%(actors)s::text[] IS NULL OR actor = ANY(%(actors)s))
-    AND (%(methods)s::text[] IS NULL OR method = ANY(%(methods)s))
-    AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
-    AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
-    AND (%(before_time)s::timestamptz IS NULL
-         OR (created_at, event_id) < (%(before_time)s, %(before_id)s::uuid))
-"""
-
 # Reads of the current hour are listed with the count so far.
-_PAGE = f"""
+_PAGE = """
 SELECT event_id, created_at, actor, method, user_hash, resource_ids, count
 FROM (
-    (SELECT event_id, created_at, actor, method, user_hash, resource_ids, count
-     FROM audit_events WHERE {_WANTED}
-     ORDER BY created_at DESC, event_id DESC LIMIT %(limit)s)
+    SELECT tenant_id, event_id, created_at, actor, method, user_hash, resource_ids, count
+    FROM audit_events
     UNION ALL
-    (SELECT event_id, created_at, actor, method, user_hash, '{{}}'::uuid[], count
-     FROM audit_read_counts WHERE {_WANTED}
-     ORDER BY created_at DESC, event_id DESC LIMIT %(limit)s)
-) AS found
+    SELECT tenant_id, event_id, created_at, actor, method, user_hash, '{}'::uuid[], count
+    FROM audit_read_counts
+) AS entries
+WHERE tenant_id = %(tenant_id)s
+  AND (%(user_hash)s::text IS NULL OR user_hash = %(user_hash)s)
+  AND (%(actors)s::text[] IS NULL OR actor = ANY(%(actors)s))
+  AND (%(methods)s::text[] IS NULL OR method = ANY(%(methods)s))
+  AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
+  AND (%(before_time)s::timestamptz IS NULL
+       OR (created_at, event_id) < (%(before_time)s, %(before_id)s::uuid))
 ORDER BY created_at DESC, event_id DESC
 LIMIT %(limit)s
 """
@@ -105,7 +100,7 @@ async def page(
 ) -> tuple[list[AuditEvent], Place | None]:
     """A page of entries, newest first, and the start of the next one, None after the last."""
     cursor = await connection.execute(
-        _PAGE.encode(),
+        _PAGE,
         {
             "tenant_id": tenant_id,
             "user_hash": wanted.user_hash,

@@ -175,4 +175,4 @@ async def drop_preferences(connection: Connection, scope: Scope) -> int:
 async def drop_working_memory(connection: Connection, scope: Scope) -> None:
     """Delete all sessions, pending actions and recent items."""
     for statement in _WORKING_MEMORY:
-        await connection.execute(statement.encode(), scope.parameters)
+        await connection.execute(statement, scope.parameters)

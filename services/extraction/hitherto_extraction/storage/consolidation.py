@@ -15,15 +15,13 @@ from uuid import UUID
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-_MERGEABLE = """m.status = 'active' AND NOT m.sensitive AND m.expires_at IS NULL
-      AND m.valid_to IS NULL"""
-
-_CROWDED = f"""
+_CROWDED = """
 SELECT crowded.tag, g.fingerprint, g.job_id
 FROM (
     SELECT tag, count(DISTINCT m.memory_id) AS members
     FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND {_MERGEABLE}
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+      AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -33,22 +31,24 @@ LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id
 ORDER BY crowded.members DESC, crowded.tag
 """
 
-_MEMBERS = f"""
+_MEMBERS = """
 SELECT m.memory_id, m.version, m.type, m.content, m.origin, m.tags, m.valid_from, m.said_at
 FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND {_MERGEABLE}
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+  AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
   AND m.tags && %(tags)s
 ORDER BY m.said_at, m.memory_id
 """
 
 # Tags among these that have just become crowded and that no waiting job is going to process. A
 # group that stayed crowded is processed again when it has grown by the size of a group.
-_NEWLY_CROWDED = f"""
+_NEWLY_CROWDED = """
 SELECT crowded.tag
 FROM (
     SELECT tag, count(DISTINCT m.memory_id) AS members
     FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND {_MERGEABLE}
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+      AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND m.tags && %(tags)s AND tag = ANY(%(tags)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s
@@ -65,10 +65,11 @@ ORDER BY crowded.members DESC, crowded.tag
 """
 
 # Across users: a page of a tenant's users, each with whether one of their tags is crowded.
-_CROWDED_USERS = f"""
+_CROWDED_USERS = """
 SELECT u.user_id, EXISTS (
     SELECT FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
-    WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND {_MERGEABLE}
+    WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND m.status = 'active'
+      AND NOT m.sensitive AND m.expires_at IS NULL AND m.valid_to IS NULL
       AND (%(tag)s::text IS NULL OR tag = %(tag)s)
     GROUP BY tag
     HAVING count(DISTINCT m.memory_id) > %(above)s)

@@ -128,7 +128,7 @@ async def write(
     async with connection.cursor() as cursor:
         for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
             await cursor.executemany(
-                statement.encode(),
+                statement,
                 [
                     {
                         **scope.parameters,

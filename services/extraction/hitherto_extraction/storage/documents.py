@@ -155,7 +155,7 @@ async def store(
     async with connection.cursor() as cursor:
         for statement, documents in ((_INSERT, new), (_REPLACE, changed)):
             await cursor.executemany(
-                statement.encode(),
+                statement,
                 [
                     {
                         **scope.parameters,

@@ -33,11 +33,14 @@ SELECT EXISTS (SELECT FROM erased_users
 """
 
 # Held shared by writers about a user without a row, exclusively by an erasure that begins.
-_KEEP_OUT = (
-    "SELECT pg_advisory_xact_lock{}(hashtextextended(%(tenant_id)s || chr(31) || %(user_id)s, 0))"
-)
-_KEEP_OUT_SHARED = _KEEP_OUT.format("_shared")
-_KEEP_OUT_ALONE = _KEEP_OUT.format("")
+_KEEP_OUT_SHARED = """
+SELECT pg_advisory_xact_lock_shared(
+    hashtextextended(%(tenant_id)s || chr(31) || %(user_id)s, 0))
+"""
+
+_KEEP_OUT_ALONE = """
+SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s || chr(31) || %(user_id)s, 0))
+"""
 
 _NO_KEY = b""
 _KEYS: WeakKeyDictionary[Connection, bytes] = WeakKeyDictionary()
@@ -96,12 +99,12 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
 
 async def keep_erase_out(connection: Connection, scope: Scope) -> None:
     """Prevent the erasure of a user without a row until the transaction ends."""
-    await connection.execute(_KEEP_OUT_SHARED.encode(), scope.parameters)
+    await connection.execute(_KEEP_OUT_SHARED, scope.parameters)
 
 
 async def keep_all_out(connection: Connection, scope: Scope) -> None:
     """Wait for all transactions that prevent erasures, and prevent new ones."""
-    await connection.execute(_KEEP_OUT_ALONE.encode(), scope.parameters)
+    await connection.execute(_KEEP_OUT_ALONE, scope.parameters)
 
 
 def was_erased(scope: Scope) -> WrongState:

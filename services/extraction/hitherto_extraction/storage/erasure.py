@@ -19,23 +19,28 @@ from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-_COLUMNS = """receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
-       reinstated_at"""
-
-_FIND_MARK = f"""
-SELECT {_COLUMNS}
+_FIND_MARK = """
+SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
+       reinstated_at
 FROM erased_users
 WHERE tenant_id = %(tenant_id)s AND user_hash = %(user_hash)s AND reinstated_at IS NULL
 FOR UPDATE
 """
 
-_READ = f"""
-SELECT {_COLUMNS}
+_READ = """
+SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
+       reinstated_at
 FROM erased_users
 WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
 """
 
-_HOLD = f"{_READ}FOR UPDATE\n"
+_HOLD = """
+SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
+       reinstated_at
+FROM erased_users
+WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
+FOR UPDATE
+"""
 
 _ENSURE_USER = """
 INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s)
@@ -180,7 +185,7 @@ class Receipt:
 async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Receipt | None:
     """The receipt of a user who is erased or being erased; locks its row."""
     cursor = await connection.execute(
-        _FIND_MARK.encode(), {"tenant_id": scope.tenant_id, "user_hash": user_hash}
+        _FIND_MARK, {"tenant_id": scope.tenant_id, "user_hash": user_hash}
     )
     row = await cursor.fetchone()
     return Receipt(*row) if row else None
@@ -343,9 +348,7 @@ async def _count(
 async def _receipt(
     connection: Connection, statement: str, tenant_id: str, receipt_id: UUID
 ) -> Receipt:
-    cursor = await connection.execute(
-        statement.encode(), {"tenant_id": tenant_id, "receipt_id": receipt_id}
-    )
+    cursor = await connection.execute(statement, {"tenant_id": tenant_id, "receipt_id": receipt_id})
     row = await cursor.fetchone()
     assert row is not None
     return Receipt(*row)

@@ -30,60 +30,83 @@ RETURNING last_lexical_no - %(texts)s
 # user's row, so that no other transaction extends the same segments: numbers ascend in each.
 # Postings come as one string per column: writing arrays of hundreds costs the service more than
 # everything else here.
-_POSTINGS = """unnest(string_to_array(%(terms)s, E'\\n'),
+_APPEND = """
+WITH incoming AS (
+    SELECT term, lexical_no, frequency, length,
+           row_number() OVER (PARTITION BY term ORDER BY lexical_no) - 1 AS place
+    FROM unnest(string_to_array(%(terms)s, E'\\n'),
                 string_to_array(%(lexical_nos)s, ',')::int[],
                 string_to_array(%(frequencies)s, ',')::smallint[],
-                string_to_array(%(lengths)s, ',')::smallint[]{more})
-         AS posting (term, lexical_no, frequency, length{named})"""
-_APPEND_TO = """
-WITH incoming AS (
-    SELECT {corpus}term, lexical_no, frequency, length,
-           row_number() OVER (PARTITION BY {corpus}term ORDER BY lexical_no) - 1 AS place
-    FROM {incoming}
+                string_to_array(%(lengths)s, ',')::smallint[])
+         AS posting (term, lexical_no, frequency, length)
 ), latest AS (
-    SELECT {wanted_corpus}wanted.term, held.segment * %(segment)s + held.used AS used
-    FROM (SELECT DISTINCT {corpus}term FROM incoming) AS wanted
+    SELECT wanted.term, held.segment * %(segment)s + held.used AS used
+    FROM (SELECT DISTINCT term FROM incoming) AS wanted
     CROSS JOIN LATERAL (
         SELECT segment, cardinality(lexical_nos) AS used
-        FROM {postings} AS p
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s{of_corpus}
+        FROM postings AS p
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
           AND p.term = wanted.term
         ORDER BY segment DESC
         LIMIT 1
     ) AS held
 ), placed AS (
-    SELECT {corpus}term, lexical_no, frequency, length,
+    SELECT term, lexical_no, frequency, length,
            (coalesce(latest.used, 0) + place) / %(segment)s AS segment
-    FROM incoming LEFT JOIN latest USING ({corpus}term)
+    FROM incoming LEFT JOIN latest USING (term)
 )
-INSERT INTO {postings} AS held
-    (tenant_id, user_id, {corpus}term, segment, lexical_nos, frequencies, lengths)
-SELECT %(tenant_id)s, %(user_id)s, {corpus}term, segment,
+INSERT INTO postings AS held
+    (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
+SELECT %(tenant_id)s, %(user_id)s, term, segment,
        array_agg(lexical_no ORDER BY lexical_no), array_agg(frequency ORDER BY lexical_no),
        array_agg(length ORDER BY lexical_no)
 FROM placed
-GROUP BY {corpus}term, segment
-ON CONFLICT (tenant_id, user_id, {corpus}term, segment) DO UPDATE
+GROUP BY term, segment
+ON CONFLICT (tenant_id, user_id, term, segment) DO UPDATE
 SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     frequencies = held.frequencies || EXCLUDED.frequencies,
     lengths = held.lengths || EXCLUDED.lengths
 """
-_APPEND = _APPEND_TO.format(
-    postings="postings",
-    incoming=_POSTINGS.format(more="", named=""),
-    corpus="",
-    wanted_corpus="",
-    of_corpus="",
+
+# The same for the passages of several corpora at once.
+_APPEND_PASSAGES = """
+WITH incoming AS (
+    SELECT corpus, term, lexical_no, frequency, length,
+           row_number() OVER (PARTITION BY corpus, term ORDER BY lexical_no) - 1 AS place
+    FROM unnest(string_to_array(%(terms)s, E'\\n'),
+                string_to_array(%(lexical_nos)s, ',')::int[],
+                string_to_array(%(frequencies)s, ',')::smallint[],
+                string_to_array(%(lengths)s, ',')::smallint[],
+                string_to_array(%(corpora)s, ','))
+         AS posting (term, lexical_no, frequency, length, corpus)
+), latest AS (
+    SELECT wanted.corpus, wanted.term, held.segment * %(segment)s + held.used AS used
+    FROM (SELECT DISTINCT corpus, term FROM incoming) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT segment, cardinality(lexical_nos) AS used
+        FROM passage_postings AS p
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.corpus = wanted.corpus
+          AND p.term = wanted.term
+        ORDER BY segment DESC
+        LIMIT 1
+    ) AS held
+), placed AS (
+    SELECT corpus, term, lexical_no, frequency, length,
+           (coalesce(latest.used, 0) + place) / %(segment)s AS segment
+    FROM incoming LEFT JOIN latest USING (corpus, term)
 )
-_APPEND_PASSAGES = _APPEND_TO.format(
-    postings="passage_postings",
-    incoming=_POSTINGS.format(
-        more=",\n                string_to_array(%(corpora)s, ',')", named=", corpus"
-    ),
-    corpus="corpus, ",
-    wanted_corpus="wanted.corpus, ",
-    of_corpus=" AND p.corpus = wanted.corpus",
-)
+INSERT INTO passage_postings AS held
+    (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
+SELECT %(tenant_id)s, %(user_id)s, corpus, term, segment,
+       array_agg(lexical_no ORDER BY lexical_no), array_agg(frequency ORDER BY lexical_no),
+       array_agg(length ORDER BY lexical_no)
+FROM placed
+GROUP BY corpus, term, segment
+ON CONFLICT (tenant_id, user_id, corpus, term, segment) DO UPDATE
+SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
+    frequencies = held.frequencies || EXCLUDED.frequencies,
+    lengths = held.lengths || EXCLUDED.lengths
+"""
 
 # The terms that are rarest among this user's texts distinguish best.
 _READ_TELLING = """
@@ -138,7 +161,7 @@ async def append(connection: Connection, scope: Scope, texts: Mapping[int, Count
         sum(map(len, texts.values())) * _BYTES_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns["terms"]:
-        await later(connection, _APPEND.encode(), {**_of(scope), **columns})
+        await later(connection, _APPEND, {**_of(scope), **columns})
 
 
 async def append_passages(
@@ -151,7 +174,7 @@ async def append_passages(
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await beside_loop(terms * _BYTES_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
-        await later(connection, _APPEND_PASSAGES.encode(), {**_of(scope), **columns})
+        await later(connection, _APPEND_PASSAGES, {**_of(scope), **columns})
 
 
 def _of(scope: Scope) -> dict[str, Any]:

@@ -18,30 +18,37 @@ from hitherto_shared.models import Scope
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 
-KNOWN = """m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
+_READ = """
+SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END"""
-"""The columns of memories AS m that `known_of` reads."""
-
-_READ = f"""
-SELECT {KNOWN}
+                                  m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
-_TOP = f"""
-SELECT {KNOWN}
+_TOP = """
+SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
+       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
+       m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
+                                  m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND status IN ('active', 'achieved')
 ORDER BY importance DESC, created_at DESC
 LIMIT %(limit)s
 """
 
-_BY_LEXICAL_NO = f"""
-SELECT {KNOWN}
+_BY_LEXICAL_NO = """
+SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
+       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
+       m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
+                                  m.sealed) END
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
@@ -162,7 +169,7 @@ class CurrentMemory:
 
 
 def known_of(row: Sequence[Any], key: UserKey | None) -> CurrentMemory:
-    """The memory in a row with the columns `KNOWN`.
+    """The memory in a row with the columns of `_READ`.
 
     Raises:
         KeyNeeded: It is sealed, and there is no key.
@@ -186,9 +193,7 @@ async def read_known(
     Raises:
         KeyNeeded: One of them is sealed, and there is no key.
     """
-    cursor = await connection.execute(
-        _READ.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
-    )
+    cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": list(memory_ids)})
     return {row[0]: known_of(row, key) for row in await cursor.fetchall()}
 
 
@@ -200,7 +205,7 @@ async def read_top(
     Raises:
         KeyNeeded: One of them is sealed, and there is no key.
     """
-    cursor = await connection.execute(_TOP.encode(), {**scope.parameters, "limit": limit})
+    cursor = await connection.execute(_TOP, {**scope.parameters, "limit": limit})
     return [known_of(row, key) for row in await cursor.fetchall()]
 
 
@@ -216,7 +221,7 @@ async def read_by_lexical_no(
         KeyNeeded: One of them is sealed, and there is no key.
     """
     cursor = await connection.execute(
-        _BY_LEXICAL_NO.encode(), {**scope.parameters, "lexical_nos": list(lexical_nos)}
+        _BY_LEXICAL_NO, {**scope.parameters, "lexical_nos": list(lexical_nos)}
     )
     return [known_of(row, key) for row in await cursor.fetchall()]
 

@@ -88,8 +88,8 @@ LIMIT %(limit)s
 """
 
 # Across users.
-_FIND_PENDING = f"""
-SELECT tenant_id, user_id, conversation_id, message_no, name, left(content, {MAX_EMBEDDED})
+_FIND_PENDING = """
+SELECT tenant_id, user_id, conversation_id, message_no, name, left(content, %(characters)s)
 FROM messages
 WHERE embedding_state = 'pending' AND NOT tenant_id = ANY(%(without)s)
 ORDER BY accepted_at
@@ -258,7 +258,9 @@ async def find_pending(
 
     The role is hitherto_maintenance.
     """
-    cursor = await connection.execute(_FIND_PENDING, {"limit": limit, "without": list(without)})
+    cursor = await connection.execute(
+        _FIND_PENDING, {"limit": limit, "without": list(without), "characters": MAX_EMBEDDED}
+    )
     return [MessageWords(*row) for row in await cursor.fetchall()]
 
 

@@ -11,57 +11,75 @@ from typing import Any
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
 
-_HAS_MESSAGE = """EXISTS (
+# A row whose state says what is not so has the other state from now on.
+_AWAIT_MESSAGES = """
+UPDATE messages AS g
+SET embedding_state = CASE g.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
+WHERE g.embedding_state <> 'none' AND (g.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
         SELECT FROM message_embeddings AS e
         WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id
           AND e.conversation_id = g.conversation_id AND e.message_no = g.message_no
-          AND e.model = %(model)s)"""
-_HAS_SUMMARY = """EXISTS (
+          AND e.model = %(model)s)
+"""
+
+_AWAIT_SUMMARIES = """
+UPDATE conversation_summaries AS s
+SET embedding_state = CASE s.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
+WHERE s.embedding_state <> 'none' AND (s.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
         SELECT FROM summary_embeddings AS e
         WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
           AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
-          AND e.model = %(model)s)"""
-
-_AWAIT_MESSAGES = f"""
-UPDATE messages AS g
-SET embedding_state = CASE WHEN {_HAS_MESSAGE} THEN 'stored' ELSE 'pending' END
-WHERE g.embedding_state <> 'none' AND (g.embedding_state = 'stored') IS DISTINCT FROM {_HAS_MESSAGE}
+          AND e.model = %(model)s)
 """
 
-_AWAIT_SUMMARIES = f"""
-UPDATE conversation_summaries AS s
-SET embedding_state = CASE WHEN {_HAS_SUMMARY} THEN 'stored' ELSE 'pending' END
-WHERE s.embedding_state <> 'none' AND (s.embedding_state = 'stored') IS DISTINCT FROM {_HAS_SUMMARY}
-"""
-
-_COUNT = f"""
+_COUNT = """
 SELECT count(*) FILTER (WHERE has), count(*) FILTER (WHERE NOT has)
 FROM (
-    SELECT {_HAS_MESSAGE} AS has FROM messages AS g WHERE g.embedding_state <> 'none'
+    SELECT EXISTS (
+        SELECT FROM message_embeddings AS e
+        WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id
+          AND e.conversation_id = g.conversation_id AND e.message_no = g.message_no
+          AND e.model = %(model)s) AS has
+    FROM messages AS g
+    WHERE g.embedding_state <> 'none'
     UNION ALL
-    SELECT {_HAS_SUMMARY} FROM conversation_summaries AS s WHERE s.embedding_state <> 'none'
+    SELECT EXISTS (
+        SELECT FROM summary_embeddings AS e
+        WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+          AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
+          AND e.model = %(model)s)
+    FROM conversation_summaries AS s
+    WHERE s.embedding_state <> 'none'
 ) AS texts
 """
 
 # In the order of the key, so that a long back-fill reads the table once.
-_MESSAGES_WITHOUT = f"""
+_MESSAGES_WITHOUT = """
 SELECT g.tenant_id, g.user_id, g.conversation_id, g.message_no, g.name,
-       left(g.content, {MAX_EMBEDDED})
+       left(g.content, %(characters)s)
 FROM messages AS g
 WHERE (g.tenant_id, g.user_id, g.conversation_id, g.message_no)
       > (%(tenant_id)s::text, %(user_id)s::text, %(conversation_id)s::text, %(number)s::int)
-  AND g.embedding_state <> 'none' AND NOT {_HAS_MESSAGE}
+  AND g.embedding_state <> 'none' AND NOT EXISTS (
+      SELECT FROM message_embeddings AS e
+      WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id
+        AND e.conversation_id = g.conversation_id AND e.message_no = g.message_no
+        AND e.model = %(model)s)
 ORDER BY g.tenant_id, g.user_id, g.conversation_id, g.message_no
 LIMIT %(limit)s
 """
 
-_SUMMARIES_WITHOUT = f"""
+_SUMMARIES_WITHOUT = """
 SELECT s.tenant_id, s.user_id, s.conversation_id, s.text_version, s.title, s.summary, s.key_topics,
        s.technical_topics
 FROM conversation_summaries AS s
 WHERE (s.tenant_id, s.user_id, s.conversation_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(conversation_id)s::text)
-  AND s.embedding_state <> 'none' AND NOT {_HAS_SUMMARY}
+  AND s.embedding_state <> 'none' AND NOT EXISTS (
+      SELECT FROM summary_embeddings AS e
+      WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+        AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
+        AND e.model = %(model)s)
 ORDER BY s.tenant_id, s.user_id, s.conversation_id
 LIMIT %(limit)s
 """
@@ -117,13 +135,14 @@ async def _without(
     connection: Connection, statement: str, model: str, after: Key, limit: int
 ) -> list[tuple[Any, ...]]:
     cursor = await connection.execute(
-        statement.encode(),
+        statement,
         {
             "tenant_id": after[0],
             "user_id": after[1],
             "conversation_id": after[2],
             "number": after[3],
             "model": model,
+            "characters": MAX_EMBEDDED,
             "limit": limit,
         },
     )

@@ -6,13 +6,20 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.storage.sources import SAID
 from hitherto_shared.database.pool import Connection
 
 # Across users.
-_FIND = f"""
+_FIND = """
 SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.status, m.content,
-       {SAID}
+       coalesce((
+           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
+           FROM memory_sources AS s
+           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                AND g.conversation_id = s.conversation_id
+                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+                AND g.sealed IS NULL
+           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+             AND s.memory_id = m.memory_id), '')
 FROM memories AS m
 WHERE m.embedding_state = 'pending' AND NOT m.tenant_id = ANY(%(without)s)
 ORDER BY m.created_at
@@ -20,11 +27,19 @@ LIMIT %(limit)s
 """
 
 # The source words may have been sealed, deleted or rolled back since they were read.
-_SETTLE = f"""
+_SETTLE = """
 UPDATE memories AS m SET embedding_state = %(state)s
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
   AND m.version = %(version)s AND m.embedding_state = 'pending'
-  AND {SAID} = %(source_text)s
+  AND coalesce((
+           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
+           FROM memory_sources AS s
+           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                AND g.conversation_id = s.conversation_id
+                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+                AND g.sealed IS NULL
+           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+             AND s.memory_id = m.memory_id), '') = %(source_text)s
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """
 
@@ -56,7 +71,7 @@ async def find(
     connection: Connection, *, limit: int, without: Collection[str] = ()
 ) -> list[Pending]:
     """The memories that have waited longest, except those of some tenants."""
-    cursor = await connection.execute(_FIND.encode(), {"limit": limit, "without": list(without)})
+    cursor = await connection.execute(_FIND, {"limit": limit, "without": list(without)})
     return [Pending(*row) for row in await cursor.fetchall()]
 
 
@@ -67,7 +82,7 @@ async def settle(connection: Connection, item: Pending, *, model: str, state: st
     still active.
     """
     cursor = await connection.execute(
-        _SETTLE.encode(),
+        _SETTLE,
         {
             "tenant_id": item.tenant_id,
             "user_id": item.user_id,

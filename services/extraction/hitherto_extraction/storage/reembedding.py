@@ -12,7 +12,6 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from hitherto_extraction.storage import passage_vectors
-from hitherto_extraction.storage.sources import SAID
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 
@@ -60,11 +59,7 @@ WHERE model = %(model)s
 # Across users: memories and passages without a vector of their present words wait for one.
 _AWAIT_MEMORIES = """
 UPDATE memories AS m
-SET embedding_state = CASE WHEN EXISTS (
-        SELECT FROM memory_embeddings AS e
-        WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
-          AND e.model = %(model)s AND e.text_version = m.text_version)
-    THEN 'stored' ELSE 'pending' END
+SET embedding_state = CASE m.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
 WHERE m.sealed IS NULL AND (m.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
         SELECT FROM memory_embeddings AS e
         WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
@@ -73,11 +68,7 @@ WHERE m.sealed IS NULL AND (m.embedding_state = 'stored') IS DISTINCT FROM EXIST
 
 _AWAIT_CHUNKS = """
 UPDATE document_chunks AS c
-SET embedding_state = CASE WHEN EXISTS (
-        SELECT FROM document_chunk_embeddings AS e
-        WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
-          AND e.model = %(model)s)
-    THEN 'stored' ELSE 'pending' END
+SET embedding_state = CASE c.embedding_state WHEN 'stored' THEN 'pending' ELSE 'stored' END
 WHERE (c.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
         SELECT FROM document_chunk_embeddings AS e
         WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
@@ -116,9 +107,17 @@ FROM (
 """
 
 # Across users, in the order of the key, so that a long back-fill reads the table once.
-_MEMORIES_WITHOUT = f"""
+_MEMORIES_WITHOUT = """
 SELECT m.tenant_id, m.user_id, m.memory_id, m.text_version, m.content,
-       {SAID}
+       coalesce((
+           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
+           FROM memory_sources AS s
+           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                AND g.conversation_id = s.conversation_id
+                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+                AND g.sealed IS NULL
+           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+             AND s.memory_id = m.memory_id), '')
 FROM memories AS m
 WHERE (m.tenant_id, m.user_id, m.memory_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(text_id)s::uuid)
@@ -165,12 +164,20 @@ SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
 
 # Only if the source words are still those that were embedded. For a user with encryption on they
 # are sealed and have no vector in clear.
-_WRITE_SOURCE = f"""
+_WRITE_SOURCE = """
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
-  AND m.sealed IS NULL AND {SAID} = %(source_text)s AND NOT EXISTS (
+  AND m.sealed IS NULL AND coalesce((
+           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
+           FROM memory_sources AS s
+           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                AND g.conversation_id = s.conversation_id
+                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+                AND g.sealed IS NULL
+           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+             AND s.memory_id = m.memory_id), '') = %(source_text)s AND NOT EXISTS (
       SELECT FROM users AS u
       WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
 FOR KEY SHARE OF m
@@ -287,7 +294,7 @@ async def write_memory(connection: Connection, text: Text, model: str, vector: V
 
 async def write_source(connection: Connection, text: Text, model: str, vector: Vector) -> None:
     """Store the vector of a memory's source words, if these are unchanged."""
-    await connection.execute(_WRITE_SOURCE.encode(), _values(text, model, vector))
+    await connection.execute(_WRITE_SOURCE, _values(text, model, vector))
 
 
 async def write_chunk(connection: Connection, text: Text, model: str, vector: Vector) -> None:
@@ -303,7 +310,7 @@ async def _without(
     limit: int,
 ) -> list[Text]:
     cursor = await connection.execute(
-        statement.encode(),
+        statement,
         {
             "tenant_id": after[0],
             "user_id": after[1],

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
-from hitherto_extraction.storage.known_memories import KNOWN, CurrentMemory, known_of
+from hitherto_extraction.storage.known_memories import CurrentMemory, known_of
 from hitherto_extraction.storage.sealed_rows import open_words, opened_bytes
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -22,8 +22,14 @@ MOST = 2_000
 """Maximum number of a user's sealed memories that are opened and compared, the newest."""
 _HALF = np.dtype("<f2")
 
-_NEWEST = f"""
-SELECT {KNOWN}, sealed_at(e.sealed, e.text_version)
+_NEWEST = """
+SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
+       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
+       m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
+                                  m.sealed) END,
+       sealed_at(e.sealed, e.text_version)
 FROM memories AS m
 LEFT JOIN sealed_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
      AND e.memory_id = m.memory_id AND e.model = %(model)s AND e.text_version = m.text_version
@@ -119,7 +125,7 @@ async def read_newest(
         KeyNeeded: There are some, and there is no key.
     """
     cursor = await connection.execute(
-        _NEWEST.encode(),
+        _NEWEST,
         {**scope.parameters, "statuses": list(statuses), "model": model, "limit": limit},
     )
     rows = await cursor.fetchall()

@@ -16,9 +16,6 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
-_USER = "tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
-_NAMES = ", ".join(WORDS)
-
 # Across users.
 _FIND_USERS = """
 SELECT tenant_id, user_id
@@ -29,9 +26,14 @@ ORDER BY tenant_id, user_id
 LIMIT %(limit)s
 """
 
-_LEFT = f"SELECT to_seal FROM users WHERE {_USER}"
+_LEFT = """
+SELECT to_seal FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
 
-_DONE = f"UPDATE users SET to_seal = 0 WHERE {_USER} AND to_seal = %(left)s"
+_DONE = """
+UPDATE users SET to_seal = 0
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND to_seal = %(left)s
+"""
 
 # Across users: users with sealed memories that lack a vector of a recently activated model.
 # Computing those requires the key to their words.
@@ -50,39 +52,56 @@ WHERE to_seal = 0 AND erased_at IS NULL AND (tenant_id, user_id) IN (
             AND e.text_version = m.text_version))
 """
 
-_HAS_SEALED = f"""
-SELECT EXISTS (SELECT FROM memories WHERE {_USER} AND sealed IS NOT NULL)
-    OR EXISTS (SELECT FROM memory_versions WHERE {_USER} AND sealed IS NOT NULL)
-    OR EXISTS (SELECT FROM profile_versions WHERE {_USER} AND sealed IS NOT NULL)
-    OR EXISTS (SELECT FROM unusable_replies WHERE {_USER} AND of_user_key)
-    OR EXISTS (SELECT FROM messages WHERE {_USER} AND sealed IS NOT NULL)
-    OR EXISTS (SELECT FROM conversation_summaries WHERE {_USER} AND sealed IS NOT NULL)
-    OR EXISTS (SELECT FROM profiles WHERE {_USER} AND sealed IS NOT NULL)
-    OR EXISTS (SELECT FROM statements WHERE {_USER} AND sealed IS NOT NULL)
+_HAS_SEALED = """
+SELECT EXISTS (
+        SELECT FROM memories
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    OR EXISTS (
+        SELECT FROM memory_versions
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    OR EXISTS (
+        SELECT FROM profile_versions
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    OR EXISTS (
+        SELECT FROM unusable_replies
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND of_user_key)
+    OR EXISTS (
+        SELECT FROM messages
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    OR EXISTS (
+        SELECT FROM conversation_summaries
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    OR EXISTS (
+        SELECT FROM profiles
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    OR EXISTS (
+        SELECT FROM statements
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
 """
 
-_CLEAR_MEMORIES = f"""
+_CLEAR_MEMORIES = """
 SELECT memory_id
 FROM memories
-WHERE {_USER} AND sealed IS NULL AND (sensitive OR type = ANY(%(types)s))
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND sealed IS NULL AND (sensitive OR type = ANY(%(types)s))
 ORDER BY memory_id
 LIMIT %(limit)s
 """
 
-_READ_MEMORIES = f"""
-SELECT memory_id, lexical_length, version, {_NAMES}
+_READ_MEMORIES = """
+SELECT memory_id, lexical_length, version, content, detail, tags, keywords, context, metadata
 FROM memories
-WHERE {_USER} AND memory_id = ANY(%(memory_ids)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
 # No new version: the words are the same.
-_SEAL_MEMORY = f"""
+_SEAL_MEMORY = """
 UPDATE memories
 SET content = %(content)s, detail = %(detail)s, tags = %(tags)s, keywords = %(keywords)s,
     questions = %(questions)s, context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s,
     sensitive = %(sensitive)s, lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
     embedding_state = %(embedding_state)s
-WHERE {_USER} AND memory_id = %(memory_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
 _CLEAR_VERSIONS = """
@@ -96,11 +115,12 @@ ORDER BY v.memory_id, v.version
 LIMIT %(limit)s
 """
 
-_SEAL_VERSION = f"""
+_SEAL_VERSION = """
 UPDATE memory_versions
 SET content = %(content)s, detail = %(detail)s, tags = %(tags)s, keywords = %(keywords)s,
     context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s
-WHERE {_USER} AND memory_id = %(memory_id)s AND version = %(version)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND memory_id = %(memory_id)s AND version = %(version)s
 """
 
 _WITH_CLEAR_VECTORS = """
@@ -142,9 +162,10 @@ WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN 
 """
 
 # A model's reasons may quote what it read.
-_DROP_EXCERPTS = f"""
+_DROP_EXCERPTS = """
 UPDATE history SET reason = action
-WHERE {_USER} AND subject = 'memory' AND job_id IS NOT NULL
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND subject = 'memory' AND job_id IS NOT NULL
   AND action IN ('contradicted', 'achieved', 'superseded') AND reason NOT IN ('', action)
 """
 
@@ -190,14 +211,14 @@ async def find_users(connection: Connection, *, after: tuple[str, str], limit: i
 
 async def count_left(connection: Connection, scope: Scope) -> int:
     """How many times work was left to the sweep since everything was sealed; 0: nothing is left."""
-    cursor = await connection.execute(_LEFT.encode(), scope.parameters)
+    cursor = await connection.execute(_LEFT, scope.parameters)
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
 
 
 async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
     """Record that nothing is left, unless more was left since `left` was read."""
-    cursor = await connection.execute(_DONE.encode(), {**scope.parameters, "left": left})
+    cursor = await connection.execute(_DONE, {**scope.parameters, "left": left})
     return cursor.rowcount == 1
 
 
@@ -211,7 +232,7 @@ async def clear_memories(connection: Connection, scope: Scope, *, limit: int) ->
 async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
     """The total number of terms of memories in the keyword index."""
     cursor = await connection.execute(
-        _READ_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
+        _READ_MEMORIES, {**scope.parameters, "memory_ids": list(memory_ids)}
     )
     return sum(row[1] for row in await cursor.fetchall())
 
@@ -224,12 +245,12 @@ async def seal_memories(
     Under the old number its words belong to nothing, and are swept.
     """
     cursor = await connection.execute(
-        _READ_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(numbers)}
+        _READ_MEMORIES, {**scope.parameters, "memory_ids": list(numbers)}
     )
     rows = await cursor.fetchall()
     async with connection.cursor() as many:
         await many.executemany(
-            _SEAL_MEMORY.encode(),
+            _SEAL_MEMORY,
             [
                 {
                     **scope.parameters,
@@ -250,7 +271,7 @@ async def seal_versions(connection: Connection, scope: Scope, key: UserKey, *, l
     rows = await cursor.fetchall()
     async with connection.cursor() as many:
         await many.executemany(
-            _SEAL_VERSION.encode(),
+            _SEAL_VERSION,
             [
                 {
                     **scope.parameters,
@@ -292,7 +313,7 @@ async def drop_excerpts(connection: Connection, scope: Scope) -> int:
 
     Returns the number of entries.
     """
-    return (await connection.execute(_DROP_EXCERPTS.encode(), scope.parameters)).rowcount
+    return (await connection.execute(_DROP_EXCERPTS, scope.parameters)).rowcount
 
 
 async def drop_unmentioned(connection: Connection, scope: Scope) -> int:
@@ -303,5 +324,5 @@ async def drop_unmentioned(connection: Connection, scope: Scope) -> int:
 async def _ids(
     connection: Connection, statement: str, scope: Scope, values: Mapping[str, Any]
 ) -> list[UUID]:
-    cursor = await connection.execute(statement.encode(), {**scope.parameters, **values})
+    cursor = await connection.execute(statement, {**scope.parameters, **values})
     return [row[0] for row in await cursor.fetchall()]

@@ -16,23 +16,22 @@ from hitherto_shared.encryption.places import message_place, summary_place
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
-_USER = "tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
-
 # Locked so that no vector is stored for one; in the order in which vectors are stored.
-_CLEAR_MESSAGES = f"""
+_CLEAR_MESSAGES = """
 SELECT conversation_id, message_no, message_id, name, content, context_items, metadata
 FROM messages
-WHERE {_USER} AND sealed IS NULL
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 ORDER BY tenant_id, user_id, conversation_id, message_no
 LIMIT %(limit)s
 FOR UPDATE
 """
 
-_SEAL_MESSAGE = f"""
+_SEAL_MESSAGE = """
 UPDATE messages
-SET name = '', content = '', context_items = '[]', metadata = '{{}}', sealed = %(sealed)s,
+SET name = '', content = '', context_items = '[]', metadata = '{}', sealed = %(sealed)s,
     lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
-WHERE {_USER} AND conversation_id = %(conversation_id)s AND message_no = %(message_no)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s AND message_no = %(message_no)s
 """
 
 # Locked, so that any transaction that stores a vector of their sources has finished.
@@ -51,27 +50,28 @@ ORDER BY m.memory_id
 FOR UPDATE OF m
 """
 
-_DELETE_SOURCE_VECTORS = f"""
+_DELETE_SOURCE_VECTORS = """
 DELETE FROM memory_source_embeddings
-WHERE {_USER} AND (%(all)s OR memory_id = ANY(%(memory_ids)s))
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND (%(all)s OR memory_id = ANY(%(memory_ids)s))
 """
 
-_CLEAR_SUMMARIES = f"""
+_CLEAR_SUMMARIES = """
 SELECT conversation_id, sealed_version, title, summary, key_topics, technical_topics,
        followup_suggestions
 FROM conversation_summaries
-WHERE {_USER} AND sealed IS NULL
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 ORDER BY conversation_id
 LIMIT %(limit)s
 FOR UPDATE
 """
 
-_SEAL_SUMMARY = f"""
+_SEAL_SUMMARY = """
 UPDATE conversation_summaries
-SET title = '', summary = '', key_topics = '{{}}', technical_topics = '{{}}',
-    followup_suggestions = '{{}}', sealed = %(sealed)s, sealed_version = %(sealed_version)s,
+SET title = '', summary = '', key_topics = '{}', technical_topics = '{}',
+    followup_suggestions = '{}', sealed = %(sealed)s, sealed_version = %(sealed_version)s,
     lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
-WHERE {_USER} AND conversation_id = %(conversation_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id = %(conversation_id)s
 """
 
 # Of a summary that was sealed with a role that may not delete.
@@ -82,22 +82,24 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = 
   AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
 """
 
-_CLEAR_REPLIES = f"""
+_CLEAR_REPLIES = """
 SELECT job_id, claim_no, sealed_reply
 FROM unusable_replies
-WHERE {_USER} AND NOT of_user_key
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND NOT of_user_key
 ORDER BY job_id, claim_no
 LIMIT %(limit)s
 """
 
-_SEAL_REPLY = f"""
+_SEAL_REPLY = """
 UPDATE unusable_replies SET sealed_reply = %(sealed)s, of_user_key = true
-WHERE {_USER} AND job_id = %(job_id)s AND claim_no = %(claim_no)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND job_id = %(job_id)s AND claim_no = %(claim_no)s
 """
 
-_DROP_REPLY = f"""
+_DROP_REPLY = """
 DELETE FROM unusable_replies
-WHERE {_USER} AND job_id = %(job_id)s AND claim_no = %(claim_no)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND job_id = %(job_id)s AND claim_no = %(claim_no)s
 """
 
 
@@ -136,9 +138,7 @@ class ClearReply:
 
 async def clear_messages(connection: Connection, scope: Scope, *, limit: int) -> list[ClearMessage]:
     """Messages in clear, locked."""
-    cursor = await connection.execute(
-        _CLEAR_MESSAGES.encode(), {**scope.parameters, "limit": limit}
-    )
+    cursor = await connection.execute(_CLEAR_MESSAGES, {**scope.parameters, "limit": limit})
     names = ("name", "content", "context_items", "metadata")
     return [
         ClearMessage(row[0], row[1], row[2], dict(zip(names, row[3:], strict=True)))
@@ -152,7 +152,7 @@ async def seal_messages(
     """Seal messages in place. The caller has removed them from the indexes."""
     async with connection.cursor() as many:
         await many.executemany(
-            _SEAL_MESSAGE.encode(),
+            _SEAL_MESSAGE,
             [
                 {
                     **scope.parameters,
@@ -187,7 +187,7 @@ async def delete_source_vectors(
 ) -> int:
     """Delete the vectors of memories' source words, all with None; returns their number."""
     cursor = await connection.execute(
-        _DELETE_SOURCE_VECTORS.encode(),
+        _DELETE_SOURCE_VECTORS,
         {**scope.parameters, "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
     )
     return cursor.rowcount
@@ -197,9 +197,7 @@ async def clear_summaries(
     connection: Connection, scope: Scope, *, limit: int
 ) -> list[ClearSummary]:
     """Summaries in clear, locked."""
-    cursor = await connection.execute(
-        _CLEAR_SUMMARIES.encode(), {**scope.parameters, "limit": limit}
-    )
+    cursor = await connection.execute(_CLEAR_SUMMARIES, {**scope.parameters, "limit": limit})
     names = ("title", "summary", "key_topics", "technical_topics", "followup_suggestions")
     return [
         ClearSummary(conversation_id, version, dict(zip(names, words, strict=True)))
@@ -216,7 +214,7 @@ async def seal_summaries(
     """Seal summaries in place. The caller has removed them from the indexes."""
     async with connection.cursor() as many:
         await many.executemany(
-            _SEAL_SUMMARY.encode(),
+            _SEAL_SUMMARY,
             [
                 {
                     **scope.parameters,
@@ -240,7 +238,7 @@ async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
 
 async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> list[ClearReply]:
     """Unusable replies sealed with the installation's secret."""
-    cursor = await connection.execute(_CLEAR_REPLIES.encode(), {**scope.parameters, "limit": limit})
+    cursor = await connection.execute(_CLEAR_REPLIES, {**scope.parameters, "limit": limit})
     return [ClearReply(*row) for row in await cursor.fetchall()]
 
 
@@ -249,6 +247,6 @@ async def seal_reply(
 ) -> None:
     """Store a reply sealed with the user's key instead; None: delete it."""
     await connection.execute(
-        (_DROP_REPLY if sealed is None else _SEAL_REPLY).encode(),
+        _DROP_REPLY if sealed is None else _SEAL_REPLY,
         {**scope.parameters, "job_id": reply.job_id, "claim_no": reply.claim_no, "sealed": sealed},
     )

@@ -60,23 +60,24 @@ FROM recent_items
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND expires_at > clock_timestamp()
 """
 
-_COLUMNS = """action_id, session_id, type, params, description,
-    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock_timestamp()
-         THEN 'expired' ELSE state END,
-    result, created_at, expires_at"""
-
 # Ids are short enough to be read out, and so may be taken.
-_ADD_ACTION = f"""
+_ADD_ACTION = """
 INSERT INTO pending_actions (tenant_id, user_id, action_id, session_id, type, params, description,
                              expires_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(action_id)s, %(session_id)s, %(type)s, %(params)s,
-        %(description)s, clock_timestamp() + make_interval(secs => {ACTION_SECONDS}))
+        %(description)s, clock_timestamp() + make_interval(secs => %(seconds)s))
 ON CONFLICT (tenant_id, user_id, action_id) DO NOTHING
-RETURNING {_COLUMNS}
+RETURNING action_id, session_id, type, params, description,
+    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock_timestamp()
+         THEN 'expired' ELSE state END,
+    result, created_at, expires_at
 """
 
-_READ_ACTION = f"""
-SELECT {_COLUMNS}
+_READ_ACTION = """
+SELECT action_id, session_id, type, params, description,
+    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock_timestamp()
+         THEN 'expired' ELSE state END,
+    result, created_at, expires_at
 FROM pending_actions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
 """
@@ -88,45 +89,60 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(acti
 FOR UPDATE
 """
 
-_MOVE_ACTION = f"""
+_MOVE_ACTION = """
 UPDATE pending_actions
 SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = clock_timestamp(),
     expires_at = CASE %(state)s WHEN 'confirmed'
-        THEN clock_timestamp() + make_interval(secs => {ACTION_SECONDS}) ELSE expires_at END
+        THEN clock_timestamp() + make_interval(secs => %(seconds)s) ELSE expires_at END
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
-RETURNING {_COLUMNS}
+RETURNING action_id, session_id, type, params, description,
+    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock_timestamp()
+         THEN 'expired' ELSE state END,
+    result, created_at, expires_at
 """
 
 # Across users. Expiry is checked again on the row itself: it may have been renewed meanwhile.
-_DROP = """
+_DROP_CONTEXTS = """
 WITH over AS (
-    SELECT {key} FROM {table} WHERE expires_at <= {end} ORDER BY expires_at LIMIT %(limit)s
+    SELECT tenant_id, user_id, session_id
+    FROM session_contexts
+    WHERE expires_at <= now()
+    ORDER BY expires_at
+    LIMIT %(limit)s
 )
-DELETE FROM {table} AS t USING over
-WHERE ({row}) = ({found}) AND t.expires_at <= {end}
+DELETE FROM session_contexts AS t
+USING over
+WHERE t.tenant_id = over.tenant_id AND t.user_id = over.user_id
+  AND t.session_id = over.session_id AND t.expires_at <= now()
 """
 
-
-def _drop(table: str, key: Sequence[str], end: str) -> str:
-    return _DROP.format(
-        table=table,
-        key=", ".join(key),
-        row=", ".join(f"t.{name}" for name in key),
-        found=", ".join(f"over.{name}" for name in key),
-        end=end,
-    )
-
-
-_USER = ("tenant_id", "user_id")
-_DROPS = (
-    _drop("session_contexts", (*_USER, "session_id"), "now()"),
-    _drop("recent_items", _USER, "now()"),
-    _drop(
-        "pending_actions",
-        (*_USER, "action_id"),
-        f"now() - make_interval(days => {ACTION_KEPT_DAYS})",
-    ),
+_DROP_RECENT = """
+WITH over AS (
+    SELECT tenant_id, user_id FROM recent_items
+    WHERE expires_at <= now()
+    ORDER BY expires_at
+    LIMIT %(limit)s
 )
+DELETE FROM recent_items AS t
+USING over
+WHERE t.tenant_id = over.tenant_id AND t.user_id = over.user_id AND t.expires_at <= now()
+"""
+
+_DROP_ACTIONS = """
+WITH over AS (
+    SELECT tenant_id, user_id, action_id
+    FROM pending_actions
+    WHERE expires_at <= now() - make_interval(days => %(kept_days)s)
+    ORDER BY expires_at
+    LIMIT %(limit)s
+)
+DELETE FROM pending_actions AS t
+USING over
+WHERE t.tenant_id = over.tenant_id AND t.user_id = over.user_id
+  AND t.action_id = over.action_id AND t.expires_at <= now() - make_interval(days => %(kept_days)s)
+"""
+
+_DROPS = (_DROP_CONTEXTS, _DROP_RECENT, _DROP_ACTIONS)
 
 
 async def write_context(
@@ -193,6 +209,7 @@ async def add_action(
             "type": type,
             "params": Jsonb(params),
             "description": description,
+            "seconds": ACTION_SECONDS,
         },
     )
     row = await cursor.fetchone()
@@ -230,6 +247,7 @@ async def move_action(
             **_action(scope, action_id),
             "state": state,
             "result": None if result is None else Jsonb(result),
+            "seconds": ACTION_SECONDS,
         },
     )
     row = await cursor.fetchone()
@@ -241,7 +259,9 @@ async def drop_expired(connection: Connection) -> bool:
     """Delete some expired items, across users; returns whether there may be more."""
     full = False
     for statement in _DROPS:
-        cursor = await connection.execute(statement.encode(), {"limit": _SWEEP})
+        cursor = await connection.execute(
+            statement, {"limit": _SWEEP, "kept_days": ACTION_KEPT_DAYS}
+        )
         full = full or cursor.rowcount >= _SWEEP
     return full
 

@@ -9,17 +9,6 @@ from uuid import UUID
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope, SourceRef
 
-SAID = """coalesce((
-           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
-           FROM memory_sources AS s
-           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                AND g.conversation_id = s.conversation_id
-                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                AND g.sealed IS NULL
-           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-             AND s.memory_id = m.memory_id), '')"""
-"""The source words of a row `m` of `memories` that are stored in clear, to be embedded."""
-
 # For a user with encryption on, messages are sealed or about to be: no index gets their words.
 _READ = """
 SELECT memory_id, conversation_id, message_id, content

@@ -30,25 +30,25 @@ VALUES (%(tenant_id)s, %(user_id)s, %(statement_id)s, %(subject)s, %(memory_id)s
     %(origin)s, %(said_at)s, %(said)s, %(sealed)s, CASE WHEN %(taken)s THEN now() END)
 """
 
-_COLUMNS = """statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL"""
-
-_OF_MEMORIES = f"""
-SELECT {_COLUMNS}
+_OF_MEMORIES = """
+SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 ORDER BY memory_id, version, recorded_at, statement_id
 """
 
-_OF_PROFILE = f"""
-SELECT {_COLUMNS}
+_OF_PROFILE = """
+SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
 ORDER BY version, recorded_at, statement_id
 """
 
-_OF_SUMMARY = f"""
-SELECT {_COLUMNS}
+_OF_SUMMARY = """
+SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL
 FROM statements
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
   AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
@@ -205,7 +205,7 @@ async def of_memories(
         KeyNeeded: Some of it is sealed, and there is no `key`.
     """
     cursor = await connection.execute(
-        _OF_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
+        _OF_MEMORIES, {**scope.parameters, "memory_ids": list(memory_ids)}
     )
     found: dict[UUID, list[StoredStatement]] = {memory_id: [] for memory_id in memory_ids}
     for row in await cursor.fetchall():
@@ -221,7 +221,7 @@ async def of_profile(
     Raises:
         KeyNeeded: Some of it is sealed, and there is no `key`.
     """
-    cursor = await connection.execute(_OF_PROFILE.encode(), scope.parameters)
+    cursor = await connection.execute(_OF_PROFILE, scope.parameters)
     return [_statement(row, key) for row in await cursor.fetchall()]
 
 
@@ -234,7 +234,7 @@ async def of_summary(
         KeyNeeded: Some of it is sealed, and there is no `key`.
     """
     cursor = await connection.execute(
-        _OF_SUMMARY.encode(), {**scope.parameters, "conversation_id": conversation_id}
+        _OF_SUMMARY, {**scope.parameters, "conversation_id": conversation_id}
     )
     return [_statement(row, key) for row in await cursor.fetchall()]
 

@@ -26,37 +26,28 @@ FROM usage_ledger
 WHERE tenant_id = %(tenant_id)s AND day = (clock_timestamp() AT TIME ZONE 'UTC')::date
 """
 
-_SUMS = """
-       coalesce(sum(calls) FILTER (WHERE stage <> 'embedding'), 0)::bigint,
-       coalesce(sum(input_tokens) FILTER (WHERE stage <> 'embedding'), 0)::bigint,
-       coalesce(sum(output_tokens), 0)::bigint,
-       coalesce(sum(calls) FILTER (WHERE stage = 'embedding'), 0)::bigint,
-       coalesce(sum(input_tokens) FILTER (WHERE stage = 'embedding'), 0)::bigint,
-       coalesce(sum(cost_usd), 0)
-"""
-
-# A day counts if any part of it lies between the two times.
-_WHERE = """
-FROM usage_ledger
-WHERE tenant_id = %(tenant_id)s
-  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
-  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
-  AND (%(since)s::timestamptz IS NULL
-       OR day >= (%(since)s::timestamptz AT TIME ZONE 'UTC')::date)
-  AND (%(until)s::timestamptz IS NULL
-       OR day < %(until)s::timestamptz AT TIME ZONE 'UTC')
-"""
-
 # A dimension without grouping has the same value in every row. Days count backwards: the latest is
-# first.
-_GROUPED = f"""
+# first. A day counts if any part of it lies between the two times.
+_GROUPED = """
 WITH groups AS (
     SELECT CASE WHEN %(by_day)s THEN date '9999-12-31' - day ELSE 0 END AS days_before,
            CASE WHEN %(by_user)s THEN user_id ELSE '' END COLLATE "C" AS of_user,
            CASE WHEN %(by_kind)s THEN kind ELSE '' END COLLATE "C" AS of_kind,
            CASE WHEN %(by_model)s THEN model ELSE '' END COLLATE "C" AS of_model,
-           {_SUMS}
-    {_WHERE}
+           coalesce(sum(calls) FILTER (WHERE stage <> 'embedding'), 0)::bigint,
+           coalesce(sum(input_tokens) FILTER (WHERE stage <> 'embedding'), 0)::bigint,
+           coalesce(sum(output_tokens), 0)::bigint,
+           coalesce(sum(calls) FILTER (WHERE stage = 'embedding'), 0)::bigint,
+           coalesce(sum(input_tokens) FILTER (WHERE stage = 'embedding'), 0)::bigint,
+           coalesce(sum(cost_usd), 0)
+    FROM usage_ledger
+    WHERE tenant_id = %(tenant_id)s
+      AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+      AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+      AND (%(since)s::timestamptz IS NULL
+           OR day >= (%(since)s::timestamptz AT TIME ZONE 'UTC')::date)
+      AND (%(until)s::timestamptz IS NULL
+           OR day < %(until)s::timestamptz AT TIME ZONE 'UTC')
     GROUP BY 1, 2, 3, 4
 )
 SELECT groups.*, CASE WHEN %(by_day)s THEN date '9999-12-31' - days_before END
@@ -71,8 +62,6 @@ LIMIT %(limit)s
 
 # Across tenants. Concurrent counts wait for this transaction, and start a new row.
 _TAKE_QUESTIONS = "DELETE FROM query_usage RETURNING tenant_id, model, calls, tokens"
-
-_TOTAL = f"SELECT {_SUMS} {_WHERE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +159,7 @@ async def sum_up(
         limit: Maximum number.
     """
     cursor = await connection.execute(
-        _GROUPED.encode(),
+        _GROUPED,
         {
             **_parameters(tenant_id, wanted),
             **{f"by_{name}": name in by for name in DIMENSIONS},
@@ -184,10 +173,8 @@ async def sum_up(
 
 async def total(connection: Connection, tenant_id: str, wanted: UsedFilter) -> Used:
     """The sum of everything selected."""
-    cursor = await connection.execute(_TOTAL.encode(), _parameters(tenant_id, wanted))
-    row = await cursor.fetchone()
-    assert row is not None
-    return Used(*row)
+    groups, _ = await sum_up(connection, tenant_id, wanted, by=(), after=None, limit=1)
+    return groups[0].used if groups else Used()
 
 
 def _group(row: tuple[Any, ...]) -> UsedBy:

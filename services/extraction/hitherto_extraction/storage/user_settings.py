@@ -17,23 +17,33 @@ COLUMNS = (
     "time_zone",
 )
 
-# An erased user has no settings.
-_READ = f"""
-SELECT {", ".join(COLUMNS)}
+# An erased user has no settings. The columns in the order of `COLUMNS`.
+_READ = """
+SELECT memory_enabled, learning_enabled, retention_days, message_retention_days, encrypt_sensitive,
+       time_zone
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
 """
 
 # The decision on encryption never becomes undecided again: readers look for sealed items only of
 # users who have ever decided on it, and some items may remain sealed.
-_NEW = {column: f"%({column})s" for column in COLUMNS} | {
-    "encrypt_sensitive": "coalesce(%(encrypt_sensitive)s,"
-    " CASE WHEN encrypt_sensitive IS NOT NULL THEN false END)"
-}
-
-_WRITE = f"""
+_WRITE = """
 UPDATE users
-SET {", ".join(f"{c} = CASE WHEN %(set_{c})s THEN {_NEW[c]} ELSE {c} END" for c in COLUMNS)}
+SET memory_enabled =
+        CASE WHEN %(set_memory_enabled)s THEN %(memory_enabled)s ELSE memory_enabled END,
+    learning_enabled =
+        CASE WHEN %(set_learning_enabled)s THEN %(learning_enabled)s ELSE learning_enabled END,
+    retention_days =
+        CASE WHEN %(set_retention_days)s THEN %(retention_days)s ELSE retention_days END,
+    message_retention_days =
+        CASE WHEN %(set_message_retention_days)s THEN %(message_retention_days)s
+             ELSE message_retention_days END,
+    encrypt_sensitive =
+        CASE WHEN %(set_encrypt_sensitive)s
+             THEN coalesce(%(encrypt_sensitive)s,
+                           CASE WHEN encrypt_sensitive IS NOT NULL THEN false END)
+             ELSE encrypt_sensitive END,
+    time_zone = CASE WHEN %(set_time_zone)s THEN %(time_zone)s ELSE time_zone END
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 

@@ -291,7 +291,7 @@ def leap() -> int:
 
 
 async def _state(connection: Connection, scope: Scope, statement: str) -> UserWriteState | None:
-    cursor = await connection.execute(statement.encode(), {**scope.parameters, "leap": leap()})
+    cursor = await connection.execute(statement, {**scope.parameters, "leap": leap()})
     row = await cursor.fetchone()
     if row is None:
         return None
