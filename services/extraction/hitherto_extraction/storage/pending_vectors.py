@@ -11,15 +11,9 @@ from hitherto_shared.database.pool import Connection
 # Across users.
 _FIND = """
 SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.status, m.content,
-       coalesce((
-           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
-           FROM memory_sources AS s
-           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                AND g.conversation_id = s.conversation_id
-                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                AND g.sealed IS NULL
-           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-             AND s.memory_id = m.memory_id), '')
+       coalesce((SELECT w.said FROM source_words AS w
+                 WHERE w.tenant_id = m.tenant_id AND w.user_id = m.user_id
+                   AND w.memory_id = m.memory_id), '')
 FROM memories AS m
 WHERE m.embedding_state = 'pending' AND NOT m.tenant_id = ANY(%(without)s)
 ORDER BY m.created_at
@@ -31,15 +25,10 @@ _SETTLE = """
 UPDATE memories AS m SET embedding_state = %(state)s
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
   AND m.version = %(version)s AND m.embedding_state = 'pending'
-  AND coalesce((
-           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
-           FROM memory_sources AS s
-           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                AND g.conversation_id = s.conversation_id
-                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                AND g.sealed IS NULL
-           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-             AND s.memory_id = m.memory_id), '') = %(source_text)s
+  AND %(source_text)s = coalesce((
+      SELECT w.said FROM source_words AS w
+      WHERE w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s
+        AND w.memory_id = %(memory_id)s), '')
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """
 

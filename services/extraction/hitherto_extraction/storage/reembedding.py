@@ -109,15 +109,9 @@ FROM (
 # Across users, in the order of the key, so that a long back-fill reads the table once.
 _MEMORIES_WITHOUT = """
 SELECT m.tenant_id, m.user_id, m.memory_id, m.text_version, m.content,
-       coalesce((
-           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
-           FROM memory_sources AS s
-           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                AND g.conversation_id = s.conversation_id
-                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                AND g.sealed IS NULL
-           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-             AND s.memory_id = m.memory_id), '')
+       coalesce((SELECT w.said FROM source_words AS w
+                 WHERE w.tenant_id = m.tenant_id AND w.user_id = m.user_id
+                   AND w.memory_id = m.memory_id), '')
 FROM memories AS m
 WHERE (m.tenant_id, m.user_id, m.memory_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(text_id)s::uuid)
@@ -169,15 +163,12 @@ INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dime
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
-  AND m.sealed IS NULL AND coalesce((
-           SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
-           FROM memory_sources AS s
-           JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                AND g.conversation_id = s.conversation_id
-                AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                AND g.sealed IS NULL
-           WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-             AND s.memory_id = m.memory_id), '') = %(source_text)s AND NOT EXISTS (
+  AND m.sealed IS NULL
+  AND %(source_text)s = coalesce((
+      SELECT w.said FROM source_words AS w
+      WHERE w.tenant_id = %(tenant_id)s AND w.user_id = %(user_id)s
+        AND w.memory_id = %(text_id)s), '')
+  AND NOT EXISTS (
       SELECT FROM users AS u
       WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
 FOR KEY SHARE OF m

@@ -15,94 +15,108 @@ from hitherto_shared.models import Scope
 
 MAX_DAYS = 36_500
 
-# How long each user's memories and messages are kept; a user's own setting takes precedence over
-# the installation's, and 0 keeps them for ever.
-_LIMITS = f"""
+# In each statement `l` holds the times before which a user's memories and messages have exceeded
+# their retention. A user's own setting takes precedence over the installation's. 0 days keep them
+# for ever: the time is NULL.
+#
+# A memory has expired if the user said nothing, the memory was not recalled, and nobody but upkeep
+# changed it, for that long. A message expires by the time it was said; one that a job has yet to
+# read stays until it has been stored for that long, however old it was when it came.
+
+# Across users: a bounded scan over the users of a tenant, with those marked who have expired items.
+_DUE = """
+WITH l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
-           least(coalesce(u.retention_days, %(memory_days)s), {MAX_DAYS}) AS memory_days,
-           least(coalesce(u.message_retention_days, %(message_days)s), {MAX_DAYS}) AS message_days
+           now() - make_interval(days => nullif(least(
+               coalesce(u.retention_days, %(memory_days)s), %(most_days)s), 0)) AS memories_before,
+           now() - make_interval(days => nullif(least(
+               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
+               AS messages_before,
+           (SELECT max(c.updated_at) FROM conversations AS c
+            WHERE c.tenant_id = u.tenant_id AND c.user_id = u.user_id) AS spoke_at
     FROM users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.erased_at IS NULL"""
-
-_MEMORY_CUTOFF = "now() - make_interval(days => l.memory_days)"
-_MESSAGE_CUTOFF = "now() - make_interval(days => l.message_days)"
-
-_ACCESS = """memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
-     AND a.memory_id = m.memory_id"""
-
-# For that long, the user said nothing, no answer used the memory, and nobody changed it. Changes by
-# upkeep do not count as use.
-_EXPIRED = f"""l.memory_days > 0
-  AND m.created_at < {_MEMORY_CUTOFF}
-  AND coalesce(a.last_accessed_at, m.created_at) < {_MEMORY_CUTOFF}
-  AND NOT EXISTS (
-      SELECT FROM conversations AS c
-      WHERE c.tenant_id = l.tenant_id AND c.user_id = l.user_id
-        AND c.updated_at >= {_MEMORY_CUTOFF})
-  AND NOT EXISTS (
-      SELECT FROM history AS h
-      WHERE h.tenant_id = m.tenant_id AND h.user_id = m.user_id AND h.memory_id = m.memory_id
-        AND h.recorded_at >= {_MEMORY_CUTOFF}
-        AND h.actor NOT IN ('consolidation', 'decay', 'retention'))"""
-
-# By the time it was said; but a message that still waits for a job stays until it has been stored
-# that long, however old it was on arrival.
-_OUTLIVED = f"""l.message_days > 0
-  AND (g.accepted_at < {_MESSAGE_CUTOFF}
-       OR (g.said_at < {_MESSAGE_CUTOFF}
-           AND g.message_no <= (
-               SELECT c.watermark FROM conversations AS c
-               WHERE c.tenant_id = g.tenant_id AND c.user_id = g.user_id
-                 AND c.conversation_id = g.conversation_id)
-           AND NOT EXISTS (
-               SELECT FROM jobs AS j
-               WHERE j.tenant_id = g.tenant_id AND j.user_id = g.user_id
-                 AND j.conversation_id = g.conversation_id
-                 AND j.state NOT IN ('succeeded', 'cancelled')
-                 AND g.message_no BETWEEN j.range_from AND j.range_to)))"""
-
-_MEMORIES_OF = f"""memories AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
-LEFT JOIN {_ACCESS}"""
-_MESSAGES_OF = "messages AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id"
-
-# Across users: a bounded scan over the users of a tenant, with those marked who have something to
-# delete.
-_DUE = f"""
-WITH l AS MATERIALIZED ({_LIMITS} AND u.user_id > %(after)s ORDER BY u.user_id LIMIT %(limit)s),
-due AS (
-    SELECT l.user_id FROM l JOIN {_MEMORIES_OF} WHERE {_EXPIRED}
+    WHERE u.tenant_id = %(tenant_id)s AND u.erased_at IS NULL AND u.user_id > %(after)s
+    ORDER BY u.user_id
+    LIMIT %(limit)s
+), due AS (
+    SELECT l.user_id
+    FROM l
+    JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
+    WHERE m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
+      AND coalesce(m.changed_at < l.memories_before, true)
     UNION
-    SELECT l.user_id FROM l JOIN {_MESSAGES_OF} WHERE {_OUTLIVED}
+    SELECT l.user_id
+    FROM l
+    JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
+    WHERE g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read)
 )
 SELECT l.user_id, due.user_id IS NOT NULL
 FROM l LEFT JOIN due USING (user_id)
 ORDER BY l.user_id
 """
 
-_EXPIRED_MEMORIES = f"""
-WITH l AS MATERIALIZED ({_LIMITS} AND u.user_id = %(user_id)s)
+_EXPIRED_MEMORIES = """
+WITH l AS MATERIALIZED (
+    SELECT u.tenant_id, u.user_id,
+           now() - make_interval(days => nullif(least(
+               coalesce(u.retention_days, %(memory_days)s), %(most_days)s), 0)) AS memories_before,
+           now() - make_interval(days => nullif(least(
+               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
+               AS messages_before,
+           (SELECT max(c.updated_at) FROM conversations AS c
+            WHERE c.tenant_id = u.tenant_id AND c.user_id = u.user_id) AS spoke_at
+    FROM users AS u
+    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.erased_at IS NULL
+)
 SELECT m.memory_id
-FROM l JOIN {_MEMORIES_OF}
-WHERE {_EXPIRED} AND (%(among)s::uuid[] IS NULL OR m.memory_id = ANY(%(among)s))
+FROM l
+JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
+WHERE m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
+  AND coalesce(m.changed_at < l.memories_before, true)
+  AND (%(among)s::uuid[] IS NULL OR m.memory_id = ANY(%(among)s))
 ORDER BY m.memory_id
 LIMIT %(limit)s
 """
 
-_OUTLIVED_MESSAGES = f"""
-WITH l AS MATERIALIZED ({_LIMITS} AND u.user_id = %(user_id)s)
+_OUTLIVED_MESSAGES = """
+WITH l AS MATERIALIZED (
+    SELECT u.tenant_id, u.user_id,
+           now() - make_interval(days => nullif(least(
+               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
+               AS messages_before
+    FROM users AS u
+    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.erased_at IS NULL
+)
 SELECT g.conversation_id, g.message_no, g.message_id
-FROM l JOIN {_MESSAGES_OF}
-WHERE {_OUTLIVED}
+FROM l
+JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
+WHERE (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
   AND (%(among)s::text[] IS NULL OR g.conversation_id = ANY(%(among)s))
 ORDER BY g.conversation_id, g.message_no
 LIMIT %(limit)s
 """
 
-# Across users, or of one.
-_COUNT = f"""
-WITH l AS MATERIALIZED ({_LIMITS} /* of */),
-expired AS MATERIALIZED (
-    SELECT m.tenant_id, m.user_id, m.memory_id FROM l JOIN {_MEMORIES_OF} WHERE {_EXPIRED})
+# Across users, or for one.
+_COUNT = """
+WITH l AS MATERIALIZED (
+    SELECT u.tenant_id, u.user_id,
+           now() - make_interval(days => nullif(least(
+               coalesce(u.retention_days, %(memory_days)s), %(most_days)s), 0)) AS memories_before,
+           now() - make_interval(days => nullif(least(
+               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
+               AS messages_before,
+           (SELECT max(c.updated_at) FROM conversations AS c
+            WHERE c.tenant_id = u.tenant_id AND c.user_id = u.user_id) AS spoke_at
+    FROM users AS u
+    WHERE u.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+      AND (%(user_id)s::text IS NULL OR u.user_id = %(user_id)s)
+), expired AS MATERIALIZED (
+    SELECT m.tenant_id, m.user_id, m.memory_id
+    FROM l
+    JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
+    WHERE m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
+      AND coalesce(m.changed_at < l.memories_before, true)
+)
 SELECT (SELECT count(*) FROM expired),
        (SELECT count(*) FROM expired JOIN memory_versions USING (tenant_id, user_id, memory_id)),
        (SELECT count(*) FROM expired JOIN memory_embeddings USING (tenant_id, user_id, memory_id))
@@ -110,9 +124,10 @@ SELECT (SELECT count(*) FROM expired),
           JOIN memory_source_embeddings USING (tenant_id, user_id, memory_id))
        + (SELECT count(*) FROM expired
           JOIN sealed_embeddings USING (tenant_id, user_id, memory_id)),
-       (SELECT count(*) FROM l JOIN {_MESSAGES_OF} WHERE {_OUTLIVED})
+       (SELECT count(*) FROM l
+        JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
+        WHERE g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
 """
-_COUNT_OF_ONE = _COUNT.replace("/* of */", "AND u.user_id = %(user_id)s")
 
 _ANY_LIMIT = """
 SELECT EXISTS (
@@ -206,7 +221,7 @@ async def count(
 ) -> tuple[int, int, int, int]:
     """How much is due now: memories, their versions, their vectors, messages."""
     cursor = await connection.execute(
-        _COUNT if user_id is None else _COUNT_OF_ONE,
+        _COUNT,
         {**_of(tenant_id, keep), "user_id": user_id},
     )
     row = await cursor.fetchone()
@@ -226,4 +241,5 @@ def _of(tenant_id: str, keep: KeepFor) -> dict[str, Any]:
         "tenant_id": tenant_id,
         "memory_days": keep.memory_days,
         "message_days": keep.message_days,
+        "most_days": MAX_DAYS,
     }

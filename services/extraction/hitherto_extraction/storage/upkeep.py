@@ -21,48 +21,44 @@ LOW_IMPORTANCE = "low_importance"
 CONTEXT = "context"
 OVER_LIMIT = "over_limit"
 
-# The predicate of the index memories_fading, word for word.
-_MAY_FADE = """m.status IN ('active', 'achieved') AND m.type <> 'decision'
-      AND (m.importance < 0.3 OR m.type = 'context')"""
-
-# The rule that archives a memory now; NULL is none. Restoring a memory counts as using it, because
-# the next run would otherwise revert what a person decided.
-_RULE = """CASE
-           WHEN m.type = 'context' AND m.updated_at < %(at)s - interval '90 days' THEN 'context'
-           WHEN m.importance < 0.3
-            AND coalesce(a.last_accessed_at, m.created_at) < %(at)s - interval '30 days'
-            AND NOT EXISTS (
-                SELECT FROM history AS h
-                WHERE h.tenant_id = m.tenant_id AND h.user_id = m.user_id
-                  AND h.memory_id = m.memory_id AND h.action = 'restored'
-                  AND h.recorded_at >= %(at)s - interval '30 days')
-           THEN 'low_importance' END"""
-
-_ACCESS = """memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
-     AND a.memory_id = m.memory_id"""
-
-# A bounded scan along the index: it examines this many rows, whether or not they are archived.
-_LOOK = f"""
+# Across users. A bounded scan of the index memories_fading, whose predicate is repeated here word
+# for word: so many rows are examined, whether or not they are archived.
+_LOOK_AT_ALL = """
 WITH looked AS MATERIALIZED (
-    SELECT m.tenant_id, m.user_id, m.memory_id, m.type, m.importance, m.created_at, m.updated_at
+    SELECT m.tenant_id, m.user_id, m.memory_id
     FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND {_MAY_FADE}
-      AND /* from */
+    WHERE m.tenant_id = %(tenant_id)s
+      AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
+      AND (m.importance < 0.3 OR m.type = 'context')
+      AND (m.user_id, m.memory_id) > (%(after_user)s, %(after_memory)s)
     ORDER BY m.user_id, m.memory_id
     LIMIT %(limit)s
 )
-SELECT m.user_id, m.memory_id, {_RULE} IS NOT NULL
-FROM looked AS m LEFT JOIN {_ACCESS}
+SELECT m.user_id, m.memory_id, coalesce(least(m.context_ends_at, m.fades_at) < %(at)s, false)
+FROM looked
+JOIN memory_ages AS m ON m.tenant_id = looked.tenant_id AND m.user_id = looked.user_id
+     AND m.memory_id = looked.memory_id
 ORDER BY m.user_id, m.memory_id
 """
 
-# Across users.
-_LOOK_AT_ALL = _LOOK.replace(
-    "/* from */", "(m.user_id, m.memory_id) > (%(after_user)s, %(after_memory)s)"
+# The same scan for one user.
+_LOOK_AT_ONE = """
+WITH looked AS MATERIALIZED (
+    SELECT m.tenant_id, m.user_id, m.memory_id
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s
+      AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
+      AND (m.importance < 0.3 OR m.type = 'context')
+      AND m.user_id = %(after_user)s AND m.memory_id > %(after_memory)s
+    ORDER BY m.user_id, m.memory_id
+    LIMIT %(limit)s
 )
-_LOOK_AT_ONE = _LOOK.replace(
-    "/* from */", "m.user_id = %(after_user)s AND m.memory_id > %(after_memory)s"
-)
+SELECT m.user_id, m.memory_id, coalesce(least(m.context_ends_at, m.fades_at) < %(at)s, false)
+FROM looked
+JOIN memory_ages AS m ON m.tenant_id = looked.tenant_id AND m.user_id = looked.user_id
+     AND m.memory_id = looked.memory_id
+ORDER BY m.user_id, m.memory_id
+"""
 
 # Across users: users with a writer at this moment are skipped, so that this statement neither waits
 # for a writer nor, holding other users, makes one wait for a third.
@@ -89,16 +85,21 @@ RETURNING user_id
 # Across users. One table per call: its transaction locks the table until it ends.
 _ANALYSE_GROWN = "SELECT analyse_grown()"
 
-_ARCHIVE = f"""
+# By the rules of decay, or, with `surplus`, because there are too many.
+_ARCHIVE = """
 WITH fading AS MATERIALIZED (
-    SELECT m.*, named.event_id, /* rule */ AS rule
+    SELECT m.*, named.event_id,
+           CASE WHEN %(surplus)s THEN 'over_limit'
+                WHEN age.context_ends_at < %(at)s THEN 'context'
+                ELSE 'low_importance' END AS rule
     FROM unnest(%(user_ids)s::text[], %(memory_ids)s::uuid[], %(event_ids)s::uuid[])
          AS named (user_id, memory_id, event_id)
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = named.user_id
          AND m.memory_id = named.memory_id
-    LEFT JOIN {_ACCESS}
+    JOIN memory_ages AS age ON age.tenant_id = m.tenant_id AND age.user_id = m.user_id
+         AND age.memory_id = m.memory_id
     WHERE m.status IN ('active', 'achieved') AND m.type <> 'decision'
-      AND /* rule */ IS NOT NULL
+      AND (%(surplus)s OR least(age.context_ends_at, age.fades_at) < %(at)s)
 ), kept AS (
     INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
         importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
@@ -140,40 +141,32 @@ WITH fading AS MATERIALIZED (
 SELECT rule, count(*) FROM archived GROUP BY rule
 """
 
-_ARCHIVE_FADING = _ARCHIVE.replace("/* rule */", _RULE)
-_ARCHIVE_SURPLUS = _ARCHIVE.replace("/* rule */", "'over_limit'")
-
-# Across users.
-_COUNT_ALL_FADING = f"""
-SELECT rule, count(*)
-FROM (SELECT {_RULE} AS rule
-      FROM memories AS m LEFT JOIN {_ACCESS}
-      WHERE m.tenant_id = %(tenant_id)s AND {_MAY_FADE}) AS judged
-WHERE rule IS NOT NULL
-GROUP BY rule
+# Across users, or for one.
+_COUNT_FADING = """
+SELECT CASE WHEN m.context_ends_at < %(at)s THEN 'context' ELSE 'low_importance' END, count(*)
+FROM memory_ages AS m
+WHERE m.tenant_id = %(tenant_id)s AND (%(user_id)s::text IS NULL OR m.user_id = %(user_id)s)
+  AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
+  AND (m.importance < 0.3 OR m.type = 'context')
+  AND least(m.context_ends_at, m.fades_at) < %(at)s
+GROUP BY 1
 """
 
-_COUNT_FADING_OF_ONE = _COUNT_ALL_FADING.replace(
-    "m.tenant_id = %(tenant_id)s AND", "m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND"
-)
-
-# What a person sees of the active memories; those that decay would archive are not counted twice.
-_COUNT_SURPLUS = f"""
+# Across users, or for one. What a person sees of the active memories; those that decay would
+# archive are not counted twice.
+_COUNT_SURPLUS = """
 SELECT coalesce(sum(least(greatest(shown - fading - %(most)s, 0), removable - fading)), 0)
 FROM (
     SELECT m.user_id, count(*) AS shown,
            count(*) FILTER (WHERE m.type <> 'decision') AS removable,
-           count(*) FILTER (WHERE m.type <> 'decision' AND {_RULE} IS NOT NULL) AS fading
-    FROM memories AS m LEFT JOIN {_ACCESS}
-    WHERE m.tenant_id = %(tenant_id)s /* of */ AND m.status = 'active'
-      AND (m.expires_at IS NULL OR m.expires_at > %(at)s)
+           count(*) FILTER (WHERE m.type <> 'decision'
+                              AND least(m.context_ends_at, m.fades_at) < %(at)s) AS fading
+    FROM memory_ages AS m
+    WHERE m.tenant_id = %(tenant_id)s AND (%(user_id)s::text IS NULL OR m.user_id = %(user_id)s)
+      AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > %(at)s)
     GROUP BY m.user_id
     HAVING count(*) > %(most)s) AS user_counts
 """
-
-# Across users.
-_COUNT_ALL_SURPLUS = _COUNT_SURPLUS
-_COUNT_SURPLUS_OF_ONE = _COUNT_SURPLUS.replace("/* of */", "AND m.user_id = %(user_id)s")
 
 # Across users: a bounded scan over the users, with those above the limit marked.
 _CROWDED = """
@@ -186,12 +179,12 @@ FROM (SELECT tenant_id, user_id FROM users
 ORDER BY u.user_id
 """
 
-_SURPLUS = f"""
+_SURPLUS = """
 SELECT m.memory_id
-FROM memories AS m LEFT JOIN {_ACCESS}
+FROM memory_ages AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
   AND m.type <> 'decision' AND (m.expires_at IS NULL OR m.expires_at > %(at)s)
-ORDER BY m.importance, coalesce(a.last_accessed_at, m.created_at), m.memory_id
+ORDER BY m.importance, m.used_at, m.memory_id
 LIMIT least(%(limit)s, greatest(0, (
     SELECT count(*) - %(most)s FROM memories AS n
     WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
@@ -274,8 +267,9 @@ async def archive(
         surplus: Whether they are archived because there are too many, whatever the other rules say.
     """
     cursor = await connection.execute(
-        _ARCHIVE_SURPLUS if surplus else _ARCHIVE_FADING,
+        _ARCHIVE,
         {
+            "surplus": surplus,
             "tenant_id": tenant_id,
             "user_ids": [user_id for user_id, _ in memories],
             "memory_ids": [memory_id for _, memory_id in memories],
@@ -323,14 +317,10 @@ async def count(
         "most": most,
         "at": await users.database_now(connection),
     }
-    cursor = await connection.execute(
-        _COUNT_ALL_FADING if user_id is None else _COUNT_FADING_OF_ONE, values
-    )
+    cursor = await connection.execute(_COUNT_FADING, values)
     found: dict[str, int] = dict(await cursor.fetchall())
     if most:
-        cursor = await connection.execute(
-            _COUNT_ALL_SURPLUS if user_id is None else _COUNT_SURPLUS_OF_ONE, values
-        )
+        cursor = await connection.execute(_COUNT_SURPLUS, values)
         row = await cursor.fetchone()
         found[OVER_LIMIT] = int(row[0]) if row else 0
     return found
