@@ -101,7 +101,8 @@ bench-peers: install ## Measure the same searches in other memory stores
 migrate: install ## Migrate the database in DATABASE_URL
 	$(BIN)/python -m hitherto_shared.database.migrate
 
-docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs)
+docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs), and docs/metrics.md
+	$(BIN)/python -m tools.metrics_docs
 
 compose-env: ## Write .env with generated passwords for docker compose
 	@"$(PYTHON)" docker/make_env.py .env

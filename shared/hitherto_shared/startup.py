@@ -44,6 +44,7 @@ from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.metrics import lag_measured
 from hitherto_shared.rpc.server import ServerFailed, end_signal
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.signing import Signer, load_signer
@@ -176,7 +177,8 @@ async def serve(
         if not end.is_set():
             async with running(located.conninfo):
                 keep_what_stands()
-                await end.wait()
+                with lag_measured():
+                    await end.wait()
     finally:
         await asyncio.to_thread(located.release)
 

@@ -17,6 +17,7 @@ from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.embedding_charges import QueryCharges
 from hitherto_extraction.pipeline.guards.tokens import forget_readings
+from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.storage import (
     conversations,
@@ -41,6 +42,7 @@ _STATISTICS_SECONDS = 10.0
 _ANALYSE_SECONDS = 60.0
 _KEYS_SECONDS = 3600.0
 _SESSIONS_SECONDS = 600.0
+_DEPTH_SECONDS = 15.0
 _TEXTS_SECONDS = 60.0
 _SLOT_SECONDS = 60.0
 """How often the schedule `idle` comes unless somebody changes it."""
@@ -60,12 +62,14 @@ class Sweeps:
         idle_minutes: float,
         sealing: SealingSweep | None = None,
         questions: QueryCharges | None = None,
+        depth: QueueDepth | None = None,
     ) -> None:
         self._database = database
         self._intake = intake
         self._backfill = backfill
         self._sealing = sealing
         self._questions = questions
+        self._depth = depth
         self._idle_seconds = idle_minutes * 60
 
     def at_intervals(self, *, idle: bool) -> list[tuple[float, Duty]]:
@@ -86,6 +90,8 @@ class Sweeps:
             duties.append((_SEALING_SECONDS, self.seal))
         if self._questions is not None:
             duties.append((_QUESTIONS_SECONDS, self.charge_questions))
+        if self._depth is not None:
+            duties.append((_DEPTH_SECONDS, self.measure_queue))
         every = max(1.0, self._idle_seconds / 4)
         if idle and every < _SLOT_SECONDS:
             duties.append((every, self.queue_idle))
@@ -150,6 +156,14 @@ class Sweeps:
             await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
         except Exception as error:
             _log_or_raise(error, "key expiry")
+
+    async def measure_queue(self) -> None:
+        """Write the depth of the queue into the metrics."""
+        assert self._depth is not None
+        try:
+            await self._depth.measure()
+        except Exception as error:
+            _log_or_raise(error, "depth of the queue")
 
     async def drop_sessions(self) -> None:
         """Delete working memory that is over, batch by batch until none is left."""

@@ -28,6 +28,7 @@ from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims, leases
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
+from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
@@ -278,7 +279,8 @@ class Worker:
         job_id_of_task.set(str(held.job_id))
         act_for(held.tenant_id)
         try:
-            await self._attempt(held)
+            with metrics.JOB_SECONDS.labels(held.kind).time():
+                await self._attempt(held)
         except asyncio.CancelledError:
             if self._stopping and self._was_held_up():
                 await self._charge(held)
@@ -298,7 +300,9 @@ class Worker:
     async def _attempt(self, held: Claim) -> None:
         try:
             await self._run_within_budget(held)
+            _count(held, "succeeded")
         except ClaimLost:
+            _count(held, "lost")
             logger.info("the job is no longer ours; nothing was written")
         except BudgetSpent as error:
             await self._pause(held, error)
@@ -357,6 +361,7 @@ class Worker:
         look = LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0)
         jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
         message = f"BUDGET_EXHAUSTED: {error}"
+        _count(held, "BUDGET_EXHAUSTED")
         await self._record(
             lambda c: attempts.pause(
                 c,
@@ -372,6 +377,7 @@ class Worker:
         self, held: Claim, reason: str, message: str, *, delay: float, counts: bool
     ) -> None:
         error = f"{reason}: {message}"
+        _count(held, reason)
         await self._record(
             lambda c: attempts.wait_out_outage(
                 c,
@@ -387,6 +393,7 @@ class Worker:
     async def _fail(self, held: Claim, reason: str, message: str) -> None:
         delay = self._backoff(held.attempt)
         logger.warning("attempt %d failed: %s: %s", held.attempt, reason, message)
+        _count(held, reason)
         error = f"{reason}: {message}"
         await self._record(
             lambda c: attempts.fail(c, held, error=error, reason=reason, delay_seconds=delay)
@@ -415,6 +422,11 @@ class Worker:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
         delay: float = self._rules.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
+
+
+def _count(held: Claim, outcome: str) -> None:
+    """Count an attempt that ended: `succeeded`, `lost`, or the reason of its error."""
+    metrics.JOB_ATTEMPTS.labels(held.kind, outcome.lower()).inc()
 
 
 def _database_fault(error: BaseException) -> HithertoError | None:

@@ -22,6 +22,7 @@ from collections.abc import Coroutine
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
+from hitherto_shared import metrics
 from hitherto_shared.database.lean import LeanConnection
 
 logger = logging.getLogger("hitherto.database")
@@ -74,13 +75,15 @@ class Lender:
         if self._ready:
             return self._ready.pop()
         if len(self._wanted) >= self._max_waiting:
+            metrics.CONNECTIONS_REFUSED.inc()
             raise TooManyRequests(f"{len(self._wanted)} calls already wait for a connection")
         wanted: asyncio.Future[LeanConnection] = asyncio.get_running_loop().create_future()
         self._wanted.append(wanted)
         self._fetch()
         try:
-            async with asyncio.timeout(self._wait_seconds):
-                return await wanted
+            with metrics.CONNECTION_WAITS.time():
+                async with asyncio.timeout(self._wait_seconds):
+                    return await wanted
         except BaseException as error:
             if wanted.done() and not wanted.cancelled() and wanted.exception() is None:
                 # It came at the moment at which the borrower was cut off.
@@ -88,6 +91,7 @@ class Lender:
             elif wanted in self._wanted:
                 self._wanted.remove(wanted)
             if isinstance(error, TimeoutError):
+                metrics.CONNECTIONS_REFUSED.inc()
                 waited = f"{self._wait_seconds:.2f} s"
                 raise PoolTimeout(f"no connection became free within {waited}") from None
             raise

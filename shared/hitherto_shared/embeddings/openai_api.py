@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hitherto_shared import metrics
 from hitherto_shared.embeddings.embedding_server import EmbeddingServer
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelMisbehaved
@@ -144,7 +145,10 @@ class OpenAIEmbedder:
 
     async def _post(self, body: dict[str, Any], deadline: float, limit: int) -> dict[str, Any]:
         seconds = max(deadline - monotonic(), 0.0)
-        return await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
+        with metrics.measured_model_call("embedding"):
+            reply = await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
+        metrics.MODEL_TOKENS.labels("embedding", "input").inc(_tokens(reply.get("usage")))
+        return reply
 
     def _vectors(self, reply: Mapping[str, Any], count: int) -> list[Vector]:
         """Check the reply as a whole and return its vectors in the order of the texts."""

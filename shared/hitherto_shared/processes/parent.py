@@ -9,6 +9,7 @@ import socket
 import sys
 from contextlib import suppress
 
+from hitherto_shared.metrics import forget_process
 from hitherto_shared.processes.child import ServingPlan, arguments, encoded
 
 logger = logging.getLogger("hitherto.processes")
@@ -135,6 +136,7 @@ class Parent:
                     child.send(signal.SIGTERM)
                 hearing = asyncio.create_task(self._hear(child))
                 code = await process.wait()
+                forget_process(process.pid)
                 await hearing
                 return code
             finally:

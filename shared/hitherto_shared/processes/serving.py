@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.metrics import lag_measured, shown
 from hitherto_shared.processes.child import ParentLink, ServingPlan
 from hitherto_shared.processes.parent import Parent
 from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
@@ -53,17 +54,20 @@ async def serve_in_processes(
         running: The service at work in one process; leaving drains it.
 
     Raises:
-        ValueError: Several processes cannot share `listen` here.
+        ValueError: Several processes cannot share `listen` here, or the port of the metrics is
+            taken.
         ServerFailed: Somebody else listens there.
         ProcessFailed: A process did not start, or did not drain.
     """
     link = ParentLink.inherited(sys.argv[1:])
     if link is not None:
         await _serve_as_child(settings, link, running)
-    elif spread.processes == 1:
-        await serve(settings, listen, lambda conninfo: running(ServingPlan(conninfo, listen)))
-    else:
-        await _serve_as_parent(settings, ServingPlan("", listen, spread.processes), spread)
+        return
+    with shown(settings.metrics_listen, processes=spread.processes):
+        if spread.processes == 1:
+            await serve(settings, listen, lambda conninfo: running(ServingPlan(conninfo, listen)))
+        else:
+            await _serve_as_parent(settings, ServingPlan("", listen, spread.processes), spread)
 
 
 async def _serve_as_child(settings: SharedSettings, link: ParentLink, running: Running) -> None:
@@ -72,7 +76,8 @@ async def _serve_as_child(settings: SharedSettings, link: ParentLink, running: R
     async with running(link.place):
         keep_what_stands()
         link.serving()
-        await end.wait()
+        with lag_measured():
+            await end.wait()
 
 
 async def _serve_as_parent(

@@ -36,6 +36,7 @@ from hitherto_shared.errors import (
     TooLate,
     invalid,
 )
+from hitherto_shared.metrics import MeasuredCall
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
 from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
@@ -154,15 +155,16 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
-            try:
-                place, body, meter = await self._enter(method, metadata, told_id, context)
-                with place, body:
-                    request = await self._request(method, body, meter, context)
-                    response = method.serialize(await method.behaviour(request, context))
-                    if meter is not None:
-                        meter.count(len(response))
-            except Exception as error:
-                await self._refuse(context, method.name, error, told_id)
+            with MeasuredCall(method.name) as measured:
+                try:
+                    place, body, meter = await self._enter(method, metadata, told_id, context)
+                    with place, body:
+                        request = await self._request(method, body, meter, context)
+                        response = method.serialize(await method.behaviour(request, context))
+                        if meter is not None:
+                            meter.count(len(response))
+                except Exception as error:
+                    await self._refuse(context, measured, error, told_id)
             _log_answer(method.name, started)
             return response
 
@@ -173,19 +175,20 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
-            try:
-                place, body, meter = await self._enter(method, metadata, told_id, context)
-                with place, body:
-                    request = await self._request(method, body, meter, context)
-                    # A caller who leaves between two answers must end the handler's generator too.
-                    async with aclosing(method.behaviour(request, context)) as responses:
-                        async for response in responses:
-                            data = method.serialize(response)
-                            if meter is not None:
-                                meter.count(len(data))
-                            await self._send(context, data)
-            except Exception as error:
-                await self._refuse(context, method.name, error, told_id)
+            with MeasuredCall(method.name) as measured:
+                try:
+                    place, body, meter = await self._enter(method, metadata, told_id, context)
+                    with place, body:
+                        request = await self._request(method, body, meter, context)
+                        # A caller who leaves between two answers must end the generator too.
+                        async with aclosing(method.behaviour(request, context)) as responses:
+                            async for response in responses:
+                                data = method.serialize(response)
+                                if meter is not None:
+                                    meter.count(len(data))
+                                await self._send(context, data)
+                except Exception as error:
+                    await self._refuse(context, measured, error, told_id)
             _log_answer(method.name, started)
 
         return answer
@@ -285,14 +288,18 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 reason="DEADLINE_EXCEEDED",
             ) from None
 
-    async def _refuse(self, context: Context, name: str, error: Exception, told_id: str) -> None:
+    async def _refuse(
+        self, context: Context, measured: MeasuredCall, error: Exception, told_id: str
+    ) -> None:
         if isinstance(error, grpc.aio.AbortError):
+            measured.code = getattr(context.code(), "name", "UNKNOWN")
             raise error  # of the health service, which has told why
         told: HithertoError = as_hitherto_error(error, told_id)
+        measured.code, measured.reason = told.code.name, told.reason
         facts = {"code": told.code.name, "reason": told.reason, "request_id": told_id}
         if isinstance(told, NotAuthenticated) and told.why:
             facts["why"] = told.why
-        logger.info("%s refused", name, extra=facts)
+        logger.info("%s refused", measured.method, extra=facts)
         await abort(context, told)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
+from hitherto_shared import metrics
 from hitherto_shared.model_api import ModelMisbehaved, PromptTooLong
 from hitherto_shared.model_server import RequestRejected, beginning
 from hitherto_shared.openai_client import OpenAIServer
@@ -105,6 +106,13 @@ class OpenAIChatModel(ChatModel):
 
         An answer without text, or a refusal by the model, is a `Completion` with empty text.
         """
+        with metrics.measured_model_call("chat"):
+            completion = await self._complete(prompt)
+        metrics.MODEL_TOKENS.labels("chat", "input").inc(completion.input_tokens)
+        metrics.MODEL_TOKENS.labels("chat", "output").inc(completion.output_tokens)
+        return completion
+
+    async def _complete(self, prompt: Prompt) -> Completion:
         calls = 0
         dialect = self._dialect
         while True:

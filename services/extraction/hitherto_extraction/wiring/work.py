@@ -16,6 +16,7 @@ from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.embedding_charges import QueryCharges
 from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
+from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.scheduler import Scheduler
@@ -223,6 +224,7 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
             budget=base.money.budget,
         ),
         idle_minutes=settings.extract_idle_minutes,
+        depth=QueueDepth(databases.maintenance) if settings.metrics_listen else None,
         sealing=SealingSweep(
             databases.maintenance,
             databases.removal,

@@ -43,6 +43,7 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.usage_counts import AccessCounter
+from hitherto_shared import metrics
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.convert import (
     Fields,
@@ -397,6 +398,10 @@ def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
 
 
 def _legs(legs: Legs) -> list[Fields]:
+    for leg in legs.reports:
+        metrics.SEARCH_LEGS.labels(leg.name, leg.state).inc()
+    if legs.degraded:
+        metrics.DEGRADED_REPLIES.inc()
     return [
         {
             "name": leg.name,

@@ -1,0 +1,306 @@
+"""Metrics of a service in Prometheus' format: what is counted, and the port that shows it.
+
+Everything is counted always, which costs about a microsecond each; `HITHERTO_METRICS_LISTEN` only
+opens the port. No label names a user or a tenant. If a service runs in several processes, each
+writes its numbers to files in a folder of the parent, and the parent shows the sum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+from wsgiref.simple_server import WSGIServer
+
+import grpc
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    multiprocess,
+    start_http_server,
+)
+
+logger = logging.getLogger("hitherto.metrics")
+
+_FILES_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""Where the processes of one service write their numbers; the name is prometheus_client's."""
+_LAG_SECONDS = 0.5
+"""How often the lag of the event loop is measured."""
+
+_CALL_BUCKETS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+_JOB_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
+
+REGISTRY = CollectorRegistry()
+
+RPCS = Counter(
+    "hitherto_rpcs",
+    "Calls that ended, by RPC, gRPC status code and error reason.",
+    ["method", "code", "reason"],
+    registry=REGISTRY,
+)
+RPC_SECONDS = Histogram(
+    "hitherto_rpc_duration_seconds",
+    "Time from the arrival of a call to its end, by RPC. Long for streams.",
+    ["method"],
+    buckets=_CALL_BUCKETS,
+    registry=REGISTRY,
+)
+RPCS_RUNNING = Gauge(
+    "hitherto_rpcs_in_progress",
+    "Calls that are being answered, health checks included.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+SEARCH_LEGS = Counter(
+    "hitherto_search_legs",
+    "Legs of searches and contexts, by how they ended: ran, skipped, timed_out or failed.",
+    ["leg", "state"],
+    registry=REGISTRY,
+)
+DEGRADED_REPLIES = Counter(
+    "hitherto_degraded_replies",
+    "Replies that lack a leg because it failed or was too slow.",
+    registry=REGISTRY,
+)
+SNAPSHOT_LOOKUPS = Counter(
+    "hitherto_snapshot_lookups",
+    "Reads that looked for a snapshot of the user, by result: hit or miss.",
+    ["result"],
+    registry=REGISTRY,
+)
+SNAPSHOT_BYTES = Gauge(
+    "hitherto_snapshot_bytes",
+    "Approximate size of all snapshots of users in memory.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+SNAPSHOTS = Gauge(
+    "hitherto_snapshots",
+    "Users whose snapshot is in memory.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+JOBS = Gauge(
+    "hitherto_jobs",
+    "Unfinished and dead jobs of the installation, by kind and state. All replicas show the same.",
+    ["kind", "state"],
+    registry=REGISTRY,
+    multiprocess_mode="livemax",
+)
+OLDEST_JOB_SECONDS = Gauge(
+    "hitherto_oldest_job_seconds",
+    "Age of the oldest job in a state, by kind and state. All replicas show the same.",
+    ["kind", "state"],
+    registry=REGISTRY,
+    multiprocess_mode="livemax",
+)
+JOB_ATTEMPTS = Counter(
+    "hitherto_job_attempts",
+    "Attempts at jobs that ended, by kind and outcome: succeeded, lost, or an error reason.",
+    ["kind", "outcome"],
+    registry=REGISTRY,
+)
+JOB_SECONDS = Histogram(
+    "hitherto_job_attempt_duration_seconds",
+    "Duration of attempts at jobs, by kind.",
+    ["kind"],
+    buckets=_JOB_BUCKETS,
+    registry=REGISTRY,
+)
+MODEL_CALLS = Counter(
+    "hitherto_model_calls",
+    "Calls of model servers, by kind (chat or embedding) and outcome: ok, unavailable, "
+    "misconfigured, refused or misbehaved.",
+    ["kind", "outcome"],
+    registry=REGISTRY,
+)
+MODEL_SECONDS = Histogram(
+    "hitherto_model_call_duration_seconds",
+    "Duration of calls of model servers, by kind.",
+    ["kind"],
+    buckets=_CALL_BUCKETS,
+    registry=REGISTRY,
+)
+MODEL_TOKENS = Counter(
+    "hitherto_model_tokens",
+    "Tokens of model servers, by kind of call and direction: input or output.",
+    ["kind", "direction"],
+    registry=REGISTRY,
+)
+CONNECTION_WAITS = Histogram(
+    "hitherto_database_connection_wait_seconds",
+    "Time a borrower waited for a database connection, of those who had to wait.",
+    buckets=_CALL_BUCKETS,
+    registry=REGISTRY,
+)
+CONNECTIONS_REFUSED = Counter(
+    "hitherto_database_connections_refused",
+    "Borrowers who got no database connection: too many waited, or none became free in time.",
+    registry=REGISTRY,
+)
+LOOP_LAG_SECONDS = Histogram(
+    "hitherto_event_loop_lag_seconds",
+    "How much later than planned the event loop ran a timer, measured twice a second.",
+    buckets=_LAG_BUCKETS,
+    registry=REGISTRY,
+)
+
+ALL = (
+    RPCS,
+    RPC_SECONDS,
+    RPCS_RUNNING,
+    SEARCH_LEGS,
+    DEGRADED_REPLIES,
+    SNAPSHOT_LOOKUPS,
+    SNAPSHOT_BYTES,
+    SNAPSHOTS,
+    JOBS,
+    OLDEST_JOB_SECONDS,
+    JOB_ATTEMPTS,
+    JOB_SECONDS,
+    MODEL_CALLS,
+    MODEL_SECONDS,
+    MODEL_TOKENS,
+    CONNECTION_WAITS,
+    CONNECTIONS_REFUSED,
+    LOOP_LAG_SECONDS,
+)
+
+
+class MeasuredCall:
+    """One call of an RPC, from its arrival to its end.
+
+    Attributes:
+        method: Path of the RPC.
+        code: Name of the gRPC status code, OK unless somebody says otherwise.
+        reason: The ErrorReason without prefix; empty for OK.
+    """
+
+    __slots__ = ("_began", "code", "method", "reason")
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self.code, self.reason = "OK", ""
+
+    def __enter__(self) -> Self:
+        self._began = time.perf_counter()
+        RPCS_RUNNING.inc()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        RPCS_RUNNING.dec()
+        if isinstance(error, asyncio.CancelledError):
+            # The caller left, or its deadline passed: gRPC does not say which.
+            self.code = "CANCELLED"
+        elif error is not None and not isinstance(error, grpc.aio.AbortError):
+            self.code = "UNKNOWN"
+        name = self.method.lstrip("/").removeprefix("hitherto.v1.")
+        RPC_SECONDS.labels(name).observe(time.perf_counter() - self._began)
+        RPCS.labels(name, self.code, self.reason).inc()
+
+
+@contextmanager
+def measured_model_call(kind: str) -> Iterator[None]:
+    """Measure a call of a model server; `kind` is chat or embedding."""
+    began = time.perf_counter()
+    outcome = "cancelled"
+    try:
+        yield
+        outcome = "ok"
+    except Exception as error:
+        # ModelUnavailable and its kin, without their common prefix.
+        outcome = type(error).__name__.removeprefix("Model").lower()
+        raise
+    finally:
+        MODEL_CALLS.labels(kind, outcome).inc()
+        MODEL_SECONDS.labels(kind).observe(time.perf_counter() - began)
+
+
+@contextmanager
+def shown(listen: str | None, *, processes: int = 1) -> Iterator[None]:
+    """Show the metrics of this process at `http://listen/metrics`, or those of its children.
+
+    Args:
+        listen: `host:port`; None: nowhere.
+        processes: How many processes of the service this one will start; 1: it serves itself.
+
+    Raises:
+        ValueError: The address cannot be used; something else may listen there.
+    """
+    if listen is None:
+        yield
+        return
+    if processes == 1:
+        with _serving(listen, REGISTRY):
+            yield
+        return
+    folder = tempfile.mkdtemp(prefix="hitherto-metrics-")
+    os.environ[_FILES_VARIABLE] = folder
+    try:
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
+        with _serving(listen, registry):
+            yield
+    finally:
+        del os.environ[_FILES_VARIABLE]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def forget_process(pid: int) -> None:
+    """Drop the gauges of a child that has ended; its counters stay in the sum."""
+    if _FILES_VARIABLE in os.environ:
+        multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _serving(listen: str, registry: CollectorRegistry) -> Iterator[None]:
+    host, _, port = listen.rpartition(":")
+    server: WSGIServer
+    thread: threading.Thread
+    try:
+        server, thread = start_http_server(int(port), host.strip("[]"), registry)
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"HITHERTO_METRICS_LISTEN: cannot listen on {listen}: {error}") from None
+    logger.info("metrics on port %d", server.server_port)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+async def measure_loop_lag() -> None:
+    """Measure how late timers of the running event loop are; never ends."""
+    while True:
+        due = time.perf_counter() + _LAG_SECONDS
+        await asyncio.sleep(_LAG_SECONDS)
+        LOOP_LAG_SECONDS.observe(max(0.0, time.perf_counter() - due))
+
+
+@contextmanager
+def lag_measured() -> Iterator[None]:
+    """Measure the lag of the running event loop meanwhile."""
+    task = asyncio.create_task(measure_loop_lag(), name="loop-lag")
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -1,0 +1,86 @@
+"""Metrics of real processes, scraped over HTTP; of several processes as one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import grpc
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hitherto.v1 import (
+    memory_service_pb2,
+    memory_service_pb2_grpc,
+    retrieval_service_pb2,
+    retrieval_service_pb2_grpc,
+)
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+async def scraped(service: Service) -> tuple[str, Samples]:
+    """The page, and its samples by name and labels."""
+    found = re.search(r"metrics on port (\d+)", service.said)
+    assert found is not None
+    async with httpx2.AsyncClient() as http:
+        page = (await http.get(f"http://127.0.0.1:{found[1]}/metrics")).text
+    return page, {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples.get((name, frozenset(labels.items())), 0.0)
+
+
+async def search(service: Service, times: int = 1, **fields: Any) -> None:
+    """Each call over a connection of its own, so that the kernel may choose another process."""
+    request = retrieval_service_pb2.SearchMemoriesRequest(user_id="zoë-canary", **fields)
+    options = [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+    for _ in range(times):
+        async with grpc.aio.insecure_channel(service.address, options=options) as channel:
+            stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
+            await stub.SearchMemories(request, timeout=30)
+
+
+async def test_what_services_do_shows_in_their_metrics(private: Processes) -> None:
+    extraction = await private.start("extraction", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
+    retrieval = await private.start("retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
+    async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
+        stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
+        request = memory_service_pb2.SaveMemoryRequest(user_id="zoë-canary", content="Likes tea.")
+        await stub.SaveMemory(request, timeout=30)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub.SaveMemory(memory_service_pb2.SaveMemoryRequest(), timeout=30)
+    await search(retrieval, query="tea")
+
+    page, samples = await scraped(extraction)
+    assert "canary" not in page
+    save = {"method": "MemoryService/SaveMemory"}
+    assert value(samples, "hitherto_rpcs_total", code="OK", reason="", **save) == 1
+    invalid = {"code": "INVALID_ARGUMENT", "reason": "INVALID_FIELD", **save}
+    assert value(samples, "hitherto_rpcs_total", **invalid) == 1
+    assert value(samples, "hitherto_rpc_duration_seconds_count", **save) == 2
+    page, samples = await scraped(retrieval)
+    assert "canary" not in page
+    assert value(samples, "hitherto_search_legs_total", leg="keyword", state="ran") == 1
+    assert [await each.end() for each in (retrieval, extraction)] == [0, 0]
+
+
+async def test_several_processes_show_their_sum(private: Processes) -> None:
+    service = private.launch(
+        "retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_READ_PROCESSES="2"
+    )
+    await service.ready()
+    await eventually(lambda: "2 processes serve" in service.said, "both to serve")
+    await asyncio.gather(*(search(service, times=5) for _ in range(4)))
+    _, samples = await scraped(service)
+    searches = {"method": "RetrievalService/SearchMemories", "code": "OK", "reason": ""}
+    assert value(samples, "hitherto_rpcs_total", **searches) == 20
+    assert await service.end() == 0

@@ -1,0 +1,94 @@
+"""What is counted of a call, and the page that lists the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+
+from hitherto_shared.metrics import (
+    ALL,
+    REGISTRY,
+    RPCS_RUNNING,
+    MeasuredCall,
+    measured_model_call,
+    shown,
+)
+from hitherto_shared.model_api import ModelUnavailable
+from tools.metrics_docs import PAGE, page
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def test_the_page_lists_every_metric() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run `make docs`"
+
+
+def test_no_label_names_a_user_or_a_tenant() -> None:
+    labels = {label for metric in ALL for label in metric._labelnames}
+    assert labels == {
+        "method",
+        "code",
+        "reason",
+        "leg",
+        "state",
+        "result",
+        "kind",
+        "outcome",
+        "direction",
+    }
+
+
+def test_names_follow_the_conventions() -> None:
+    """Prometheus: one prefix, base units, a suffix for the unit."""
+    for metric in ALL:
+        (family,) = metric.describe()
+        assert family.name.startswith("hitherto_")
+        assert family.documentation.endswith(".")
+        if family.type == "histogram":
+            assert family.name.endswith("_seconds")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (None, "OK"),
+        (asyncio.CancelledError(), "CANCELLED"),
+        (grpc.aio.AbortError(), "NOT_FOUND"),
+        (RuntimeError(), "UNKNOWN"),
+    ],
+)
+def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: str) -> None:
+    labels = {"method": "Tests/Call", "code": code, "reason": ""}
+    before = counted("hitherto_rpcs_total", **labels)
+    try:
+        with MeasuredCall("/hitherto.v1.Tests/Call") as measured:
+            assert counted("hitherto_rpcs_in_progress") > 0
+            if code == "NOT_FOUND":
+                measured.code = code
+            if error is not None:
+                raise error
+    except BaseException as raised:
+        if raised is not error:
+            raise
+    assert counted("hitherto_rpcs_total", **labels) == before + 1
+    RPCS_RUNNING.set(0)
+
+
+def test_model_calls_are_counted_by_outcome() -> None:
+    labels = {"kind": "test", "outcome": "unavailable"}
+    before = counted("hitherto_model_calls_total", **labels)
+    with pytest.raises(ModelUnavailable), measured_model_call("test"):
+        raise ModelUnavailable("away")
+    assert counted("hitherto_model_calls_total", **labels) == before + 1
+
+
+def test_a_port_that_cannot_be_used_is_named() -> None:
+    with (
+        pytest.raises(ValueError, match="HITHERTO_METRICS_LISTEN: cannot listen on"),
+        shown("127.0.0.1:99999"),
+    ):
+        pass
