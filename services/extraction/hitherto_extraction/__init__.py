@@ -1,4 +1,5 @@
 """The extraction service: the only writer of memories.
 
-`handlers` accept, `queue` keeps, `worker` runs, `pipeline` decides, `storage` writes.
+`handlers` accepts requests, `queue` stores jobs, `worker` runs them, `pipeline` decides what
+changes, and `storage` writes it.
 """

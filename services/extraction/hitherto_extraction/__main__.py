@@ -17,7 +17,7 @@ from hitherto_shared.telemetry import configure_logging
 
 
 def main() -> None:
-    """Serve until told to end."""
+    """Serve until stopped by a signal."""
     read_arguments(
         "hitherto-extraction",
         "The extraction service: accepts conversations, extracts memories and runs upkeep.",

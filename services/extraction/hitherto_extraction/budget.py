@@ -1,12 +1,11 @@
 """A tenant's daily budget (B14): what is left, and which work has to wait.
 
-A day is a UTC day of the database's clock. Upkeep stops first: consolidation, a change of embedding
-model and previews once `UPKEEP_SHARE` of the budget is spent, so that what is left is there for
-learning; extraction and documents stop at the whole. Nothing is lost by it: the job waits for the
-next day or a higher budget, and what is saved or corrected by hand is stored without a vector,
-which the back-fill, being upkeep, makes up for. A call that has begun is finished and charged, so
-that a day may cost a little more than its budget: at most one call for each job that runs at that
-moment.
+A day is a UTC day of the database's clock. Upkeep stops first: consolidation, re-embedding and
+previews stop once `UPKEEP_SHARE` of the budget is spent, which reserves the rest for learning;
+extraction and documents stop at the full budget. Nothing is lost: jobs wait for the next day or a
+higher budget, and memories saved or corrected by hand are stored without a vector, which the
+back-fill, being upkeep, adds later. A call that has begun is finished and charged, so a day may
+cost slightly more than its budget: at most one call for each running job.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hitherto_extraction.storage import usage
 from hitherto_shared.database.pool import Connection
 
 UPKEEP_SHARE = Decimal("0.8")
-"""The share of a budget after which only learning goes on."""
+"""The share of a budget after which only learning continues."""
 
 SHARES: Mapping[str, Decimal] = MappingProxyType(
     {
@@ -35,22 +34,21 @@ SHARES: Mapping[str, Decimal] = MappingProxyType(
         "preview": UPKEEP_SHARE,
     }
 )
-"""The share of a budget up to which each kind of work goes on.
+"""The share of a budget up to which each kind of work continues.
 
-Searching costs too, and goes on: what it costs leaves less for these.
-"""
+Searches cost too and always continue; their cost leaves less for these."""
 
 _ROWS_A_SECOND = 10_000.0
 _LONGEST_SECONDS = 10.0
-"""A sum over that many rows of the ledger holds for so long, up to this bound."""
+"""Upper limit of the time for which a sum over many rows of the ledger is cached."""
 
 
 class BudgetSpent(Exception):
-    """There is no money left for this kind of work today. The text is for the tenant's operator.
+    """There is no budget left for this kind of work today. The text is for the tenant's operator.
 
     Attributes:
         daily_usd: The budget.
-        seconds_left: Until the next day.
+        seconds_left: Seconds until the next day.
     """
 
     def __init__(self, message: str, *, daily_usd: Decimal, seconds_left: float) -> None:
@@ -66,10 +64,10 @@ class _KnownSpending:
 
 
 class Budget:
-    """The budget of every tenant of this installation.
+    """The daily budget of every tenant of this installation.
 
     Args:
-        daily_usd: US dollars for one day; 0 is no budget.
+        daily_usd: US dollars per day; 0 means no budget.
     """
 
     def __init__(self, daily_usd: float = 0.0) -> None:
@@ -81,7 +79,7 @@ class Budget:
         return self.daily_usd > 0 and kind in SHARES
 
     async def require(self, connection: Connection, tenant_id: str, kind: str) -> None:
-        """Pass if the tenant may spend on work of this kind now.
+        """Check that the tenant may spend on work of this kind now.
 
         Raises:
             BudgetSpent: It may not.

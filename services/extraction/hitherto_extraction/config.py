@@ -20,7 +20,7 @@ from hitherto_shared.database.connect import EXTRACTION_LOGINS
 
 
 class ExtractionSettings(SharedSettings):
-    """Settings of this service; see the README's table for every variable."""
+    """Settings of this service; docs/configuration.md describes every variable."""
 
     logins = EXTRACTION_LOGINS
 
@@ -96,7 +96,7 @@ class ExtractionSettings(SharedSettings):
 
     @property
     def chosen_extractor(self) -> Literal["openai", "offline"]:
-        """The extractor in force: as configured, else a model where one can be reached."""
+        """The effective extractor: as configured, else a model if its key or base URL is set."""
         if self.extractor is not None:
             return self.extractor
         return "openai" if self.model_available else "offline"

@@ -1,7 +1,7 @@
-"""Durable acceptance: messages, their numbers and their jobs in one transaction, before the reply.
+"""Accepts messages durably: messages, their numbers and their jobs in one transaction.
 
-A batch is all or nothing. Sending it again changes nothing: message ids tell what is already here,
-an idempotency key replays the first answer.
+A batch is all or nothing. Sending it again changes nothing: message ids identify what is already
+stored, an idempotency key replays the first outcome.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WHY_NOT = {
 
 @dataclass(frozen=True, slots=True)
 class IntakeRules:
-    """When and how jobs are made; see the README's table for the variables behind them."""
+    """When and how jobs are created; docs/configuration.md describes the variables."""
 
     memory_enabled: bool
     extract_every: int
@@ -73,11 +73,11 @@ class Intake(JobCalls):
         """Accept a batch of transcripts: one job per transcript, in order.
 
         Raises:
-            WrongState: A user was erased, or a known message id came with other content.
+            WrongState: A user was erased, or a known message id came with different content.
             Exhausted: Too many jobs wait.
             AlreadyExists: The idempotency key was used for another body.
-            KeyUnavailable: A user encrypts and their key cannot be had; nothing was stored.
-            KeyServiceUnavailable: The same, for now.
+            KeyUnavailable: A user has encryption on and the key is unavailable; nothing was stored.
+            KeyServiceUnavailable: The same, temporarily.
         """
 
         async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
@@ -104,14 +104,17 @@ class Intake(JobCalls):
         *,
         timeout: float,
     ) -> Accepted:
-        """Accept messages of a running chat; a job is queued once enough of them are waiting.
+        """Accept messages of an ongoing conversation.
+
+        A job is queued once enough of them are waiting.
 
         Raises:
-            WrongState: The user was erased, or a known message id came with other content.
+            WrongState: The user was erased, or a known message id came with different content.
             Exhausted: A job would be due and too many wait; nothing was stored.
             AlreadyExists: The idempotency key was used for another body.
-            KeyUnavailable: The user encrypts and their key cannot be had; nothing was stored.
-            KeyServiceUnavailable: The same, for now.
+            KeyUnavailable: The user has encryption on and the key is unavailable; nothing was
+                stored.
+            KeyServiceUnavailable: The same, temporarily.
         """
         pending: int | None = None
 
@@ -120,7 +123,8 @@ class Intake(JobCalls):
 
         async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
             nonlocal pending
-            # Whoever stores or indexes holds the user's row, and takes it before a conversation's.
+            # Code that stores or indexes holds the user's row, and locks it before a
+            # conversation's.
             state = await users.enter_alone(connection, scope)
             why = state.why_not_learning(self._rules.memory_enabled)
             if why == "MEMORY_DISABLED":
@@ -256,7 +260,7 @@ class Intake(JobCalls):
         if job is None:
             job = await jobs.find_covering(connection, scope, conversation_id, stored.highest)
         if job is None:
-            # The job that covered these messages is no longer kept: run them again.
+            # The job for these messages no longer exists: run them again.
             job = await enqueueing.enqueue_range(
                 connection,
                 scope,
@@ -277,7 +281,7 @@ class Intake(JobCalls):
         return job
 
     async def _index(self, connection: Connection, scope: Scope, stored: Stored) -> None:
-        """Make new messages findable by their words before any job has read them."""
+        """Index new messages by their words before a job has read them."""
         await index_messages(connection, scope, stored.new, vectors=self._rules.message_vectors)
 
     async def _hand_out(
@@ -326,7 +330,7 @@ class Intake(JobCalls):
         work: Callable[[Connection, Mapping[Scope, UserKey]], Awaitable[list[Job]]],
         timeout: float,
     ) -> Accepted:
-        """As `once`, with the keys of those users who encrypt."""
+        """See `once`, with the keys of users with encryption on."""
         return await with_keys(
             self._keys,
             [Scope(tenant_id, user_id) for user_id in user_ids],

@@ -17,12 +17,12 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Job, Scope
 
 MAX_RETRIED = 1_000
-"""Jobs that one call retries at most, so that its transaction stays short."""
+"""Maximum jobs that one call retries, so that its transaction stays short."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The outcome of a call that may have queued jobs, and the moment that covers it."""
+    """The outcome of a call that may have queued jobs, and its point in time."""
 
     jobs: list[Job]
     position: Position
@@ -31,19 +31,19 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """How many jobs a call queued again, and the moment that covers it."""
+    """The number of jobs that a call queued again, and its point in time."""
 
     count: int
     position: Position
 
     @property
     def more(self) -> bool:
-        """Whether as many were retried as one call does."""
+        """Whether the maximum of one call was reached."""
         return self.count >= MAX_RETRIED
 
 
 class JobCalls:
-    """What makes or changes jobs in the database behind `database` (role hitherto_write)."""
+    """Creates and changes jobs in the database behind `database` (role hitherto_write)."""
 
     def __init__(self, database: Database, limit: QueueLimit, trail: Trail | None) -> None:
         self._database = database
@@ -74,7 +74,7 @@ class JobCalls:
         *,
         timeout: float,
     ) -> Retried:
-        """Queue again what matches, at most `MAX_RETRIED` jobs, or answer as the first call did.
+        """Queue matching jobs again, at most `MAX_RETRIED`, or answer as the first call did.
 
         Raises:
             Exhausted: Too many jobs wait.
@@ -123,7 +123,7 @@ class JobCalls:
                 again=lambda connection, ids: jobs.get_jobs(
                     connection, tenant_id, [UUID(i) for i in ids]
                 ),
-                # An erase finds a person's keys by them, also where the request named only a job.
+                # An erasure finds a user's keys by them, even if the request named only a job.
                 users=lambda made: [*user_ids, *(job.user_id for job in made if job.user_id)],
                 touched=lambda made: _jobs_by_user(user_ids, made),
             ),
@@ -143,9 +143,9 @@ def _jobs_by_user(user_ids: Sequence[str], made: Sequence[Job]) -> dict[str, lis
 async def cancel_job(
     connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
 ) -> Job:
-    """End a job that has not ended, and with it the messages that only waited for it to start.
+    """Cancel a job that has not ended, with the messages that only waited for it to start.
 
-    They become its range, so that later jobs pass them over and RetryJob can run them.
+    They become its range, so that later jobs skip them and RetryJob can run them.
 
     Raises:
         NotFound: There is no such job.

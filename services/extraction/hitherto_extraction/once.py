@@ -1,10 +1,11 @@
 """Idempotency: one transaction per mutating call; a repeated key returns the first outcome.
 
-What is kept of a call are the ids of the resources it made or changed. A repeated call reads these
-resources as they are now, so that nothing a person forgot in the meantime comes back in a reply.
+Only the ids of the resources that a call created or changed are stored. A repeated call reads the
+present state of these resources, so that nothing a user has forgotten in the meantime returns in a
+reply.
 
-The same transaction writes the call down in the audit log. A repeated call changes nothing; it is
-written down as a read where somebody else's data is told in the reply.
+The same transaction records the call in the audit log. A repeated call changes nothing; it is
+recorded as a read if its reply contains another user's data.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What makes a repeated call recognisable: its key, its method and the hash of its body.
+    """Identifies a repeated call: its key, its method and the hash of its body.
 
-    A key is that of one credential, for which `subject` stands (`Trail.caller`).
+    A key belongs to one credential, which `subject` identifies (`Trail.caller`).
     """
 
     tenant_id: str
@@ -38,7 +39,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class IdempotentResult(Generic[Made]):
-    """What a call made, and the moment that covers it."""
+    """The outcome of a call, and its point in time."""
 
     made: Made
     position: Position
@@ -51,9 +52,9 @@ class IdempotentOperation(Generic[Made]):
     Attributes:
         change: Makes the change, in the transaction that also remembers the key.
         ids: Names the outcome: ids and counters only, never contents.
-        again: Reads the outcome of these ids as it is now.
-        users: Whose data the outcome is, so that an erase finds the key.
-        touched: For the audit log, the ids of what was touched by user. None: `ids` of each user.
+        again: Reads the present state of the outcome with these ids.
+        users: The users concerned, so that an erasure finds the key.
+        touched: For the audit log, the ids of changed resources by user. None: `ids` of each user.
     """
 
     change: Callable[[Connection], Awaitable[Made]]
@@ -63,7 +64,7 @@ class IdempotentOperation(Generic[Made]):
     touched: Callable[[Made], Mapping[str, Sequence[str]]] | None = None
 
     def told(self, made: Made) -> Mapping[str, Sequence[str]]:
-        """What the audit log is told of the outcome."""
+        """The audit log's entries for the outcome."""
         if self.touched is not None:
             return self.touched(made)
         return dict.fromkeys(sorted(set(self.users(made))) or [NOBODY], self.ids(made))
@@ -81,14 +82,14 @@ async def once(
     timeout: float,
     trail: Trail | None = None,
 ) -> IdempotentResult[Made]:
-    """Do `work` in one transaction, or answer as the first call with the same key did.
+    """Run `work` in one transaction, or answer as the first call with the same key did.
 
     Args:
-        database: Where to; its role must be allowed to make the change.
-        identity: The caller's key, or None if the call came without one.
+        database: The database, with a role that may make the change.
+        identity: The caller's idempotency key, or None if the call came without one.
         work: The change.
         timeout: Seconds for all of it.
-        trail: Where a call of somebody is written down; None where nobody is to be told of it.
+        trail: Records the call in the audit log; None for no record.
 
     Raises:
         AlreadyExists: The key was used for another body.
@@ -114,7 +115,7 @@ async def once(
         except _RacedByTwin:
             made = await again(connection, await _first_ids(connection, identity) or [])
         except HithertoError:
-            # What a twin has done since we looked for the key can be why it is refused now.
+            # A concurrent call since the look-up of the key may be the reason for this refusal.
             first = await _first_ids(connection, identity)
             if first is None:
                 raise

@@ -16,21 +16,21 @@ _MILLION = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: Decimal
     output: Decimal
 
 
 class Prices:
-    """Looks models up by name; a dated variant (`gpt-4o-2024-08-06`) costs what its base does."""
+    """Looks up models by name; a dated variant (`gpt-4o-2024-08-06`) costs as much as its base."""
 
     def __init__(self, table: dict[str, Price]) -> None:
         self._table = table
         self._unknown: set[str] = set()
 
     def cost(self, model: str, *, input_tokens: int, output_tokens: int = 0) -> Decimal:
-        """Dollars for a call; 0 for models without a price, such as local ones.
+        """US dollars for a call; 0 for models without a price, such as local ones.
 
         A model without a price is logged once, if it counts tokens at all.
         """
@@ -58,7 +58,7 @@ def load_prices(path: Path | None) -> Prices:
     """The table in `path`, or the shipped one.
 
     Raises:
-        ValueError: The file is not a table of prices; the message says what it must look like.
+        ValueError: The file is not a table of prices; the message describes the format.
     """
     text = (
         path.read_text("utf-8")

@@ -1,8 +1,8 @@
 """Resumes waiting jobs once a model that was unreachable or misconfigured answers again.
 
-While a model is left alone, one waiting job at a time goes ahead as a probe, whenever the circuit
-breaker lets one through. When the breaker closes, all that wait for the model go on at once. Jobs
-that waited when the service stopped go on when it starts: it may have other settings by now, a new
+While the circuit breaker is open, one waiting job at a time runs as a probe, whenever the breaker
+permits one. When the breaker closes, all jobs that wait for the model continue at once. Jobs that
+waited when the service stopped continue when it starts: it may have other settings by now, a new
 key or a higher budget.
 """
 
@@ -23,26 +23,26 @@ logger = logging.getLogger("hitherto.recovery")
 
 LANGUAGE_MODEL = "language-model"
 EMBEDDER = "embedder"
-"""Under these names the health service tells whether each of the two answers."""
+"""The health service reports under these names whether each of the two answers."""
 
 NEEDED_BY: Mapping[str, Sequence[str]] = {
     LANGUAGE_MODEL: ("memory-extraction", "consolidation"),
-    # Other jobs do without vectors, which are made up for.
+    # Other jobs run without vectors, which are back-filled.
     EMBEDDER: ("reembedding",),
 }
 """The kinds of jobs that wait for a model."""
 
 _SECONDS = 10.0
 _LOOK_SECONDS = 1.0
-"""How soon after a probe was let through its outcome is looked for."""
+"""Seconds after a probe until its outcome is checked."""
 
 
 Say = Callable[[str, bool], Awaitable[None]]
-"""Tells the health of what is named: whether it answers."""
+"""Sets the health of the named model: whether it answers."""
 
 
 class Recovery:
-    """Watches the breakers of this process. The database's role is hitherto_maintenance."""
+    """Watches the breakers of this process. The database role is hitherto_maintenance."""
 
     def __init__(
         self, database: Database, breakers: Mapping[str, CircuitBreaker], say: Say
@@ -54,7 +54,7 @@ class Recovery:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Let go on what waited for other settings, and begin to watch."""
+        """Resume jobs that waited for other settings, and start watching."""
         await self._wake(
             "jobs that waited for a model or a budget look again",
             lambda connection: paused.wake_all(connection, reasons=paused.OF_THE_SETTINGS),
@@ -65,7 +65,7 @@ class Recovery:
             self._tasks.append(asyncio.create_task(watch, name=f"recovery-{name}"))
 
     async def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -98,7 +98,7 @@ class Recovery:
             )
 
     async def _until_probe(self, breaker: CircuitBreaker) -> None:
-        """Until a probe may ask, or the breaker closes before that."""
+        """Seconds until the next probe, or until the breaker closes."""
         while breaker.is_open() and (left := breaker.seconds_left) > 0:
             await self._change(breaker, left)
 

@@ -1,8 +1,8 @@
 """The scheduler: APScheduler starts background duties at their time; it decides nothing else.
 
-Each cron line wakes all replicas at its moments; so does a short interval, because the moments are
+Each cron line wakes all replicas at its times; so does a short interval, because the times are
 those of the database's clock and this machine's may be wrong, and because a slot may have been
-missed. Who then runs a slot is settled in `upkeep.schedules`.
+missed. `upkeep.schedules` decides which replica runs a slot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Scheduler:
     """Wakes schedules and duties while the service runs."""
 
     def __init__(self, schedules: Schedules, at_intervals: Sequence[tuple[float, Duty]]) -> None:
-        """Wake `schedules` at their slots, and each duty every so many seconds."""
+        """Wake `schedules` at their slots, and each duty at its interval in seconds."""
         self._schedules = schedules
         self._at_intervals = at_intervals
         self._scheduler = AsyncIOScheduler(
@@ -41,7 +41,7 @@ class Scheduler:
         )
 
     def start(self) -> None:
-        """Begin; what was missed while nothing ran is run at once."""
+        """Start; a missed slot runs at once."""
         tick = _cut_off_quietly(self.tick)
         self._scheduler.add_job(
             tick, IntervalTrigger(seconds=_LOOK_SECONDS), next_run_time=datetime.now(UTC)
@@ -54,11 +54,11 @@ class Scheduler:
         self._scheduler.start()
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         self._scheduler.shutdown(wait=False)
 
     async def tick(self) -> None:
-        """Have the schedules look at their slots."""
+        """Let the schedules check their slots."""
         try:
             await self._schedules.tick()
         except Exception as error:
@@ -68,7 +68,7 @@ class Scheduler:
 
 
 def _cut_off_quietly(duty: Duty) -> Callable[[], Coroutine[None, None, None]]:
-    """`duty`, whose end with the service is no failure; APScheduler would log it as one."""
+    """Run `duty`; its cancellation at shutdown is no failure, as which APScheduler would log it."""
 
     async def run() -> None:
         with suppress(asyncio.CancelledError):

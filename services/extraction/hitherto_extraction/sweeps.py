@@ -1,11 +1,10 @@
 """Background duties of the service, each safe with many replicas; `scheduler` runs them.
 
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
-conversation can wait, so that two replicas sweeping at once queue it once. What was stored during
-an outage of the embedder gets its vectors, and messages that no job has indexed are indexed.
-What stood in clear before a user's sensitive text was to be encrypted is sealed. What questions
-cost is charged. Tables that have grown are analysed. Expired
-idempotency keys, unusable replies and working memory that is over are dropped.
+conversation can wait, so that two concurrent replicas queue it once. Other duties back-fill vectors
+after an embedder outage, index messages that no job has indexed, seal text from before a user
+turned encryption on, charge the embedding of queries, analyse tables that have grown, and delete
+expired idempotency keys, unusable replies and working memory.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ _SESSIONS_SECONDS = 600.0
 _DEPTH_SECONDS = 15.0
 _TEXTS_SECONDS = 60.0
 _SLOT_SECONDS = 60.0
-"""How often the schedule `idle` comes unless somebody changes it."""
+"""The default interval of the schedule `idle`."""
 
 Duty = Callable[[], Awaitable[None]]
 
 
 class Sweeps:
-    """The duties of this process. The database's role is hitherto_maintenance."""
+    """The duties of this process. The database role is hitherto_maintenance."""
 
     def __init__(
         self,
@@ -73,10 +72,10 @@ class Sweeps:
         self._idle_seconds = idle_minutes * 60
 
     def at_intervals(self, *, idle: bool) -> list[tuple[float, Duty]]:
-        """What every replica does by itself, and every how many seconds.
+        """The duties of every replica, with their intervals in seconds.
 
-        With `idle`, a silence that is shorter than the pauses of the schedule of that name is
-        noticed in time too.
+        With `idle`, a silence shorter than the interval of the schedule of that name is also
+        noticed in time.
         """
         duties: list[tuple[float, Duty]] = [
             (_KEYS_SECONDS, self.expire_keys),
@@ -98,7 +97,7 @@ class Sweeps:
         return duties
 
     async def queue_idle(self) -> None:
-        """Queue what silent conversations left unextracted."""
+        """Queue the unextracted rest of silent conversations."""
         try:
             idle = await self._database.run(
                 lambda connection: conversations.find_idle(
@@ -113,7 +112,7 @@ class Sweeps:
             _log_or_raise(error, "idle sweep")
 
     async def fill_vectors(self) -> None:
-        """Index and embed what waits for it, batch by batch until nothing does."""
+        """Index and embed waiting texts, batch by batch until none is left."""
         assert self._backfill is not None
         try:
             while await self._backfill.run():
@@ -122,7 +121,7 @@ class Sweeps:
             _log_or_raise(error, "vector back-fill")
 
     async def seal(self) -> None:
-        """Seal what of users who encrypt still stands in clear."""
+        """Seal what users with encryption on still have in clear."""
         assert self._sealing is not None
         try:
             await self._sealing.run()
@@ -130,7 +129,7 @@ class Sweeps:
             _log_or_raise(error, "sealing")
 
     async def charge_questions(self) -> None:
-        """Put on the bills what the embedding of questions has used."""
+        """Charge the embedding of queries."""
         assert self._questions is not None
         try:
             await self._questions.run()
@@ -138,7 +137,7 @@ class Sweeps:
             _log_or_raise(error, "charging of questions")
 
     async def analyse(self) -> None:
-        """Renew the statistics of tables that have grown, one after the other."""
+        """Analyse tables that have grown, one after the other."""
         try:
             while table := await self._database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS):
                 logger.info("statistics are renewed", extra={"table": table})
@@ -146,11 +145,11 @@ class Sweeps:
             _log_or_raise(error, "renewal of statistics")
 
     async def forget_texts(self) -> None:
-        """Keep nobody's words in this process for longer than they are worked on."""
+        """Clear caches of users' texts, so that no process keeps them for longer than needed."""
         forget_readings()
 
     async def expire_keys(self) -> None:
-        """Forget idempotency keys beyond their promised life, and unusable replies."""
+        """Delete expired idempotency keys and unusable replies."""
         try:
             await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
             await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
@@ -166,7 +165,7 @@ class Sweeps:
             _log_or_raise(error, "depth of the queue")
 
     async def drop_sessions(self) -> None:
-        """Delete working memory that is over, batch by batch until none is left."""
+        """Delete expired working memory, batch by batch until none is left."""
         try:
             while await self._database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS):
                 pass

@@ -20,7 +20,7 @@ from hitherto_shared.text.terms import count_terms
 
 @dataclass(frozen=True, slots=True)
 class IncomingTranscript:
-    """A whole or partial conversation as a caller submits it."""
+    """A complete or partial conversation as submitted."""
 
     user_id: str
     conversation_id: str
@@ -31,9 +31,9 @@ class IncomingTranscript:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where messages ended up: the conversation's last number, and their lowest and highest.
+    """The numbers of stored messages: the conversation's last, and their lowest and highest.
 
-    `new` are those that were not there before, as the keyword index takes them.
+    `new` are those that were not stored before, in the form that the keyword index takes.
     """
 
     last_message_no: int
@@ -53,23 +53,24 @@ async def store_messages(
     key: UserKey | None = None,
     sealing: UserKey | None = None,
 ) -> Stored:
-    """Number and insert the messages that are new; those already here must be the same.
+    """Number and insert new messages; known ones must be unchanged.
 
     The caller has opened the conversation, whose `counters` these are.
 
     Args:
-        connection: In the transaction of a caller who has entered the user.
-        scope: Whose.
-        conversation_id: Of which conversation.
-        counters: Where it stands.
-        messages: What came.
-        field: Names them in the request.
-        key: Opens those that are held sealed.
-        sealing: What new ones are sealed with; None: they are not.
+        connection: In the transaction of a caller that has entered the user.
+        scope: The user.
+        conversation_id: The conversation.
+        counters: Its counters.
+        messages: The submitted messages.
+        field: Their path in the request.
+        key: Opens stored messages that are sealed.
+        sealing: The key to seal new ones with; None: they are not sealed.
 
     Raises:
-        WrongState: A known id came with other content; `field` names the message in the request.
-        KeyNeeded: One that is held is sealed, and there is no key.
+        WrongState: A known id came with different content; `field` names the message in the
+            request.
+        KeyNeeded: A stored message is sealed, and there is no key.
     """
     known = await conversations.find_known(
         connection, scope, conversation_id, [message.message_id for message in messages], key=key
@@ -113,22 +114,22 @@ async def store_messages(
 
 
 def latest_time(messages: Sequence[IncomingMessage]) -> datetime | None:
-    """The newest event time among the messages; None, which is now, if one of them has none."""
+    """The newest event time among the messages; None, meaning now, if one of them has none."""
     times = [message.said_at for message in messages]
     return None if None in times else max(time for time in times if time is not None)
 
 
 def has_vector(content: str) -> bool:
-    """Whether a message says enough to have a vector."""
+    """Whether a message is long enough to have a vector."""
     return len(content) >= SHORTEST_EMBEDDED
 
 
 async def index_messages(
     connection: Connection, scope: Scope, messages: Sequence[MessageWords], *, vectors: bool
 ) -> int:
-    """Index messages of a user that are not indexed yet, without a job; how many there were.
+    """Index unindexed messages of a user without a job; returns their number.
 
-    With `vectors` they wait for theirs. The caller holds the user's row.
+    With `vectors` they also wait for vectors. The caller holds the user's row.
     """
     there = await message_passages.unindexed(connection, scope, [each.key for each in messages])
     fresh = [message for message in messages if message.key in there]

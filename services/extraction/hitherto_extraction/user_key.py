@@ -1,4 +1,4 @@
-"""A user's encryption key, opened before the transaction that reads or writes sealed rows."""
+"""A user's data key, opened before the transaction that reads or writes sealed rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hitherto_shared.models import Scope
 
 _SECONDS = 10.0
 _AT_ONCE = 32
-"""How many users' keys are asked for at once."""
+"""Number of users whose keys are requested concurrently."""
 
 Done = TypeVar("Done")
 
@@ -26,15 +26,15 @@ Done = TypeVar("Done")
 async def key_of(
     database: Database, keys: UserKeys | None, scope: Scope, *, seconds: float = _SECONDS
 ) -> UserKey | None:
-    """The key to open, and where the user encrypts to seal, what is the user's.
+    """The key to open the user's sealed values and, with encryption on, to seal new ones.
 
-    None for somebody who does not encrypt and has no key: nothing of theirs is sealed.
+    None for a user with encryption off and no key: nothing of theirs is sealed.
 
     Args:
-        database: Where to ask whether the user encrypts.
-        keys: What opens it; None: there are no keys here.
-        scope: Whose.
-        seconds: How long asking may take.
+        database: Where to look up whether the user has encryption on.
+        keys: Opens it; None: there are no keys in this installation.
+        scope: The user.
+        seconds: Time limit of the look-up.
 
     Raises:
         KeyUnavailable: There is a key, or should be, and it does not open.
@@ -54,14 +54,14 @@ async def key_of(
 
 
 def sealing_key(state: UserWriteState | None, key: UserKey | None) -> UserKey | None:
-    """What to seal with what is written of a user now; None for one who does not encrypt.
+    """The key to seal what is written about a user now; None if encryption is off.
 
     Args:
-        state: The user's, as read under the lock of the transaction that writes.
+        state: The user's state, as read under the lock of the writing transaction.
         key: The key that was opened before it, if any.
 
     Raises:
-        KeyNeeded: Encryption was turned on since the key was asked for: start again.
+        KeyNeeded: Encryption was turned on since the key was requested: start again.
     """
     return None if state is None else state.sealing_with(key)
 
@@ -71,9 +71,9 @@ async def with_keys(
     scopes: Collection[Scope],
     work: Callable[[Mapping[Scope, UserKey]], Awaitable[Done]],
 ) -> Done:
-    """Do `work` without a key, and where it turns out to need one again with those of `scopes`.
+    """Run `work` without a key, and if it needs one, again with those of `scopes`.
 
-    So whoever encrypts nothing pays nothing for it. The work has changed nothing when it raises
+    Users without encryption thus pay nothing for it. The work has changed nothing when it raises
     `KeyNeeded`.
 
     Raises:
@@ -93,14 +93,14 @@ async def with_keys(
 
 
 async def _at_hand(keys: UserKeys, scopes: Collection[Scope]) -> dict[Scope, UserKey]:
-    """The keys there are: of most users of a batch, who encrypt nothing, there is none."""
+    """The available keys: most users of a batch have encryption off and have none."""
     turns = asyncio.Semaphore(_AT_ONCE)
     opened: dict[Scope, UserKey] = {}
     failures: list[Exception] = []
 
     async def open_one(scope: Scope) -> None:
         async with turns:
-            # After the first failure nobody waits for the time limit of every other key as well.
+            # After the first failure, nothing waits for the time limits of the other keys as well.
             if failures:
                 return
             try:

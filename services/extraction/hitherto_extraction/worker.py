@@ -1,14 +1,14 @@
 """Runs jobs: claims as many as there are free slots, renews their leases, records the outcome.
 
-One job of a user at a time and in order is the queue's doing; this module decides only what an
-outcome means: an outage waits, of the model as of the database, and so does a job without budget; a
-bad reply costs an attempt, a lost claim writes nothing, a stop hands back.
+The queue ensures that jobs of a user run one at a time and in order; this module decides what an
+outcome means. A job waits during an outage of the model or the database, or without budget; a bad
+reply costs an attempt, a lost claim writes nothing, and a stop hands the job back.
 
-A job during which the whole process stood still may be what held it. Time-outs of the model and the
-database then say nothing about either: the attempt counts, as it does where the worker is killed,
-or such a job would come back for ever.
+A job during which the whole process stood still may have caused that. Time-outs of the model and
+the database then prove nothing about either: the attempt counts, as it does if the worker is
+killed, because such a job would otherwise return for ever.
 
-Jobs of a whole tenant may run for hours. They have one place of their own in each process, beside
+Jobs of a whole tenant may run for hours. They have one slot of their own in each process, besides
 those for users.
 """
 
@@ -46,27 +46,27 @@ logger = logging.getLogger("hitherto.worker")
 
 MAX_BACKOFF_SECONDS = 300.0
 LOOK_AGAIN_SECONDS = 600.0
-"""How often a job without budget is looked at again: there may be more by then."""
+"""Interval of checking a job without budget again: there may be more by then."""
 _STATEMENT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _CLAIM_SECONDS = 0.02
-"""From one claim to the next, at least, once there was nothing left to claim."""
+"""Minimum time between two claims once nothing was left to claim."""
 _REST_SECONDS = 60.0
-"""For how long no further job of a tenant and kind is claimed once one found no budget, unless
+"""Time for which no further job of a tenant and kind is claimed after one found no budget, unless
 somebody retries jobs by hand."""
 _MIDNIGHT_JITTER_SECONDS = 30.0
 _TENANT_WIDE = 1
 _LOCKED_SECONDS = 150.0
-"""How long a renewal waits for a commit that has its job locked: longer than any commit takes."""
+"""Maximum wait of a renewal for a commit that has locked its job: longer than any commit takes."""
 _WAITING_RENEWALS = 2
-"""How many do so at once, each with a connection of its own."""
+"""Number of such waits at once, each with a connection of its own."""
 
 Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
 
 
 class JobFailed(Exception):
-    """An attempt came to nothing for a reason to be told.
+    """An attempt failed for a reportable reason.
 
     Attributes:
         reason: UPPER_SNAKE name from `ErrorReason`.
@@ -79,11 +79,11 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerRules:
-    """How many jobs at once, how long a silent worker keeps them, how long failures wait.
+    """The number of concurrent jobs, their lease, and the delays after failures.
 
     Attributes:
-        standstill_seconds: For how long the event loop may not move before running jobs are
-            charged.
+        standstill_seconds: Time without progress of the event loop after which running jobs are
+            charged an attempt.
     """
 
     concurrency: int
@@ -93,7 +93,7 @@ class WorkerRules:
 
 
 class Worker:
-    """Claims and runs jobs until it is stopped. The database's role is hitherto_maintenance."""
+    """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Worker:
         self._waiting: dict[UUID, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Begin to claim jobs in the background."""
+        """Start claiming jobs in the background."""
         self._moved = time.monotonic()
         self._loops = [
             asyncio.create_task(self._claim_loop(), name="claim-loop"),
@@ -132,7 +132,7 @@ class Worker:
         """Claim nothing more; let running jobs finish for `grace` seconds, then hand them back."""
         self._stopping = True
         self._signals.wake()
-        # A claim under way may yet be granted, and what it grants must be run or handed back.
+        # A claim in progress may still succeed, and its jobs must be run or handed back.
         if self._loops:
             await asyncio.wait(self._loops[:1], timeout=_STATEMENT_SECONDS)
         if self._running:
@@ -162,10 +162,10 @@ class Worker:
             task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
             self._running[task] = held
             task.add_done_callback(self._done)
-        # With places left over, nothing more could start; what happened meanwhile is not missed.
+        # With free slots left, nothing more could start; signals since then are not missed.
         if not claimed or len(claimed) < room:
             await news.change()
-            # Several signals tell of one job, and each would be a claim of its own.
+            # Several signals announce one job, and each would cause a claim.
             await asyncio.sleep(max(0.0, began + _CLAIM_SECONDS - time.monotonic()))
 
     async def _claim(self, room: int, tenant_wide: int) -> list[Claim]:
@@ -190,7 +190,8 @@ class Worker:
             told = _database_fault(error)
             if isinstance(told, Conflict):
                 return []
-            # Whatever it was, the loop goes on: without it the process would look alive and idle.
+            # Whatever the error, the loop continues: without it the process would look alive and
+            # idle.
             if told is None:
                 logger.error("cannot claim jobs: unexpected %s", type(error).__name__)
             else:
@@ -220,12 +221,12 @@ class Worker:
                     timeout=self._rules.lease_seconds / 3,
                 )
             except Exception as error:
-                # Whatever it was, the loop goes on: it holds every lease of this process.
+                # Whatever the error, the loop continues: it renews every lease of this process.
                 logger.warning("leases could not be renewed: %s", type(error).__name__)
                 continue
             for task, claim in held.items():
                 if claim.job_id not in ours:
-                    # Cancelled, erased or claimed elsewhere: whatever it would write is refused.
+                    # Cancelled, erased or claimed elsewhere: any write is refused.
                     task.cancel()
                 elif (
                     claim.job_id in late
@@ -239,10 +240,10 @@ class Worker:
     async def _renew(
         self, connection: Connection, held: Sequence[Claim]
     ) -> tuple[set[UUID], set[UUID]]:
-        """Which claims are still ours, and which of them were passed over, being locked."""
+        """The claims that are still current, and those skipped because their jobs were locked."""
         lease = self._rules.lease_seconds
         ours = await leases.renew(connection, held, lease_seconds=lease)
-        # A claim that was renewed has more than this left.
+        # A renewed claim has more than this left.
         late = await leases.find_running_out(connection, held, within_seconds=lease * 2 / 3)
         return ours, late
 
@@ -271,7 +272,7 @@ class Worker:
 
     def _was_held_up(self) -> bool:
         """Whether the process stood still while this job ran in it."""
-        # The job may be the first to go on after it.
+        # The job may be the first task to continue after the standstill.
         self._look_at_the_clock()
         return asyncio.current_task() in self._held_up
 
@@ -312,9 +313,9 @@ class Worker:
                 return
             delay = self._backoff(1)
             if error.retry_after:
-                # No sooner than asked for, and not everybody at once.
+                # No sooner than requested, and not all jobs at once.
                 delay = error.retry_after * random.uniform(1.0, 1.25)
-            # What the circuit breaker has told once is not told again for every job.
+            # What the circuit breaker has logged once is not logged again for every job.
             lasting = isinstance(error, ModelMisconfigured)
             logger.log(
                 logging.WARNING if error.asked and not lasting else logging.INFO,
@@ -341,8 +342,8 @@ class Worker:
                 await self._charge(held)
                 return
             if told is not None:
-                # Trouble of the database, or with a user's key, is not the job's, however long it
-                # lasts.
+                # Failures of the database, or of a user's key, are not the job's fault, however
+                # long they last.
                 logger.warning("the job waits: %s", told.message)
                 await self._wait_out(
                     held, told.reason, told.message, delay=self._backoff(1), counts=False
@@ -400,9 +401,11 @@ class Worker:
         )
 
     async def _record(self, write: Callable[..., Awaitable[None]]) -> None:
-        """Write an outcome, as soon as the database is there; it is fenced like any other write.
+        """Write an outcome, as soon as the database is reachable.
 
-        On the way out there is no time for that: the lease runs out and says the same.
+        It is fenced like any other write.
+
+        At shutdown there is no time for that: the expired lease has the same effect.
         """
         tries = 0
         while True:

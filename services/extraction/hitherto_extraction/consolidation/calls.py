@@ -1,4 +1,4 @@
-"""Consolidation on demand: what a caller of Consolidate gets."""
+"""Consolidation on demand: implements Consolidate."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hitherto_shared.models import Job, Scope
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The job of a call, and the counts where they are told at once."""
+    """The job of a call, and the counts if they are available at once."""
 
     job: Job
     counts: Mapping[str, int]
 
 
 class Consolidations:
-    """Starts consolidations. The role is hitherto_maintenance, which may look across users."""
+    """Starts consolidations. The role is hitherto_maintenance, which may read across users."""
 
     def __init__(
         self, database: Database, consolidation: Consolidation, *, max_attempts: int
@@ -38,12 +38,12 @@ class Consolidations:
     ) -> IdempotentOperation[Begun]:
         """A call of Consolidate.
 
-        With `dry_run` the job has ended when it is made: its result holds the counts, and no model
-        is asked.
+        With `dry_run` the job has already ended when it is created: its result holds the counts,
+        and no model is called.
         """
         key = None
         if user_id is not None:
-            # Before the transaction, since a key-management service may be slow.
+            # Before the transaction, because a key-management service may be slow.
             key = await self._consolidation.key_of_names(Scope(tenant_id, user_id))
         asked = {"asked": True, **({} if tag is None else {"tag": tag})}
 

@@ -1,9 +1,9 @@
-"""Is every clause of a merged statement said by one of its originals?
+"""Checks that each clause of a merged statement is covered by one of its originals.
 
-All words of a merge may come from its originals, and still nobody said it: "works at Siemens in
-Berlin" is made of "works at Acme in Berlin" and "visited Siemens". So a clause has to be covered
-by one original, but for the words of others that it says whole: "prefers short, formal answers"
-says both "prefers short answers" and "prefers formal answers".
+All words of a merge may come from its originals although nobody said it: "works at Siemens in
+Berlin" from "works at Acme in Berlin" and "visited Siemens". One original must therefore cover a
+clause, except for words of other originals that the clause contains whole: "prefers short, formal
+answers" contains both "prefers short answers" and "prefers formal answers".
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def uncovered(
 
     Args:
         merged: The statement.
-        originals: What it was made from.
+        originals: Its originals.
         counts: Whether a word has to be covered.
-        new_pairs: So many pairs of characters, one after another, in a script without spaces are
-            a word that an original has not.
+        new_pairs: Number of consecutive pairs of characters, in a script without spaces, that count
+            as a word that an original lacks.
     """
     said = [_Text(text, counts) for text in originals]
     found = []
@@ -49,7 +49,7 @@ def uncovered(
 
 
 class _Text:
-    """A clause, sentence or original, and the words of it that count."""
+    """A clause, sentence or original, and its words that count."""
 
     def __init__(self, text: str, counts: Callable[[Token], bool]) -> None:
         self.heard = Heard.of(text)
@@ -58,18 +58,18 @@ class _Text:
         self.run = unspaced(self.tokens)
 
     def is_whole_in(self, other: _Text) -> bool:
-        """Whether another text says all of it."""
+        """Whether another text contains all of it."""
         if self.run or not self.words:
             return False
         return not other.heard.lacking(self.words) and not other.heard.lacking_numbers(self.tokens)
 
     def shared(self, clause: _Text) -> int:
-        """How many words of a clause it has."""
+        """Number of its words that are in a clause."""
         return len(clause.words) - len(self.heard.lacking(clause.words))
 
 
 def _covered(clause: _Text, sentence: _Text, originals: Sequence[_Text], new_pairs: int) -> bool:
-    """Whether one original says a clause, but for those that the clause says whole."""
+    """Whether one original covers a clause, except for originals that the clause contains whole."""
     left, numbers = clause.words, Heard([]).lacking_numbers(clause.tokens)
     for each in originals:
         if each.is_whole_in(clause):
@@ -77,7 +77,7 @@ def _covered(clause: _Text, sentence: _Text, originals: Sequence[_Text], new_pai
             numbers = numbers & each.heard.lacking_numbers(clause.tokens)
     if not left and not numbers and not clause.run:
         return True
-    # Of a name more has to be told than the name.
+    # A name alone is not enough.
     most = len(clause.words) + any(token.capital and not token.first for token in left)
     return any(
         not each.heard.lacking(left)
@@ -89,7 +89,7 @@ def _covered(clause: _Text, sentence: _Text, originals: Sequence[_Text], new_pai
 
 
 def _is_blend(clause: _Text, originals: Sequence[_Text]) -> bool:
-    """Whether a clause is one original and a single word of another that speaks of the same."""
+    """Whether a clause is one original plus a single word of another one about the same thing."""
     for each in originals:
         missing = each.heard.lacking(clause.words)
         if (
@@ -104,6 +104,6 @@ def _is_blend(clause: _Text, originals: Sequence[_Text]) -> bool:
 
 
 def _longest_new(run: str, heard: Heard) -> int:
-    """The most pairs of characters, one after another, that a text has not."""
+    """The longest run of consecutive pairs of characters that a text lacks."""
     strange = (not heard.has_term(one + two) for one, two in pairwise(run))
     return max((sum(1 for _ in each) for new, each in groupby(strange) if new), default=0)

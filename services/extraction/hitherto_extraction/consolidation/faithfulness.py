@@ -1,10 +1,9 @@
-"""Does a merged statement say what its originals say? The guards against a model that invents.
+"""Checks a merged statement against its originals: the guards against inventions by the model.
 
-What is looked for is what does harm: a number or a name that nobody gave, something denied that
-comes out affirmed or the other way round, a side of a contrast that is lost or exchanged, a word
-that no original says in any form, and a statement that has nothing to do with its originals. That
-a merge leaves out a number or a name is not refused: to say less is what it is for, and the
-originals can be had back.
+The guards find harmful changes: a number or a name that no original has, a denial that becomes an
+affirmation or the reverse, a side of a contrast that is lost or exchanged, a word that no original
+has in any form, and a statement unrelated to its originals. Leaving out a number or a name is
+permitted, because shortening is the purpose of a merge, and the originals can be restored.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ from hitherto_shared.vocabulary.opposites import (
 )
 
 _IN_COMMON = 3
-"""Of so many originals at least one must share a word with the merged statement."""
+"""From this number of originals on, at least one must share a word with the merged statement."""
 _NEW_SIGNS = 0.4
-"""Share of the characters of a script without words that a merged statement may add."""
+"""Share of the characters of an unspaced script that a merged statement may add."""
 _NEW_PAIRS = 4
-"""Pairs of characters, one after another, that no original has: a word of one's own and more."""
+"""Consecutive pairs of characters that no original has: a new word and more."""
 _HEAD = 2
-"""Words after a denial that say what is denied."""
+"""Number of words after a denial that state what is denied."""
 _KEPT = ("no longer", "only")
 _PLANS = ("goal", "preference", "feedback", "question", "problem")
-"""Types that say by themselves that something is wanted and not yet so."""
+"""Types that imply that something is wanted and not yet the case."""
 
 _CLAUSE_ENDS = frozenset(".,;:!?…。，；！？、()[]—–")
 _TURNS = frozenset("but however yet while although though nhưng song mais aber pero".split())
@@ -70,18 +69,18 @@ _FILLING = frozenset(
         ).split()
     )
 )
-"""Words that two statements may share and still have nothing in common."""
+"""Words that statements may share without having anything in common."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What of a statement is compared.
+    """The parts of a statement that are compared.
 
     Attributes:
-        tokens: All of it.
+        tokens: All tokens.
         words: Its words, folded.
         affirmed: Terms outside every denial.
-        denied: For each denial the terms behind it; `denies` is true for a "not" and false for a
+        denied: For each denial the terms after it; `denies` is true for a "not" and false for a
             dislike.
     """
 
@@ -94,12 +93,12 @@ class _Read:
 
     @property
     def lower(self) -> list[str]:
-        """The words as the guards of opposites want them."""
+        """The words in the form that the guards of opposites take."""
         return [token.lower for token in self.tokens if token.kind in (WORD, UNCASED, SIGN)]
 
 
 def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
-    """What speaks against a merged statement, as "kind: what"; empty if nothing does.
+    """The objections to a merged statement, as "kind: what"; empty if there are none.
 
     Kinds: number, name, denied, affirmed, lost, opposite, marker, invented, scattered, unrelated,
     wording.
@@ -206,7 +205,7 @@ def _denials(new: _Read, old: Sequence[_Read]) -> list[str]:
 
 
 def _turned(original: _Read, terms: Sequence[str], sides: dict[int, set[int]]) -> bool:
-    """Whether what is denied comes out as its opposite: "not formal" as "casual"."""
+    """Whether a denied word becomes its opposite: "not formal" becomes "casual"."""
     behind = [token.lower for token in original.tokens if set(count_terms(token.text)) & set(terms)]
     return any(
         group != LIKING and group in sides and not sides[group] & mentioned
@@ -215,7 +214,7 @@ def _turned(original: _Read, terms: Sequence[str], sides: dict[int, set[int]]) -
 
 
 def _bare_denials(new: _Read, old: Sequence[_Read]) -> list[str]:
-    """For scripts in which no word can be told from the next: a denial is there or it is not."""
+    """In unspaced scripts, only the presence of a denial is compared."""
 
     def denies(read: _Read) -> bool:
         return bool(markers([t.lower for t in read.tokens if t.kind == UNCASED]).get("not"))
@@ -246,7 +245,7 @@ def _opposites(new: _Read, old: Sequence[_Read]) -> list[str]:
         if len(which) > 1 and not which <= mentioned_now.get(group, set()):
             found.append("opposite: lost")
     for group in now.keys() - said.keys() - {LIKING}:
-        # What is only denied may come out as its opposite, never as itself.
+        # A word that is only denied may become its opposite, but never itself.
         mentioned = [alternatives(each.lower).get(group, set()) for each in old]
         if group in denied and any(which & now[group] for which in mentioned):
             found.append("opposite: affirmed")
@@ -254,7 +253,7 @@ def _opposites(new: _Read, old: Sequence[_Read]) -> list[str]:
 
 
 def _markers(new: _Read, old: Sequence[_Read], type_: str) -> list[str]:
-    """Marks of what has ended, is intended or holds alone, which no merge adds or leaves out."""
+    """Markers of what has ended, is intended or is exclusive, which no merge adds or leaves out."""
     kept = _KEPT if type_ in _PLANS else (*_KEPT, "intended")
     now = markers(new.lower)
     before = Counter(chain.from_iterable(markers(each.lower) for each in old))
@@ -262,7 +261,7 @@ def _markers(new: _Read, old: Sequence[_Read], type_: str) -> list[str]:
 
 
 def _invented(new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> list[str]:
-    """Words that no original says up to inflection, be they a clause or a part of one."""
+    """Words that no original has up to inflection, in a clause or on their own."""
     said = Heard(map(TextWords, originals))
     counts = _counting(new, old)
     missing = said.lacking(new.tokens)
@@ -276,7 +275,7 @@ def _invented(new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> lis
 def _scattered(
     merged: str, new: _Read, old: Sequence[_Read], originals: Sequence[str]
 ) -> list[str]:
-    """Clauses whose words the originals have, and none of them together."""
+    """Clauses whose words the originals have separately, but none of them together."""
     counts = _counting(new, old)
     said = Heard(map(TextWords, originals))
     found = uncovered(
@@ -289,9 +288,9 @@ def _scattered(
 
 
 def _counting(new: _Read, old: Sequence[_Read]) -> Callable[[Token], bool]:
-    """Tells the words that an original has to have said.
+    """Selects the words that an original must contain.
 
-    The sides of a contrast that an original names are compared by themselves.
+    The sides of a contrast that an original names are compared separately.
     """
     contrasts = {LIKING}.union(*(alternatives(each.lower) for each in old))
     phrases = {word for pair in pairwise(new.lower) if is_phrase(*pair) for word in pair}

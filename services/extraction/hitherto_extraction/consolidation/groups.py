@@ -1,4 +1,4 @@
-"""Which memories may become one: same tag, same subject, types that go together, at most 20."""
+"""Groups memories that may be merged: same tag, same subject, compatible types, at most 20."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hitherto_shared.text.normalise import fold
 from hitherto_shared.vocabulary.opposites import alternatives
 
 MAX_ORIGINALS = 20
-"""Memories in one call of the model."""
+"""Maximum memories in one model call."""
 
 _GO_TOGETHER = frozenset("preference feedback fact learning".split())
-"""Types between which a model wavers. The others have rules of their own: context fades, decisions
-never do, goals are achieved, personal details may be sealed."""
+"""Types that models confuse. The others have rules of their own: context decays, decisions never
+do, goals are achieved, personal details may be sealed."""
 _ABOUT_STYLE = frozenset("preference feedback".split())
 _PEOPLE = frozenset(
     "mother mom mum father dad parent parents sister sisters brother brothers wife husband spouse "
@@ -39,7 +39,7 @@ _STYLED = frozenset(
     "comment comments title titles format formatting length communication content output draft "
     "drafts letter letters post posts headline headlines bullet".split()
 )
-"""What a preference may begin with that is nobody's name."""
+"""First words of a preference that are not names."""
 _USERS_OWN = ("user's", "users'")
 _USER_UNCASED = tuple(
     "用户 我 使用者 ユーザー 私 사용자 나는 저는 المستخدم أنا המשתמש אני ผู้ใช้ ฉัน उपयोगकर्ता मैं".split()
@@ -50,7 +50,7 @@ Subject = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Memories for one call of the model, the oldest first, and of whom they speak."""
+    """Memories for one model call, the oldest first, and their subject."""
 
     members: tuple[Member, ...]
     subject: Subject
@@ -62,12 +62,12 @@ def plan_groups(
     taken: Collection[UUID],
     names: Collection[str],
 ) -> list[Group]:
-    """Split the memories of one tag into groups of two and more, each of one origin.
+    """Divide the memories of one tag into groups of at least two, each of one level of trust.
 
     Args:
         members: The memories, the oldest first.
         taken: Those that are in another group of this run.
-        names: What the user is called.
+        names: The user's names.
     """
     alike: defaultdict[tuple[Subject, str, str], list[Member]] = defaultdict(list)
     for member in members:
@@ -84,7 +84,7 @@ def plan_groups(
 
 
 def halves(group: Group) -> list[Group]:
-    """A group in two, for a reply that was cut off."""
+    """A group in two halves, for a reply that was cut off."""
     middle = len(group.members) // 2
     return [
         Group(group.members[:middle], group.subject),
@@ -93,15 +93,15 @@ def halves(group: Group) -> list[Group]:
 
 
 def fit_together(type_: str, other: str) -> bool:
-    """Whether memories of two types may become one."""
+    """Whether memories of two types may be merged."""
     return type_ == other or (type_ in _GO_TOGETHER and other in _GO_TOGETHER)
 
 
 def subject_of(content: str, type_: str, names: Collection[str] = ()) -> Subject:
-    """Of whom a memory speaks; unlike keys are never merged.
+    """The subject of a memory; different keys are never merged.
 
-    A memory is about its user unless it says otherwise: by a person ("The user's sister", "Lan") at
-    its beginning. How somebody wants answers to be is about the user too, whatever it begins with.
+    A memory is about its user unless it begins with a person ("The user's sister", "Lan").
+    Preferences about answers are about the user too, whatever they begin with.
     """
     tokens = tokenise(content)
     if tokens and _uncased(tokens):
@@ -118,7 +118,7 @@ def subject_of(content: str, type_: str, names: Collection[str] = ()) -> Subject
 
 
 def fingerprint(members: Iterable[tuple[UUID, str]]) -> bytes:
-    """The same for the same memories with the same contents, in whatever order."""
+    """A digest that is equal for the same memories with the same contents, in any order."""
     digest = hashlib.sha256()
     for memory_id, content in sorted(members, key=lambda pair: pair[0].int):
         digest.update(memory_id.bytes)
@@ -127,7 +127,7 @@ def fingerprint(members: Iterable[tuple[UUID, str]]) -> bytes:
 
 
 def mark_of(tag: str, members: Iterable[Member]) -> Mark:
-    """What is remembered of a tag after a look at it."""
+    """The record of a tag after consolidation."""
     left = [(each.memory_id, each.content) for each in members if tag in each.tags]
     return Mark(tag, fingerprint(left), len(left))
 
@@ -141,10 +141,10 @@ def _possessive(word: str) -> bool:
 
 
 def _named(tokens: Sequence[Token], words: Sequence[str]) -> bool:
-    """Whether one of the words of a subject is somebody's or something's name.
+    """Whether one of the words of a subject is a name.
 
-    The capital of a sentence's first word proves something only where it stands alone: "Anna
-    prefers" and not "Short answers are", and where it is no side of a contrast.
+    The capital of a sentence's first word proves something only if that word is alone, as in "Anna
+    prefers" and not in "Short answers are", and if it is no side of a contrast.
     """
     return any(
         token.capital
@@ -161,9 +161,9 @@ def _uncased(tokens: Sequence[Token]) -> bool:
 
 
 def _of_uncased(tokens: Sequence[Token]) -> Subject:
-    """Of whom a text speaks whose script knows no capitals: whoever it begins with."""
+    """The subject of a text in a script without capitals: its first words."""
     found = [token.text for token in tokens if token.kind == UNCASED]
     if found[0].startswith(_USER_UNCASED):
         return (USER,)
-    # A script with spaces gives words, one without gives clauses.
+    # Scripts with spaces give words, others give clauses.
     return ("~", fold(found[0] if len(found) > 3 else found[0][:2]))

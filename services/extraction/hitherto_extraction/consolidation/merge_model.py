@@ -1,4 +1,4 @@
-"""One question about one group: the answer, checked, embedded and priced. Writes nothing."""
+"""One model call about one group: the answer, checked, embedded and priced. Writes nothing."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _FEWEST_TO_HALVE = 4
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What is known about a group beside what the model is shown.
+    """What is known about a group besides what the model is shown.
 
     Attributes:
-        names: What the user is called.
-        apart: For each memory the merges that a person has taken it out of.
+        names: The user's names.
+        apart: For each memory, the merges that a person has taken it out of.
         words: For each memory the messages behind it, the newest first.
     """
 
@@ -43,11 +43,10 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a call yielded: merges that may be written, and what it took.
+    """The result of a call: permitted merges, and the cost.
 
     `dropped` counts the items that may not be written, `refused` those of them that a guard
-    refused. `embedded_by` names the model of the merges' vectors, `answered_by` the one that
-    merged.
+    refused. `embedded_by` names the model of the merges' vectors, `answered_by` the language model.
     """
 
     merges: Sequence[Ready]
@@ -59,7 +58,7 @@ class Answered:
 
 
 class MergeModel:
-    """Puts groups to the language model."""
+    """Sends groups to the language model."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class MergeModel:
             lambda text: read_reply(text, shown),
             divisible=len(shown) >= _FEWEST_TO_HALVE,
         )
-        # Whether a merge says what its originals say takes a look at every word of them.
+        # Checking a merge against its originals reads every word of them.
         accepted, dropped, refused = await asyncio.to_thread(
             accept, told.answer, group, names=background.names, apart=background.apart
         )
@@ -117,11 +116,11 @@ class MergeModel:
         return Answered(merges, dropped, refused, charges, told.model, model)
 
     def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
-        """What calls cost whose replies could not be used."""
+        """The cost of calls with unusable replies."""
         return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
 
     async def _embed(self, merges: list[Ready]) -> tuple[list[Ready], EmbeddingBatch | None]:
-        """The merges with their vectors, made in one call; without them during an outage."""
+        """The merges with their vectors, computed in one call; without them during an outage."""
         spoken = [each for each in merges if each.words]
         texts = [*(each.merge.content for each in merges), *(each.words for each in spoken)]
         if not texts:
@@ -129,7 +128,7 @@ class MergeModel:
         try:
             embedding = await self._embedder.embed(texts)
         except ModelError as error:
-            # The memories are stored without vectors, found by their words, and back-filled.
+            # Memories are stored without vectors, found by their words, and back-filled.
             logger.warning("embedder out of reach: %s", error)
             return merges, None
         contents, behind = embedding.vectors[: len(merges)], iter(embedding.vectors[len(merges) :])

@@ -1,4 +1,4 @@
-"""What a merged memory is, given its originals. Pure: rows in, a row out."""
+"""Derives a merged memory from its originals. Pure: rows in, a row out."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hitherto_shared.models import CONFIDENCES, Memory
 FALLING = ("operator", "user", "assistant", "tool", "document")
 """Origins from the most to the least trusted."""
 _AGREEING = 3
-"""Conversations that make a merged memory sure, if they say the same."""
+"""Number of conversations that make a merged memory certain if they agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One statement in the place of several, before the originals are read again."""
+    """A statement that replaces several, before the originals are read again."""
 
     type: str
     content: str
@@ -42,17 +42,17 @@ def accept(
     names: Collection[str],
     apart: Mapping[UUID, Collection[UUID]],
 ) -> tuple[list[Merge], int, int]:
-    """The merges of a reply that may be carried out, and how many of its items were dropped.
+    """The permitted merges of a reply, and how many of its items were dropped.
 
-    The last number are those of the dropped that a guard refused: the merged statement says
-    something else than its originals, or speaks of somebody else, or reads as an instruction.
+    The last number counts the dropped items that a guard refused, because the merged statement
+    differs in meaning from its originals, has another subject, or reads as an instruction.
 
     Args:
         merges: The reply.
-        group: What was asked about.
-        names: What the user is called.
-        apart: For each memory the merges that a person has taken it out of; two with one of them in
-            common are not merged again.
+        group: The group in question.
+        names: The user's names.
+        apart: For each memory, the merges that a person has taken it out of; two memories with one
+            of them in common are not merged again.
     """
     local = {f"e{i}": member for i, member in enumerate(group.members, 1)}
     found: list[Merge] = []
@@ -70,7 +70,7 @@ def accept(
 
 
 def _type(item: MergedItem, originals: Sequence[Member]) -> str:
-    """The model's type, if the originals' types allow it; else the commonest of theirs."""
+    """The model's type, if the originals' types permit it; else their most frequent type."""
     if all(fit_together(item.type, each.type) for each in originals):
         return item.type
     types = [each.type for each in originals]
@@ -99,10 +99,10 @@ def _undone(originals: Sequence[Member], apart: Mapping[UUID, Collection[UUID]])
 def merged_row(
     merge: Merge, originals: Sequence[Edited], *, memory_id: UUID, at: datetime, job_id: UUID
 ) -> dict[str, Any]:
-    """The columns of the merged memory, without its place in the indexes.
+    """The columns of the merged memory, without its index entries.
 
-    It holds since the last of its originals began to hold: from then on all of them do. What it was
-    last told by is the newest of their evidence.
+    It holds since the last of its originals began to hold, when all of them did. Its newest
+    evidence is the newest of theirs.
     """
     held = [each.memory for each in originals]
     conversations = {each.conversation_id for each in held}

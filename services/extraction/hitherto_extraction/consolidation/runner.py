@@ -1,7 +1,7 @@
 """The job of kind `consolidation`: one user's crowded tags, or those of every user of a tenant.
 
-A job of the tenant goes through its users one after another. What one attempt has looked at is
-marked with the job, so that the next one goes on and counts nothing twice.
+A tenant's job processes its users one after another. What one attempt has processed is marked with
+the job, so that the next attempt continues and counts nothing twice.
 """
 
 from __future__ import annotations
@@ -41,26 +41,27 @@ logger = logging.getLogger("hitherto.consolidation")
 _SECONDS = 30.0
 _USERS = 500
 _PATIENCE = 3
-"""Groups without an answer, and none with one, after which the model itself is at fault."""
+"""Number of groups without an answer, with none answered, after which the model itself is at
+fault."""
 
 _COUNTS = ("groups", "merged", "created", "superseded", "skipped_unchanged", "dropped")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationRules:
-    """When a tag is crowded, and whether users of whom nothing is said want to be remembered."""
+    """When a tag is crowded, and whether memory is on for users who did not choose."""
 
     above: int
     memory_enabled: bool
 
 
 class _NotWanted(Exception):
-    """The user is gone, or wants nothing learnt."""
+    """The user is gone, or has switched learning off."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """One attempt of a job: what it has done so far, and what the model could not answer."""
+    """One attempt of a job: its progress, and the groups that the model could not answer."""
 
     held: Claim
     wanted: ConsolidationTarget
@@ -77,7 +78,7 @@ class _Attempt:
         return replace(self.result, counts=counts)
 
     def not_answered(self, error: ModelError) -> None:
-        """Note that a group got no answer; raises if no group gets one."""
+        """Record that a group got no answer; raises if no group gets one."""
         self.failed += 1
         self.why = error
         if not self.answered and self.failed >= _PATIENCE:
@@ -85,13 +86,13 @@ class _Attempt:
 
 
 class Consolidation:
-    """Merges memories: looks across users as hitherto_maintenance, writes as hitherto_write.
+    """Merges memories: reads across users as hitherto_maintenance, writes as hitherto_write.
 
-    What it counts: `groups` were put before the model, in `merged` of them something was merged,
-    `created` memories took the place of `superseded` ones, `skipped_unchanged` tags were as the
-    last look had left them, `dropped` items of replies were unusable or unfaithful,
-    `refused_by_guard` of them unfaithful, and `skipped_changed` merges came too late, because
-    somebody had changed an original meanwhile.
+    Its counts are: `groups` that went to the model, `merged` groups with a merge, `created`
+    memories that replaced `superseded` ones, `skipped_unchanged` tags without changes since the
+    last consolidation, `dropped` items of replies that were unusable or unfaithful,
+    `refused_by_guard` the unfaithful ones among them, and `skipped_changed` merges that came too
+    late, because an original had changed meanwhile.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Consolidation:
         self._keys = keys
 
     def wanted(self, params: Mapping[str, object]) -> ConsolidationTarget:
-        """What a job's parameters ask for."""
+        """The target that a job's parameters specify."""
         tag = params.get("tag")
         return ConsolidationTarget(
             tag if isinstance(tag, str) and tag else None,
@@ -129,16 +130,16 @@ class Consolidation:
         wanted: ConsolidationTarget,
         key: UserKey | None = None,
     ) -> dict[str, int]:
-        """What a run would put before the model now, by name; nothing is asked.
+        """What a run would send to the model now, by name; no model is called.
 
         Args:
-            connection: The caller's, in a transaction: no key is asked for here.
-            tenant_id: Whose.
-            user_id: Of this user alone; None: of all users of the tenant.
-            wanted: What the run is to look at.
-            key: The one user's, as `key_of_names` gave it. Of all users together those whose
-                profile is sealed are counted without their names, by which a run may group a little
-                more.
+            connection: The caller's, in a transaction: no key is requested here.
+            tenant_id: The tenant.
+            user_id: Only this user; None: all users of the tenant.
+            wanted: The target of the run.
+            key: The user's data key, as returned by `key_of_names`. In a count over all users,
+                those with a sealed profile are counted without their names, so a run may group
+                slightly more.
         """
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
@@ -161,12 +162,12 @@ class Consolidation:
     async def run(self, held: Claim) -> None:
         """Merge what may be merged, and end the job with the counts.
 
-        A group to which the model finds no usable answer holds up none of the others; the attempt
-        fails after them, and the next one asks about that group only.
+        A group without a usable answer delays no other group; the attempt fails after them, and the
+        next one asks about that group only.
 
         Raises:
-            ClaimLost: Somebody else has the job; nothing was written after that.
-            ModelError: The model was away, or gave no usable answer to some group.
+            ClaimLost: The claim was lost; nothing was written after that.
+            ModelError: The model was down, or gave no usable answer to some group.
             BudgetSpent: The tenant's budget does not allow for the next group.
         """
         run = _Attempt(held, self.wanted(held.params), Result.of(held.result))
@@ -220,7 +221,10 @@ class Consolidation:
         )
 
     async def _admit(self, held: Claim) -> bool:
-        """Whether one user's job may go on; one whose user wants nothing learnt ends here."""
+        """Whether one user's job may continue.
+
+        If its user has switched learning off, it ends here.
+        """
 
         async def work(connection: Connection) -> bool:
             why = self._why_not(await users.read_user(connection, held.scope))
@@ -236,7 +240,7 @@ class Consolidation:
         return state.why_not_learning(self._rules.memory_enabled)
 
     async def key_of_names(self, scope: Scope) -> UserKey | None:
-        """The key by which a sealed profile tells the user's name, if it can be had.
+        """The key that opens the user's name in a sealed profile, if available.
 
         A key-management service may be slow: call it outside transactions.
         """
@@ -280,7 +284,7 @@ class Consolidation:
         group: Group,
         wasted: Sequence[Completion],
     ) -> None:
-        """One call of the model and the transaction of its effects."""
+        """One model call and the transaction of its effects."""
 
         async def read(connection: Connection) -> Background:
             await self._budget.require(connection, scope.tenant_id, run.held.kind)
@@ -312,7 +316,7 @@ class Consolidation:
     async def _commit(
         self, run: _Attempt, scope: Scope, answered: Answered
     ) -> tuple[list[tuple[Merge, Member]], Result]:
-        """Write what a call yielded, but for merges of which an original has changed."""
+        """Write what a call yielded, except merges with a changed original."""
         held = run.held
 
         async def work(connection: Connection) -> tuple[list[tuple[Merge, Member]], Result] | None:
@@ -323,8 +327,8 @@ class Consolidation:
                 job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                 stored = Result.of(job.result)
                 if stored.counts.get("groups", 0) > run.result.counts.get("groups", 0):
-                    # An earlier try of ours went through, and its answer was lost. What it merged
-                    # counts as changed for groups that share an original.
+                    # An earlier try succeeded, and its reply was lost. Its merges count as changed
+                    # for groups that share an original.
                     return [], stored
                 at = await users.database_now(connection)
                 active = await active_model(connection)
@@ -363,7 +367,7 @@ class Consolidation:
         return done
 
     async def _settle(self, run: _Attempt, scope: Scope, board: TagReview) -> None:
-        """Remember what the looks at a user's tags up to now have left."""
+        """Record the results for a user's tags so far."""
 
         async def work(connection: Connection) -> bool:
             async with connection.transaction():
@@ -378,7 +382,10 @@ class Consolidation:
     async def _lock(
         self, connection: Connection, held: Claim, scope: Scope
     ) -> UserWriteState | None:
-        """Become the only writer of the user's memories; None if they want nothing learnt."""
+        """Become the only writer of the user's memories.
+
+        None if the user has switched learning off.
+        """
         state = await users.lock_user(connection, scope)
         await claims.hold(connection, held)
         why = self._why_not(state)
@@ -397,7 +404,8 @@ async def _read(
     ids = [each.memory_id for each in group.members]
     apart = await consolidation.taken_apart(connection, scope, ids)
     if wanted.again:
-        # Who names a tag wants it merged after all, once something newer than the merge is there.
+        # A caller that names a tag wants it merged despite an earlier separation, once something
+        # newer than the merge exists.
         newest = max(each.int for each in ids)
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
     return Background(board.names, apart, await read_words(connection, scope, ids))

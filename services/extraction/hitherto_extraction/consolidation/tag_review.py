@@ -1,4 +1,4 @@
-"""What one run knows of a user: crowded tags, the memories under them, and what became of both."""
+"""The state of one run for a user: crowded tags, their memories, and what became of both."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hitherto_shared.models import Profile, Scope
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationTarget:
-    """What a run is to look at.
+    """The target of a run.
 
     Attributes:
-        tag: Only this tag; None is every crowded one.
-        asked: Somebody called Consolidate: a named tag is crowded a memory earlier and looked at
-            even if it was before, and memories of both levels of trust are merged.
-        above: A tag is crowded when more than so many memories share it.
+        tag: Only this tag; None means every crowded one.
+        asked: Whether it was requested by Consolidate: a named tag is crowded one memory earlier
+            and is processed even if it was before, and memories of both levels of trust are merged.
+        above: A tag is crowded if more than this number of memories share it.
     """
 
     tag: str | None
@@ -32,27 +32,27 @@ class ConsolidationTarget:
 
     @property
     def again(self) -> bool:
-        """Whether groups are looked at that have not changed since the last look."""
+        """Whether unchanged groups are processed again."""
         return self.asked and self.tag is not None
 
     @property
     def crowded_above(self) -> int:
-        """How many memories of a tag are not yet too many."""
+        """The number of memories of a tag that are not yet too many."""
         return self.above - 1 if self.again else self.above
 
 
 @dataclass(slots=True)
 class TagReview:
-    """The snapshot of a run; the memories in it change only by what the run itself does.
+    """The snapshot of a run; the memories in it change only by the run itself.
 
-    So what is marked as looked at never holds what somebody else wrote in the meantime.
+    A tag marked as processed thus never includes what others wrote in the meantime.
 
     Attributes:
         tags: The crowded tags, the largest first.
-        members: The memories under them by id, the oldest first.
-        names: What the user is called.
-        taken: Memories that were put before the model in this run.
-        settled: Tags that were looked at, now or before.
+        members: The memories with these tags by id, the oldest first.
+        names: The user's names.
+        taken: Memories that were sent to the model in this run.
+        settled: Tags that were processed, now or before.
     """
 
     tags: Sequence[Crowded]
@@ -62,7 +62,7 @@ class TagReview:
     settled: list[str] = field(default_factory=list)
 
     def groups(self, tag: str) -> list[Group]:
-        """The groups of a tag that are to be asked about; their members are taken from now on."""
+        """The groups of a tag to ask about; their members count as taken from now on."""
         found = plan_groups(
             [each for each in self.members.values() if tag in each.tags],
             taken=self.taken,
@@ -72,29 +72,29 @@ class TagReview:
         return found
 
     def unchanged(self, crowded: Crowded) -> bool:
-        """Whether a tag is as the last look left it."""
+        """Whether a tag is unchanged since the last consolidation."""
         left = mark_of(crowded.tag, self.members.values())
         return crowded.fingerprint == left.fingerprint
 
     def replace(self, originals: Sequence[Member], merged: Member) -> None:
-        """Put a merged memory in the place of its originals."""
+        """Replace the originals by a merged memory."""
         for each in originals:
             self.members.pop(each.memory_id, None)
         self.members[merged.memory_id] = merged
         self.taken.add(merged.memory_id)
 
     def marks(self) -> list[Mark]:
-        """What is to be remembered of the tags that were looked at."""
+        """The records of the tags that were processed."""
         return [mark_of(tag, self.members.values()) for tag in self.settled]
 
 
 async def read_board(
     connection: Connection, scope: Scope, wanted: ConsolidationTarget, key: UserKey | None = None
 ) -> TagReview:
-    """What is to be looked at for a user.
+    """The crowded tags of a user and their memories.
 
-    Without the `key` that opens the profile the user's name is not known, and what names them by
-    it is taken for somebody else's: it is then not merged with what is the user's.
+    Without the `key` that opens the profile, the user's name is unknown, and memories that use it
+    count as being about somebody else: they are then not merged with the user's.
     """
     tags = await consolidation.read_crowded(
         connection, scope, tag=wanted.tag, above=wanted.crowded_above

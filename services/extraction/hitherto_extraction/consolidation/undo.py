@@ -1,4 +1,4 @@
-"""Takes a merge back: the originals hold again, the merged memory is archived."""
+"""Reverts a merge: the originals are active again, the merged memory is archived."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def undo(
 ) -> IdempotentOperation[list[Memory]]:
     """A call of UndoConsolidation; the outcome is the originals, the oldest first.
 
-    It raises `KeyNeeded` where one of the memories is sealed and there is no `key`.
+    It raises `KeyNeeded` if one of the memories is sealed and there is no `key`.
     """
 
     async def change(connection: Connection) -> list[Memory]:
@@ -58,19 +58,18 @@ async def undo_merge(
     key: UserKey | None = None,
     share: bool = False,
 ) -> list[Memory]:
-    """Take a merged memory apart; the originals, ACTIVE again, the oldest first.
+    """Take a merged memory apart; returns the originals, ACTIVE again, the oldest first.
 
-    With `share` a merged memory of any status is taken apart, and what became of it becomes of its
-    originals: one that was contradicted leaves contradicted ones.
+    With `share`, a merged memory of any status is taken apart, and its status is passed on to its
+    originals: a contradicted one leaves contradicted ones.
 
-    The caller holds the user's row. Originals that have got another status since stay as they are.
-    The merged memory becomes ARCHIVED: it is no longer found, neither by readers nor as a duplicate
-    of what is said next. The tags concerned count as looked at, so that nothing merges them again
-    at once.
+    The caller holds the user's row. Originals with another status since stay unchanged. The merged
+    memory becomes ARCHIVED: neither reads nor the duplicate search find it any more. The tags
+    concerned count as processed, so that nothing merges them again at once.
 
     Raises:
         NotFound: The user has no such memory.
-        WrongState: It was not made by consolidation, was replaced, or replaces nothing any more.
+        WrongState: It was not created by consolidation, was replaced, or replaces nothing any more.
         KeyNeeded: One of the memories has been sealed since, and there is no `key`.
     """
     merged = await editing.read_one(connection, scope, memory_id, key)
@@ -141,7 +140,7 @@ async def _end_too(
             valid_to=valid_to,
         ),
     )
-    # By the job that ended the merged memory, so that it is taken back with that one.
+    # By the job that ended the merged memory, so that it is rolled back with that job.
     await editing.write_version(connection, scope, after, at=at, key=key, job_id=ended.job_id)
     if ended.superseded_by is not None:
         await memories.add_superseded(
@@ -151,7 +150,7 @@ async def _end_too(
 
 
 async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited]) -> None:
-    # A mark holds the tag in clear, and no sealed memory is ever merged by it.
+    # A record holds the tag in clear, and sealed memories are never merged by it.
     tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
     members = await consolidation.read_members(connection, scope, tags)
     await consolidation.mark(

@@ -1,6 +1,6 @@
-"""Writes merges: the merged memory, its originals as superseded, history, indexes and vectors.
+"""Writes merges: the merged memory, its superseded originals, history, indexes and vectors.
 
-Runs in the transaction of a caller who holds the user's row.
+Runs in the transaction of a caller that holds the user's row.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from hitherto_shared.models import Scope
 ACTOR = "consolidation"
 _REASON = "merged with memories that say much the same"
 _SOURCES = 4
-"""Newest messages of an original whose words stand behind the merged memory."""
+"""Number of an original's newest messages whose words count for the merged memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A merge with the words behind it and its vectors: of the content, and of these words.
+    """A merge with its source words and its vectors: of the content, and of these words.
 
-    Vectors are None where the embedder was away.
+    Vectors are None if the embedder was down.
     """
 
     merge: Merge
@@ -60,24 +60,24 @@ async def write_merge(
     job_id: UUID,
     encrypts: bool,
 ) -> Member | None:
-    """Carry out one merge; None if an original is no longer what the model was shown.
+    """Carry out one merge; None if an original is no longer as the model was shown it.
 
     Args:
         connection: In the transaction.
-        scope: Whose memories.
-        ready: The merge, made before the transaction.
-        model: The embedding model of the vectors, or None if they are of no use any more.
-        at: When.
-        job_id: The job that merges.
-        encrypts: Whether the user encrypts, as read under the lock: then no index gets a word of
-            what was said.
+        scope: The user.
+        ready: The merge, prepared before the transaction.
+        model: The embedding model of the vectors, or None if they can no longer be used.
+        at: The time.
+        job_id: The job.
+        encrypts: Whether the user has encryption on, as read under the lock: then no index gets
+            words of messages.
     """
     merge = ready.merge
     ids = [each.memory_id for each in merge.originals]
     try:
         found = await editing.read(connection, scope, ids)
     except KeyNeeded:
-        # One has been sealed since: what is sensitive is not merged.
+        # One has been sealed since: sensitive memories are not merged.
         return None
     if any(_changed(each, found.get(each.memory_id)) for each in merge.originals):
         return None
@@ -95,7 +95,7 @@ async def write_merge(
         await memories.write_vectors(
             connection, scope, [(merged_id, "active", vector)], model=model
         )
-        # A message may have been sealed or removed since the vector was made.
+        # A message may have been sealed or deleted since the vector was computed.
         if ready.words_vector is not None and words == ready.words:
             await memories.write_source_vectors(
                 connection, scope, [(merged_id, ready.words_vector)], model=model
@@ -171,7 +171,7 @@ async def _supersede(
 async def read_words(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[str]]:
-    """For each memory the words of the messages behind it that are held in clear."""
+    """For each memory the words of its messages that are stored in clear."""
     said = await sources.read_words(
         connection, scope, memory_ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
     )
@@ -179,7 +179,7 @@ async def read_words(
 
 
 async def _words_now(connection: Connection, scope: Scope, originals: Sequence[Member]) -> str:
-    """What `source_words` of these memories is now that nobody else writes."""
+    """The present `source_words` of these memories, under the lock."""
     words = await read_words(connection, scope, [each.memory_id for each in originals])
     return source_words(words, originals, MAX_SOURCE_TEXT)
 
@@ -187,7 +187,7 @@ async def _words_now(connection: Connection, scope: Scope, originals: Sequence[M
 def source_words(
     words: Mapping[UUID, Sequence[str]], originals: Sequence[Member], characters: int
 ) -> str:
-    """The words behind some memories together, each once, within a number of characters."""
+    """The source words of several memories together, each once, up to a number of characters."""
     return "\n".join(
         dict.fromkeys(text for each in originals for text in words.get(each.memory_id, ()) if text)
     )[:characters]

@@ -1,8 +1,8 @@
-"""Cuts a text into chunks at sentence borders, in any language.
+"""Divides a text into chunks at sentence boundaries, in any language.
 
 A chunk is a stretch of the text without the white space around it. Chunks do not overlap: each
-character stands in one of them, so that a passage is found once and a change of one sentence
-changes one chunk or two. The same text always gives the same chunks.
+character is in one of them, so that a passage is found once and a change of one sentence changes
+one chunk or two. The same text always yields the same chunks.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import unicodedata
 from collections.abc import Iterator
 
 TARGET = 1_000
-"""Characters that a chunk has at most; most have a sentence less."""
+"""Maximum characters of a chunk; most are shorter by a sentence."""
 HEADING_TITLE = 300
 HEADING_SUMMARY = 700
-"""Characters of title and summary that stand before every chunk in the indexes. With them a chunk
-stays within the 8,192 bytes that embedding models read."""
+"""Maximum characters of title and summary that precede every chunk in the indexes. With them a
+chunk stays within the 8,192 bytes that embedding models read."""
 
 _PARAGRAPH_FROM = TARGET * 3 // 5
-"""A chunk of this length ends with its paragraph rather than take the beginning of the next."""
+"""A chunk of this length ends with its paragraph rather than include the beginning of the next."""
 _LOOK_BACK = TARGET // 2
 
 _CLOSERS = "\"'”’»)\\]}」』】》〉）］"
-# A sentence ends at its mark; where words are parted by spaces, only if a space comes after it.
+# A sentence ends at its punctuation; in scripts with spaces, only if a space follows.
 _END = re.compile(
     rf"(?:(?<![.!?…‽؟۔])[.!?…‽؟۔]++[{_CLOSERS}]*+(?=\s)|[。！？｡．]++[{_CLOSERS}]*+|[।॥။។៕]++|\n)"
     r"(?P<space>\s*+)"
@@ -34,7 +34,7 @@ _KEPT_WITH = frozenset("\u200c\u200d\u0e33\u0eb3")
 
 
 def heading(title: str, summary: str) -> str:
-    """What stands before every chunk of a document in the indexes, and in no chunk."""
+    """The text that precedes every chunk of a document in the indexes, but is in no chunk."""
     parts = (title.strip()[:HEADING_TITLE], summary.strip()[:HEADING_SUMMARY])
     return "\n".join(part for part in parts if part)
 
@@ -42,8 +42,8 @@ def heading(title: str, summary: str) -> str:
 def passages(title: str, summary: str, content: str) -> list[str]:
     """The chunks of a document, in order.
 
-    Title and summary have chunks of their own where there is nothing else, or where they are too
-    long to stand before every chunk.
+    Title and summary have chunks of their own if there is nothing else, or if they are too long to
+    precede every chunk.
     """
     title, summary = title.strip(), summary.strip()
     found = chunks(content)
@@ -66,7 +66,7 @@ def chunks(text: str) -> list[str]:
 
 
 def _is_settled(chunk: str) -> bool:
-    """Whether a chunk is long enough to end where its paragraph does, and has come to that."""
+    """Whether a chunk is long enough to end with its paragraph, and has reached its end."""
     return len(chunk) >= _PARAGRAPH_FROM and chunk[len(chunk.rstrip()) :].count("\n") > 1
 
 
@@ -82,7 +82,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
-    """Whether it does: "approx. five" goes on, and a sign is not parted from its marks."""
+    """Whether it does: "approx. five" continues, and combining marks stay with their letter."""
     end = match.end()
     if not is_border(text, end):
         return False
@@ -99,21 +99,21 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut(text: str, start: int, limit: int) -> int:
-    """Where to cut within one sentence: after a space, else after a comma, else between signs."""
+    """Where to cut within a sentence: after a space, else a comma, else between graphemes."""
     for fits in (str.isspace, _SOFT.__contains__):
         for at in range(limit, limit - _LOOK_BACK, -1):
             if fits(text[at - 1]) and is_border(text, at, start):
                 return at
-    # A sign of a thousand characters is none that anybody reads.
+    # A grapheme of a thousand characters is not real text.
     return next((at for at in range(limit, start, -1) if is_border(text, at, start)), limit)
 
 
 def is_border(text: str, at: int, since: int = 0) -> bool:
-    """Whether `at` lies between two signs as readers see them, and not within one.
+    """Whether `at` is a boundary between graphemes.
 
-    A sign may be several characters: a letter with its marks, an emoji with skin tone or joined to
-    others, a flag. These are the parts of Unicode's rules for grapheme clusters that matter for
-    where a text is cut. `since` is an earlier place that is a border.
+    A grapheme may be several characters: a letter with its marks, an emoji with skin tone or joined
+    to others, a flag. These are the parts of Unicode's rules for grapheme clusters that matter for
+    cutting text. `since` is an earlier boundary.
     """
     if at <= since or at >= len(text):
         return True

@@ -1,9 +1,9 @@
-"""The people, projects and places that a document names, and which known entity each of them is.
+"""Finds the people, projects and places that a document names, and their known entities.
 
-Names come from headers and fields only, never from the text, so that nothing has to be guessed. A
-person is known by address before name: whoever writes under another spelling from the same address
-is the same person, and the spelling becomes an alias. People of one name are one entity, as they
-are for memories; a second address of theirs becomes an alias too.
+Names come from headers and fields only, never from the text, so that nothing is guessed. A person
+is identified by address before name: the same address with another spelling is the same person, and
+the spelling becomes an alias. People with one name are one entity, as for memories; a second
+address becomes an alias too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from uuid import UUID
 from hitherto_shared.text.normalise import fold
 
 MAX_ENTITIES = 500
-"""Of one document; the first ones count."""
+"""Maximum per document; the first ones count."""
 _MAX_NAME = 256
 _MAX_ALIASES = 32
 
@@ -26,19 +26,19 @@ _ONE_PERSON = ("from", "assignee", "reporter", "organizer")
 _MANY_PEOPLE = ("to", "cc", "attendees")
 _OTHERS = {"project": "project", "location": "place"}
 _MAIL = frozenset(("from", "to", "cc"))
-"""In a mail these are people; elsewhere "from" may be a time of day, and needs an address."""
+"""In an email these are people; elsewhere "from" may be a time of day, and requires an address."""
 _MAIL_SOURCES = frozenset(("gmail", "outlook"))
 _NAME_KEYS = ("name", "displayName", "display_name", "title")
 _ADDRESS_KEYS = ("email", "emailAddress", "email_address", "address")
 
 _ADDRESS = re.compile(r"(?<![^\s<>@,;\"])[^\s<>@,;\"]++@[^\s<>@,;\"]+")
-# Between people stand commas and semicolons, except within quotes and angle brackets.
+# Commas and semicolons separate people, except within quotes and angle brackets.
 _PERSON = re.compile(r'(?:"[^"]*+"|<[^<>]*+>|[^,;"<]|["<])+')
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name as a document gives it; a person's may come with an address or be only that."""
+    """A name in a document; a person's may come with an address or be only that."""
 
     type: str
     name: str
@@ -47,12 +47,12 @@ class Mention:
 
 @dataclass(slots=True)
 class EntityChange:
-    """An entity as it is, and then as it becomes.
+    """An entity before and after.
 
     Attributes:
-        names: What the document calls it.
-        new: It is not stored yet.
-        changed: It is stored otherwise.
+        names: The names in the document.
+        new: Whether it is not stored yet.
+        changed: Whether it differs from the stored one.
     """
 
     entity_id: UUID
@@ -67,14 +67,14 @@ class EntityChange:
 
     @property
     def nameless(self) -> bool:
-        """Whether nothing but an address is known of a person."""
+        """Whether only an address is known of a person."""
         return bool(self.email) and self.name_key == fold(self.email)
 
 
 def mentioned(
     source_type: str, content_type: str, author: str, metadata: Mapping[str, Any]
 ) -> list[Mention]:
-    """What the author and the known keys of the metadata name, without repetitions."""
+    """The names in the author and the known keys of the metadata, without duplicates."""
     mail = content_type.lower() == "email" or source_type.lower() in _MAIL_SOURCES
     found: list[Mention] = []
     for key in (*_ONE_PERSON, *_MANY_PEOPLE):
@@ -89,13 +89,13 @@ def mentioned(
 def settle(
     mentions: Sequence[Mention], known: Iterable[EntityChange], new_id: Callable[[], UUID]
 ) -> list[EntityChange]:
-    """Which entity each mention is: those of the document, new and known ones, as they become.
+    """The entities of a document's mentions, new and known, in their new state.
 
     `known` must hold every entity that has one of the names or addresses.
     """
     people = _Register(known)
     settled: dict[UUID, EntityChange] = {}
-    # Who comes with both tells what a bare name or a bare address belongs to.
+    # A mention with both determines what a bare name or a bare address belongs to.
     for mention in sorted(mentions, key=lambda one: not (one.name and one.email)):
         entity = people.find(mention)
         if entity is None:
@@ -114,7 +114,7 @@ def settle(
 
 
 class _Register:
-    """Entities by everything they can be recognised by."""
+    """Entities by everything that identifies them."""
 
     def __init__(self, known: Iterable[EntityChange]) -> None:
         self._by_name: dict[tuple[str, str], EntityChange] = {}
@@ -134,12 +134,12 @@ class _Register:
             self._by_email[entity.email] = entity
 
     def find(self, mention: Mention) -> EntityChange | None:
-        """The entity that is meant."""
+        """The entity of a mention."""
         addressed = self._by_email.get(mention.email) if mention.email else None
         key = (mention.type, fold(mention.name or mention.email))
         named = self._by_name.get(key) or self._by_alias.get(key)
         if addressed and named and addressed is not named and addressed.nameless:
-            # So far the address alone was known; now it has an owner.
+            # So far only the address was known; now it has a name.
             addressed.email, addressed.changed = "", True
             self.robbed[addressed.entity_id] = addressed
             self._by_email[mention.email] = named
@@ -147,7 +147,7 @@ class _Register:
         return addressed or named
 
     def note(self, entity: EntityChange, mention: Mention) -> None:
-        """Let the entity know what the mention adds."""
+        """Add what the mention contributes to the entity."""
         if mention.email and not entity.email:
             entity.email, entity.changed = mention.email, True
         elif mention.email != entity.email:
@@ -192,7 +192,7 @@ def _split(text: str) -> list[str]:
     for part in parts:
         joined = f"{waiting}, {part}" if waiting else part
         if "@" in part:
-            # Only "<…>" can have the part before it as the first half of its name.
+            # Only "<…>" can be preceded by the other half of its name.
             found += [joined] if "<" in part else [*filter(None, [waiting]), part]
             waiting = ""
         else:
@@ -216,7 +216,7 @@ def _person(text: str) -> Iterator[Mention]:
 
 
 def _names(value: Any) -> Iterator[str]:
-    """The names in a field that is about no person."""
+    """The names in a field that is not about people."""
     if isinstance(value, list):
         for item in value:
             yield from _names(item)
@@ -224,7 +224,7 @@ def _names(value: Any) -> Iterator[str]:
         yield from _names(_first(value, (*_NAME_KEYS, "key", "address")))
     elif isinstance(value, str):
         name = _clean(value)
-        # A meeting's address on the web is no place.
+        # The web address of a meeting is not a place.
         if len(name) <= _MAX_NAME and "://" not in name and fold(name):
             yield name
 
@@ -234,6 +234,6 @@ def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def _clean(name: str) -> str:
-    """A name on one line, without quotes around it and without control characters."""
+    """A name on one line, without surrounding quotes and control characters."""
     kept = "".join(ch for ch in name if ch.isspace() or unicodedata.category(ch) != "Cc")
     return " ".join(kept.split()).strip("\"'").strip()

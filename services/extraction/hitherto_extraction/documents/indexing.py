@@ -1,6 +1,6 @@
-"""Brings what is made of a document in step with it: chunks, words, vectors and mentions.
+"""Updates everything derived from a document: chunks, words, vectors and mentions.
 
-Each function works in the transaction of a caller who holds the user's row.
+Each function runs in the transaction of a caller that holds the user's row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hitherto_shared.text.terms import count_terms, every_term
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many rows went."""
+    """The numbers of deleted rows."""
 
     chunks: int
     vectors: int
@@ -33,12 +33,12 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class ChunkChanges:
-    """The chunks of a document as they are to be, held against those that are there.
+    """The new chunks of a document compared with the stored ones.
 
     Attributes:
-        stays: New places of chunks that stay, by id.
-        goes: Chunks that go.
-        comes: Places of chunks that are new.
+        stays: New positions of chunks that stay, by id.
+        goes: Chunks to delete.
+        comes: Positions of new chunks.
     """
 
     stays: Mapping[UUID, int]
@@ -47,14 +47,14 @@ class ChunkChanges:
 
 
 def indexed_text(heading: str, content: str) -> str:
-    """The words by which a chunk is found."""
+    """The indexed text of a chunk."""
     return f"{heading}\n{content}" if heading else content
 
 
 def compare(
     contents: Sequence[str], held: Sequence[IndexedChunk], *, same_heading: bool
 ) -> ChunkChanges:
-    """Which chunks stay; none if what heads them all has changed."""
+    """Which chunks stay; none if their common heading has changed."""
     by_content: defaultdict[str, deque[IndexedChunk]] = defaultdict(deque)
     if same_heading:
         for chunk in held:
@@ -85,14 +85,14 @@ async def replace_chunks(
 
     Args:
         connection: The caller's.
-        scope: Whose document it is.
+        scope: The user.
         document_id: The document.
         contents: Its chunks, in order.
-        heading: What stands before each of them in the indexes.
-        heading_before: What stood before those that are there.
-        terms: The terms of chunks by place, as far as they are counted already.
-        model: What the vectors were made with.
-        vectors: Vectors by place; a new chunk without one waits for it.
+        heading: The text that precedes each of them in the indexes.
+        heading_before: The text that preceded the stored ones.
+        terms: The terms of chunks by position, as far as they are computed already.
+        model: The model of the vectors.
+        vectors: Vectors by position; a new chunk without one waits for it.
     """
     held = await chunks.read(connection, scope, document_id)
     change = compare(contents, held, same_heading=heading == heading_before)
@@ -119,10 +119,10 @@ async def replace_chunks(
 async def remove_chunks(
     connection: Connection, scope: Scope, held: Sequence[IndexedChunk], *, heading: str
 ) -> Removed:
-    """Remove chunks with their vectors and with their words in the index."""
+    """Delete chunks with their vectors and with their words in the index."""
     if not held:
         return Removed(0, 0)
-    # What stood under a heading is counted anew, to know where to look; thousands take a while.
+    # The terms under the old heading are recomputed to find the postings; thousands take a while.
     terms = await asyncio.to_thread(_terms_of, [chunk.content for chunk in held], heading)
     lengths = {chunk.lexical_no: chunk.lexical_length for chunk in held}
     await passages.remove(connection, scope, passages.DOCUMENTS, lengths, terms)
@@ -132,7 +132,7 @@ async def remove_chunks(
 async def replace_mentions(
     connection: Connection, scope: Scope, document_id: UUID, mentions: Sequence[Mention]
 ) -> int:
-    """Make `mentions` what a document mentions; how many entities that are."""
+    """Make `mentions` the mentions of a document; returns the number of entities."""
     before = await document_mentions.withdraw(connection, scope, document_id)
     names = {name for one in mentions for name in (one.name, one.email) if name}
     rows = await document_mentions.find(

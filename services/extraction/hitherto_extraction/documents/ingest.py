@@ -1,4 +1,4 @@
-"""Takes documents in and removes them, each in the one transaction of a call."""
+"""Accepts and deletes documents, each in the one transaction of a call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OFF = "MEMORY_DISABLED"
 
 @dataclass(frozen=True, slots=True)
 class IngestRules:
-    """Whether memory is on for users who did not choose, and how often a job is tried."""
+    """Whether memory is on for users who did not choose, and the number of attempts of a job."""
 
     memory_enabled: bool
     max_attempts: int
@@ -30,7 +30,7 @@ class IngestRules:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What became of a batch; the ids stand in its order. `job` is None once it is erased."""
+    """The outcome of a batch; the ids are in its order. `job` is None once it is erased."""
 
     job: Job | None
     document_ids: Sequence[UUID]
@@ -39,7 +39,7 @@ class Ingested:
     unchanged: int = 0
 
     def ids(self) -> list[str]:
-        """What is kept of it for a repeated call."""
+        """The ids stored for a repeated call."""
         job = str(self.job.job_id) if self.job is not None else ""
         counts = (self.new, self.replaced, self.unchanged)
         return [job, *map(str, counts), *map(str, self.document_ids)]
@@ -48,11 +48,11 @@ class Ingested:
 async def ingest(
     connection: Connection, scope: Scope, batch: Sequence[IncomingDocument], rules: IngestRules
 ) -> Ingested:
-    """Store a batch and queue the job that makes it findable.
+    """Store a batch and queue the job that indexes it.
 
-    The job is a new one for what is new, has changed, or was left unread by a job that ended early.
-    Where there is nothing of that kind it is the last job that reads or has read one of these
-    documents, or, where none is kept any more, one that has ended with nothing to do.
+    The job is a new one for documents that are new, have changed, or were left unread by a job that
+    ended early. Otherwise it is the last job that reads or has read one of these documents, or, if
+    none is stored any more, one that has ended with nothing to do.
 
     Raises:
         WrongState: The user was erased.
@@ -69,7 +69,7 @@ async def ingest(
             kind=KIND,
         )
         return Ingested(refused, [])
-    # One at a time: a document that two callers hand over at once is new for one of them.
+    # One at a time: a document that two callers submit at once is new for one of them.
     await users.lock_user(connection, scope)
     held = await documents.find(connection, scope, [(d.source_type, d.source_id) for d in batch])
     ids = [held[i].document_id if i in held else uuid7() for i in range(len(batch))]
@@ -120,7 +120,7 @@ async def ingest(
 
 
 async def ingested_again(connection: Connection, tenant_id: str, ids: Sequence[str]) -> Ingested:
-    """The outcome of an earlier call, by what was kept of it; the job as it is now."""
+    """The outcome of an earlier call, from its stored ids; the job in its present state."""
     job_ids = [UUID(ids[0])] if ids[0] else []
     found = await jobs.get_jobs(connection, tenant_id, job_ids)
     return Ingested(
@@ -131,10 +131,10 @@ async def ingested_again(connection: Connection, tenant_id: str, ids: Sequence[s
 async def delete_document(
     connection: Connection, scope: Scope, document_id: UUID
 ) -> dict[str, int]:
-    """Remove a document with everything made of it; how many rows, by table.
+    """Delete a document with everything derived from it; returns the number of rows, by table.
 
-    Entities go that nothing mentions any more, and others forget what only this document said of
-    them. What was learnt from it stays. The role is hitherto_removal.
+    Entities that nothing mentions any more are deleted, and others lose what only this document
+    contributed. Memories learnt from it stay. The role is hitherto_removal.
 
     Raises:
         NotFound: The user has no such document.

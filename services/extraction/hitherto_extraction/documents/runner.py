@@ -1,7 +1,8 @@
-"""The job of kind `document-ingestion`: makes documents findable, one transaction for each.
+"""The job of kind `document-ingestion`: indexes documents, one transaction for each.
 
-Chunks are made and embedded outside any transaction. A document that changed meanwhile is done
-again with its newest content; one that is gone, or that an earlier job has done, is passed over.
+Chunks are computed and embedded outside any transaction. A document that changed meanwhile is
+processed again with its newest content; one that is gone, or that an earlier job has processed, is
+skipped.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ _READ_SECONDS = 30.0
 _WRITE_SECONDS = 120.0
 """A document as large as a request has thousands of chunks."""
 _ENOUGH_TEXTS = 384
-"""New chunks after which no further document is taken up before these are written."""
+"""Number of new chunks after which these are written before the next document."""
 _TEXTS_AT_ONCE = 512
-"""Chunks that are embedded together: more only of a very long document."""
+"""Number of chunks embedded together; more only for a very long document."""
 _COUNTS = {"documents": 0, "chunks": 0, "entities": 0}
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document and what is to be made of it; `terms` and `vectors` of new chunks, by place.
+    """A document and what is to be written; `terms` and `vectors` of new chunks, by position.
 
-    Of one that is passed over nothing but the id is told.
+    A skipped one has only its id.
     """
 
     document_id: UUID
@@ -64,11 +65,11 @@ class Prepared:
 
 
 class ContentChanged(Exception):
-    """The document has other content than what was prepared."""
+    """The document has different content from what was prepared."""
 
 
 class Ingestion:
-    """Runs the job. The database's role is hitherto_write."""
+    """Runs the job. The database role is hitherto_write."""
 
     def __init__(
         self,
@@ -86,10 +87,10 @@ class Ingestion:
         self._budget = budget or Budget()
 
     async def run(self, held: Claim) -> None:
-        """Ingest the documents the job names, from where an earlier attempt left off.
+        """Ingest the documents of the job, from where an earlier attempt stopped.
 
         Raises:
-            ClaimLost: Somebody else has the job; nothing was written after that.
+            ClaimLost: The claim was lost; nothing was written after that.
             BudgetSpent: The tenant's budget does not allow for the next documents.
         """
         if not await self._database.run(
@@ -124,7 +125,7 @@ class Ingestion:
         done: int,
         total: int,
     ) -> Result:
-        """Write one document, as often as it changes meanwhile."""
+        """Write one document, again if it changes meanwhile."""
         while True:
             try:
                 return await self._commit(
@@ -170,7 +171,7 @@ class Ingestion:
         return group
 
     async def _embed(self, group: Sequence[Prepared]) -> tuple[list[Prepared], list[Charge]]:
-        """The group with vectors for its new chunks; during an outage they have to wait."""
+        """The group with vectors for its new chunks; during an outage they wait."""
         model = self._embedder.name
         places = [(i, position) for i, prepared in enumerate(group) for position in prepared.terms]
         vectors: list[dict[int, Vector]] = [{} for _ in group]
@@ -208,16 +209,16 @@ class Ingestion:
         done_to: int,
         finished: bool,
     ) -> Result:
-        """Write everything about one document, with how far the job is, in one transaction."""
+        """Write everything about one document, with the job's progress, in one transaction."""
 
         async def work(connection: Connection) -> Result | None:
             async with connection.transaction():
-                # The job's row is not held: a long document must not keep the worker from renewing
-                # its leases. `record_progress` rolls back what a lost claim has written.
+                # The job's row is not locked: a long document must not prevent the worker from
+                # renewing its leases. `record_progress` rolls back what a lost claim has written.
                 state = await users.lock_user(connection, held.scope)
                 job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                 if (job.done_to or 0) >= done_to:
-                    # An earlier try of ours went through, and its answer was lost.
+                    # An earlier try succeeded, and its reply was lost.
                     return Result.of(job.result)
                 if await self._discarded(connection, held, state):
                     return None
@@ -262,7 +263,7 @@ class Ingestion:
         return {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
 
     async def _admit(self, connection: Connection, held: Claim) -> bool:
-        """Whether the job may begin; looked up without a lock, `_commit` asks again."""
+        """Whether the job may begin; checked without a lock, `_commit` checks again."""
         state = await users.read_user(connection, held.scope)
         return not await self._discarded(connection, held, state)
 
@@ -280,7 +281,7 @@ class Ingestion:
         return True
 
     async def _end(self, held: Claim, result: Result) -> None:
-        """End a job that has nothing left to do."""
+        """End a job with nothing left to do."""
 
         async def work(connection: Connection) -> None:
             done_to = held.done_to or 0

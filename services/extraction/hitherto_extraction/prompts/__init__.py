@@ -1,5 +1,5 @@
 """Prompts and schemas, versioned by file name: `extraction_3.md` with `extraction_3.json`.
 
-A prompt that was used is never edited: a better one gets the next number, so that the version kept
-with every job says which words the model was given.
+A prompt that was used is never edited: a better one gets the next number, so that the version
+stored with every job identifies the exact prompt.
 """

@@ -1,8 +1,8 @@
 """The language model and the embedder, each behind a circuit breaker of this process.
 
-A refusal or a web page in place of an answer may be about the one request, or about whatever this
-installation sends: a status alone does not tell. A harmless request, asked at once, does. If it
-meets the same, the fault is the installation's (`ModelMisconfigured`), and no job is to blame.
+A refusal, or a web page in place of an answer, may concern the one request or everything that this
+installation sends: a status alone does not tell. A harmless request, sent at once, does. If it
+fails in the same way, the installation is at fault (`ModelMisconfigured`), and not the job.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _HARMLESS_TEXT = "Hello"
 
 
 class GuardedChatModel(ChatModel):
-    """A language model that is not asked while it is known to be out of reach.
+    """A language model that is not called while it is known to be unreachable.
 
     Args:
         inner: The model.
-        breaker: Stands before it.
-        harmless: What any working model answers, for a refusal that may be about everything.
+        breaker: Its circuit breaker.
+        harmless: A prompt that any working model answers, to classify a refusal.
     """
 
     def __init__(self, inner: ChatModel, breaker: CircuitBreaker, harmless: Prompt) -> None:
@@ -51,11 +51,11 @@ class GuardedChatModel(ChatModel):
         return self._inner.model
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Ask once, unless the model is being left alone.
+        """Request once, unless the circuit breaker is open.
 
         Raises:
-            ModelError: As the model does; ModelUnavailable also without asking it, and
-                ModelMisconfigured where it refuses a harmless prompt as well.
+            ModelError: As raised by the model; ModelUnavailable also without a call, and
+                ModelMisconfigured if it refuses a harmless prompt as well.
         """
         return await self._breaker.call(
             lambda: _told_apart(
@@ -74,7 +74,7 @@ class GuardedChatModel(ChatModel):
 
 
 class GuardedEmbedder(Embedder):
-    """An embedder that is not asked while it is known to be out of reach."""
+    """An embedder that is not called while it is known to be unreachable."""
 
     def __init__(self, inner: Embedder, breaker: CircuitBreaker) -> None:
         self._inner = inner
@@ -101,11 +101,11 @@ class GuardedEmbedder(Embedder):
         return self._inner.offline
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
-        """Embed, unless the embedder is being left alone.
+        """Embed, unless the circuit breaker is open.
 
         Raises:
-            ModelError: As the embedder does; ModelUnavailable also without asking it, and
-                ModelMisconfigured where it fails with a harmless text as well.
+            ModelError: As raised by the embedder; ModelUnavailable also without a call, and
+                ModelMisconfigured if it fails with a harmless text as well.
         """
         return await self._breaker.call(
             lambda: _told_apart(
@@ -129,12 +129,12 @@ async def _told_apart(
     try_harmless: Callable[[], Awaitable[Sequence[ModelUsage]]],
     advice: str,
 ) -> Asked:
-    """The answer of `ask`; where an error is doubtful, it is found out whose fault it is.
+    """The answer of `ask`; an ambiguous error is classified first.
 
     Raises:
-        ModelMisconfigured: The harmless request met a doubtful error too.
-        ModelUnavailable: The model went out of reach meanwhile.
-        ModelError: As `ask` raises it: the harmless request was answered.
+        ModelMisconfigured: The harmless request met an ambiguous error too.
+        ModelUnavailable: The model became unreachable meanwhile.
+        ModelError: As raised by `ask`: the harmless request was answered.
     """
     try:
         return await ask()

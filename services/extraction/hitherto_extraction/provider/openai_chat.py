@@ -17,8 +17,8 @@ from hitherto_shared.openai_client import OpenAIServer
 DEFAULT_TIMEOUT = 60.0
 _MAX_TOKENS_REPORTED = 10**9
 _BOUNDS = ("maxLength", "maxItems")
-# What servers say that cannot hold a model to these: by name, or because the grammar they make of
-# the schema becomes too large.
+# What servers report that cannot constrain a model to these: by name, or because the grammar of the
+# schema becomes too large.
 _ABOUT_BOUNDS = ("maxlength", "maxitems", "grammar", "repetition")
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """What one server accepts; learnt from its refusals, from the richest form downwards."""
+    """The request format that one server accepts.
+
+    Learnt from its refusals, starting with the richest.
+    """
 
     response_format: str = "json_schema"  # then "json_object", then ""
     schema: bool = True  # whether the schema goes along; for "json_object" beside the type
@@ -35,7 +38,7 @@ class _Dialect:
     temperature: bool = True
 
     def after(self, refusal: RequestRejected) -> _Dialect | None:
-        """The next simpler form to try, or None if the refusal is about something else."""
+        """The next simpler format to try, or None if the refusal has another cause."""
         if refusal.status not in (400, 422):
             return None
         if self.token_limit == "max_tokens" and refusal.names("max_completion_tokens"):
@@ -58,14 +61,13 @@ class _Dialect:
 
 
 class OpenAIChatModel(ChatModel):
-    """Asks an OpenAI-compatible server, once per prompt.
+    """Calls an OpenAI-compatible server, once per prompt.
 
-    `response_format` is a JSON schema, which bounds every text and list so that a server with
-    constrained decoding cannot run on. A server that refuses the bounds is sent the schema without
-    them. One that refuses this form of it is sent the older one, the type `json_object` with the
-    schema beside it, then `json_object` alone, then nothing but the prompt. What a server refuses
-    is remembered until the process ends. Such a refusal costs a further call, counted in
-    `Completion.calls`.
+    `response_format` is a JSON schema, which limits every text and list so that a server with
+    constrained decoding cannot run on. If a server refuses the limits, the schema is sent without
+    them. If it refuses this form, the older one is sent: the type `json_object` with the schema
+    beside it, then `json_object` alone, then only the prompt. What a server refuses is remembered
+    until the process ends. Such a refusal costs a further call, counted in `Completion.calls`.
 
     Args:
         model: Name of the model, such as `gpt-4o-mini`.
@@ -102,7 +104,7 @@ class OpenAIChatModel(ChatModel):
         return self._model
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Ask once; see `ChatModel.complete` for the errors.
+        """Request once; see `ChatModel.complete` for the errors.
 
         An answer without text, or a refusal by the model, is a `Completion` with empty text.
         """
@@ -168,7 +170,7 @@ class OpenAIChatModel(ChatModel):
         name = reply.get("model")
         found = Completion(
             text=_text(message) if isinstance(message, dict) else "",
-            # It is stored with the job: what is no plain name is not believed.
+            # It is stored with the job, so it must be a plain name.
             model=name[:200]
             if isinstance(name, str) and name and name.isprintable()
             else self._model,
@@ -188,14 +190,14 @@ class OpenAIChatModel(ChatModel):
 
 
 def _without_bounds(schema: Any) -> Any:
-    """A JSON schema, or a part of one, that does not say how long texts and lists may be."""
+    """A JSON schema, or a part of one, without the limits on texts and lists."""
     if isinstance(schema, Mapping):
         return {key: _without_bounds(part) for key, part in schema.items() if key not in _BOUNDS}
     return [_without_bounds(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _too_long(refusal: RequestRejected) -> bool:
-    """Whether the request was refused for its length, in the words of servers seen in practice."""
+    """Whether the request was refused for its length, in the words of known servers."""
     return refusal.status == 413 or (
         refusal.status in (400, 422)
         and refusal.names(
@@ -214,7 +216,7 @@ def _prompt_too_long(refusal: RequestRejected) -> PromptTooLong:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """The message's text; empty for a refusal, for no content and for content of no known form."""
+    """The message's text; empty for a refusal, missing content, and content of an unknown form."""
     content = message.get("content")
     if message.get("refusal"):
         return ""
@@ -227,7 +229,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _tokens(usage: object, field: str) -> int:
-    """A token count from the reply, or 0 where the server gives none that makes sense."""
+    """A token count from the reply, or 0 if the server gives no valid one."""
     count = usage.get(field) if isinstance(usage, dict) else None
     if isinstance(count, bool) or not isinstance(count, int):
         return 0

@@ -1,4 +1,4 @@
-"""The seam between the pipeline and whatever reads a conversation: a model or the offline rules."""
+"""The interface between the pipeline and its extractor: a language model or the offline rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message as the model sees it. `local_id` is `m1`, `m2`… and lives for one call."""
+    """One message in the prompt. `local_id` is `m1`, `m2`… and is valid for one call."""
 
     local_id: str
     role: str  # "user", "assistant", "system" or "tool"
@@ -21,7 +21,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class PromptMemory:
-    """One memory that is already known. `local_id` is `e1`, `e2`… and lives for one call."""
+    """One known memory in the prompt. `local_id` is `e1`, `e2`… and is valid for one call."""
 
     local_id: str
     type: str  # lower-case name of the MemoryType, such as "preference"
@@ -32,7 +32,7 @@ class PromptMemory:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one extraction call is about."""
+    """The input of one extraction call."""
 
     profile: Mapping[str, Any]
     summary: Mapping[str, Any] | None
@@ -48,12 +48,12 @@ CONSOLIDATION = "consolidation"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One call: the texts a language model is sent, and the batch they were written from.
+    """One call: the texts for a language model, and the batch from which they were written.
 
     A language model reads `system` and `user`; the offline extractor reads `batch`. Both answer
-    with the JSON object described in docs/extraction.md. `task` says which of the two: what is
-    worth remembering of a conversation, or which memories say the same; the batch of a
-    consolidation holds memories and no messages.
+    with the JSON object described in docs/extraction.md. `task` selects the request: what is worth
+    remembering of a conversation, or which memories say the same; the batch of a consolidation
+    holds memories and no messages.
     """
 
     system: str
@@ -97,12 +97,12 @@ class ChatModel(Protocol):
         ...
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Ask once.
+        """Request once.
 
         Raises:
-            ModelUnavailable: An outage, or settings with which no request passes
+            ModelUnavailable: An outage, or settings with which no request succeeds
                 (`ModelMisconfigured`); the job waits and keeps its attempt.
-            ModelRefused: The server says no to the request itself.
+            ModelRefused: The server refuses the request itself.
             ModelMisbehaved: The body is not a chat completion.
         """
         ...

@@ -1,4 +1,4 @@
-"""Begins a change of model where configuration names another than the active one."""
+"""Starts re-embedding if the configured model differs from the active one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SECONDS = 30.0
 async def move_to_configured(
     database: Database, embedders: Embedders, *, tenant_id: str, by_itself: bool, max_attempts: int
 ) -> None:
-    """Back-fill the configured model and switch to it, or say how.
+    """Back-fill the configured model and switch to it, or log how to do so.
 
     Args:
-        database: In the role hitherto_maintenance.
+        database: With the role hitherto_maintenance.
         embedders: Knows the configured model.
-        tenant_id: The operator's, who can then see the job.
-        by_itself: Whether to begin (the embedded database, which is nobody else's) or only to say
-            what to call.
+        tenant_id: The operator's tenant, which can then see the job.
+        by_itself: Whether to start (for the embedded database, which has no other users) or only to
+            log the call to make.
         max_attempts: Of the job.
     """
     configured = embedders.configured

@@ -42,7 +42,7 @@ Write = Callable[[Connection, str, Found], Awaitable[None]]
 
 
 class Fill:
-    """Runs the job. The database's role is hitherto_maintenance."""
+    """Runs the job. The database role is hitherto_maintenance."""
 
     def __init__(
         self,
@@ -57,11 +57,13 @@ class Fill:
         self._budget = budget or Budget()
 
     async def run(self, held: Claim) -> None:
-        """Embed what lacks a vector, batch by batch; each is kept, so that a crash repeats one.
+        """Embed texts without a vector, batch by batch.
+
+        Each batch is committed, so that a crash repeats one at most.
 
         Raises:
-            ClaimLost: Somebody else has the job; nothing was written after that.
-            ModelUnavailable: The model is out of reach; the job waits.
+            ClaimLost: The claim was lost; nothing was written after that.
+            ModelUnavailable: The model is unreachable; the job waits.
             BudgetSpent: The tenant's budget does not allow for the next batch.
         """
         model, dimensions = str(held.params["model"]), int(held.params["dimensions"])

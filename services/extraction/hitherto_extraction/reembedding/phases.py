@@ -1,4 +1,4 @@
-"""The phases of a change of model: start, switch, go back, and where it stands."""
+"""The phases of re-embedding: start, switch, roll back, and the present state."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hitherto_shared.models import Job
 
 KIND = "reembedding"
 LEFT_OVER = 64
-"""Texts that may still lack a vector at a switch: what came in the last moments. They are found by
-their words until the back-fill of every day has embedded them."""
+"""Texts that may still lack a vector at a switch: those of the last moments. They are found by
+their words until the regular back-fill has embedded them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingStatus:
-    """Where a change of model stands."""
+    """The state of re-embedding."""
 
     active: EmbeddingModel | None
     target: EmbeddingModel | None
@@ -29,7 +29,7 @@ class ReembeddingStatus:
 
 
 async def standing(connection: Connection) -> ReembeddingStatus:
-    """Where it stands now. Counting reads every text's key."""
+    """The present state. Counting reads every text's key."""
     known = await reembedding.models(connection)
     active = next((model for model in known if model.active), None)
     target = next((model for model in known if model.target), None)
@@ -49,18 +49,18 @@ async def start(
     max_attempts: int,
     switch: bool = False,
 ) -> Job:
-    """Queue the back-fill of a model, or return the one that is under way.
+    """Queue the back-fill of a model, or return the one in progress.
 
     Args:
         connection: In a transaction.
-        tenant_id: Who asks; the job is theirs, the vectors are everybody's.
+        tenant_id: The caller's tenant, which owns the job; the vectors are everybody's.
         model: The new model.
-        dimensions: Length of its vectors.
+        dimensions: Dimensions of its vectors.
         max_attempts: Of the job.
-        switch: Whether the job makes the model active when it is done.
+        switch: Whether the job activates the model when it is done.
 
     Raises:
-        InvalidRequest: It is the active model, or known with other dimensions.
+        InvalidRequest: It is the active model, or registered with other dimensions.
     """
     known = {found.name: found for found in await reembedding.models(connection, lock=True)}
     if model in known and known[model].active:
@@ -104,9 +104,9 @@ async def switch(connection: Connection) -> None:
 
 
 async def go_back(connection: Connection) -> None:
-    """Make the model before the last switch the active one again. In a transaction.
+    """Activate the model before the last switch again. In a transaction.
 
-    What was learnt since lacks a vector of it, is found by its words, and is back-filled.
+    Memories learnt since lack its vectors, are found by their words, and are back-filled.
 
     Raises:
         WrongState: There was no switch.

@@ -1,7 +1,7 @@
 """RollbackSource: reverts everything that was learnt from one conversation, document or job.
 
-For the day on which a source turns out to be poisoned: memories that only it states are forgotten,
-others lose it as a source and get back the words they had before it, what it contradicted or
-merged comes back, and the profile loses what it brought. Messages stay, and what was forgotten is
-not learnt from them again.
+It is for sources that turn out to be poisoned. Memories that only the source states are forgotten;
+others lose it as a source and return to their earlier words; what it contradicted or merged is
+restored, and the profile loses what it contributed. Messages stay, and what was forgotten is not
+learnt from them again.
 """

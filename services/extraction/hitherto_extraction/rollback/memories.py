@@ -1,4 +1,4 @@
-"""Rebuilds the memories that a source which is taken back has touched."""
+"""Rebuilds the memories that a rolled-back source has affected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hitherto_shared.models import Scope
 
 @dataclass(frozen=True, slots=True)
 class _MemoryHistory:
-    """All that is known of how a memory came to be."""
+    """Everything known about how a memory came to be."""
 
     held: Edited
     versions: Sequence[MemoryVersion]
@@ -32,18 +32,17 @@ class _MemoryHistory:
 
 @dataclass(slots=True)
 class Rebuilding:
-    """Rebuilds memories from what still counts.
+    """Rebuilds memories from the remaining statements.
 
     Attributes:
-        scope: Whose.
-        job_ids: The jobs that are taken back.
-        stated: Memories that the source stands behind by its messages, and whether nothing else
-            does.
-        named: Memories that name the source as their document, and of which it said nothing.
-        actor: Who takes it back, and
-        reason: why, for the history.
-        key: The user's.
-        gone: Once it has run, the memories that nobody says any more.
+        scope: The user.
+        job_ids: The jobs to roll back.
+        stated: Memories that the source supports by its messages, and whether nothing else does.
+        named: Memories that name the source as their document, and about which it said nothing.
+        actor: The actor, and
+        reason: the reason, for the history.
+        key: The user's data key.
+        gone: After the run, the memories that nothing states any more.
     """
 
     scope: Scope
@@ -56,7 +55,7 @@ class Rebuilding:
     gone: set[UUID] = field(default_factory=set)
 
     async def run(self, connection: Connection, touched: Collection[UUID]) -> dict[str, int]:
-        """Rebuild memories, and those that were closed or held back by what goes.
+        """Rebuild memories, and those that were closed or held back by removed ones.
 
         Raises:
             KeyNeeded: One of them is sealed, and there is no key.
@@ -80,7 +79,7 @@ class Rebuilding:
             await self._unmention(connection, each)
         for memory_id, each in told.items():
             await self._link(connection, memory_id, each.held, rebuilt[memory_id])
-        # Also where its own words stay: it was found by those of the source.
+        # Even if its own words stay: the index also has those of the source.
         await reindex(connection, self.scope, sorted({*reworded, *touched}))
         await storage.embed_anew(connection, self.scope, sorted(touched))
         await profiles.recount_mentions(connection, self.scope, sorted(told))
@@ -94,7 +93,7 @@ class Rebuilding:
     ) -> dict[UUID, _MemoryHistory]:
         wanted = sorted(memory_ids)
         held = await editing.read(connection, self.scope, wanted, self.key)
-        # A merged memory is taken apart, never told anew without what it was merged from.
+        # A merged memory is taken apart, never rebuilt without one of its originals.
         versions = await storage.read_versions(connection, self.scope, wanted, self.key)
         said = await statements.of_memories(connection, self.scope, wanted, self.key)
         earlier = await storage.rolled_back(connection, self.scope, wanted)
@@ -120,7 +119,7 @@ class Rebuilding:
     def _skipped(
         self, memory_id: UUID, versions: Sequence[MemoryVersion], said: Sequence[StoredStatement]
     ) -> set[int]:
-        """Versions without a statement that are taken back with the source."""
+        """Versions without a statement that are rolled back with the source."""
         explained = {each.version for each in said if each.made_version}
         unexplained = [each for each in versions if each.version not in explained]
         skipped = {each.version for each in unexplained if each.job_id in self.job_ids}
@@ -128,7 +127,7 @@ class Rebuilding:
         if first is not None and memory_id in self.named:
             skipped.add(1)
         elif first is not None and first.job_id is not None and memory_id in self.stated:
-            # Learnt when nobody kept what each source said: it stands while one of them does.
+            # Learnt before statements were recorded: it stands while one of its sources does.
             skipped -= {1}
             if self.stated[memory_id]:
                 skipped.add(1)
@@ -143,7 +142,7 @@ class Rebuilding:
         said: Sequence[StoredStatement],
         skipped: Collection[int],
     ) -> None:
-        """Remember what is taken back beside the statements of the source."""
+        """Record what is rolled back besides the statements of the source."""
         await statements.take_back(
             connection,
             self.scope,
@@ -174,7 +173,7 @@ class Rebuilding:
         )
 
     async def _write(self, connection: Connection, told: _MemoryHistory, after: Edited) -> bool:
-        """Write the memory as it was rebuilt, if that is something else than it is."""
+        """Write the rebuilt memory, if it differs from the present one."""
         held, scope = told.held, self.scope
         if after == held:
             return False
@@ -212,7 +211,7 @@ class Rebuilding:
             await memories.add_superseded(connection, self.scope, memory_id, by=new)
 
     async def _unmention(self, connection: Connection, told: _MemoryHistory) -> None:
-        """Take the names away that only statements name which no longer count."""
+        """Remove mentions that come only from statements that no longer count."""
         names: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
         for each in told.statements:
             for name, kind in each.said.get("entities", ()):
@@ -229,7 +228,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _found_by(edited: Edited) -> tuple[str, list[str], list[str]]:
-    """What of a memory its place in the keyword index is made of."""
+    """The indexed text of a memory."""
     return edited.memory.content, list(edited.memory.keywords), list(edited.questions)
 
 
@@ -246,7 +245,7 @@ def _as_rebuilt(held: Edited, fields: Mapping[str, Any]) -> Edited:
         held.memory,
         **{name: fields[name] for name in FIELDS if name != "said_at"},
     )
-    # What was sensitive at any time is not brought back in clear.
+    # A memory that was sensitive at any time is not restored in clear.
     memory = replace(
         memory,
         sensitive=memory.sensitive or held.memory.sensitive,

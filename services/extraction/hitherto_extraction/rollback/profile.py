@@ -1,7 +1,7 @@
-"""What the profile is when some of what was said of it does not count. Pure.
+"""Rebuilds the profile without some of the statements about it, as a pure function.
 
-The profile is told anew from its first version on: what sources said is merged as it was learnt,
-without the statements that are taken back, and what a hand changed is changed again.
+The profile is rebuilt from its first version on: statements of sources are merged as they were
+learnt, without those that are rolled back, and changes by hand are applied again.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def replay(
     skipped: Collection[int],
     said_at: Mapping[str, str],
 ) -> tuple[Profile, dict[str, str]]:
-    """The profile as what still counts makes it, and when each of its values was said.
+    """The profile from the remaining statements, and when each of its values was said.
 
     Args:
-        current: The profile as it stands, whose version and age are kept.
+        current: The present profile, whose version and age are kept.
         versions: Every version, the first one first.
-        statements: All statements about it, in their order, those taken back among them.
-        skipped: Versions that do not count, though no statement explains them: what rollbacks and
-            jobs that are taken back have made.
-        said_at: When each value of the present profile was said, for versions of jobs that kept no
-            statements.
+        statements: All statements about it, in order, including those rolled back.
+        skipped: Versions that do not count although no statement explains them: those of roll-backs
+            and of jobs that are rolled back.
+        said_at: When each value of the present profile was said, for versions of jobs without
+            recorded statements.
     """
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)
@@ -112,7 +112,7 @@ def _changed(
     version: ProfileVersion,
     learnt: Mapping[str, str],
 ) -> tuple[Profile, dict[str, str]]:
-    """The profile after what a hand changed from one version to the next."""
+    """The profile after the changes by hand between two versions."""
     held: dict[str, Any] = {
         name: copy.deepcopy(getattr(profile, name)) for name in before or version.content
     }
@@ -135,7 +135,7 @@ def _changed(
 
 
 def _fit(held: dict[str, Any], marks: Mapping[str, str]) -> None:
-    """Drop the values said longest ago while the whole is larger than a profile may be."""
+    """Drop the values said longest ago while the profile exceeds its limit."""
     oldest = sorted(
         (path for path in differing({}, held) if len(path) > 1),
         key=lambda path: marks.get(said_path(*path), ""),
@@ -154,7 +154,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _put(held: dict[str, Any], path: Path, value: Any) -> None:
-    """Set a value or take it away, with the objects that are left empty by that."""
+    """Set or remove a value, with the objects that become empty."""
     inner, ways = held, []
     for key in path[:-1]:
         following = inner.get(key)

@@ -1,4 +1,4 @@
-"""Rebuilds the profile from what was said of it and still counts."""
+"""Rebuilds the profile from the remaining statements about it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ async def rebuild_profile(
     reason: str,
     key: UserKey | None,
 ) -> int:
-    """Write the profile as it is without jobs, if that changes it; how many values it changes.
+    """Write the profile without jobs, if that changes it; returns the number of changed values.
 
     Statements of the jobs are marked already.
 
     Raises:
-        KeyNeeded: The profile or what was said of it is sealed, and there is no `key`.
+        KeyNeeded: The profile or a statement about it is sealed, and there is no `key`.
     """
     said = await statements.of_profile(connection, scope, key)
     versions = [

@@ -1,12 +1,12 @@
-"""What a memory is when some of what was said of it does not count. Pure.
+"""Rebuilds a memory without some of the statements about it, as a pure function.
 
-The memory is told anew from its first version on. What sources said is applied by the rules by
-which it was learnt (`pipeline.merge`), without the statements that are taken back. A version that
-no statement explains was made by a hand or by upkeep: the fields it changed are set again.
+The memory is rebuilt from its first version on. Statements of sources are applied by the rules of
+learning (`pipeline.merge`), without those that are rolled back. A version that no statement
+explains was made by hand or by upkeep: the fields it changed are set again.
 
-A model rewords what it is shown, so that what it says on the word of one source may repeat what
-another said. Where the messages of a statement do not say the `whole` of it, the words go that the
-memory had from what is taken back.
+A model rewords what it is shown, so a statement from one source may repeat words of another. If the
+messages of a statement do not contain the `whole` of it, the words that the memory had from
+rolled-back statements are removed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NOTHING: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class MemoryVersion:
-    """A version of a memory: its fields, which job wrote it, and since when it was known."""
+    """A version of a memory: its fields, the job that wrote it, and since when it was known."""
 
     version: int
     job_id: UUID | None
@@ -76,14 +76,14 @@ def replay(
     skipped: Collection[int] = (),
     gone: Collection[UUID] = (),
 ) -> dict[str, Any] | None:
-    """The fields of the memory as what still counts makes them; None if nobody says it any more.
+    """The fields of the memory from the remaining statements; None if nothing states it any more.
 
     Args:
         versions: Every version, the first one first, the present one last.
-        statements: All statements about it, in their order, those taken back among them.
-        skipped: Versions that do not count, though no statement explains them: what rollbacks and
-            jobs that are taken back have made.
-        gone: Memories that nobody says any more: nothing is closed or held back for them.
+        statements: All statements about it, in order, including those rolled back.
+        skipped: Versions that do not count although no statement explains them: those of roll-backs
+            and of jobs that are rolled back.
+        gone: Memories that nothing states any more: nothing is closed or held back for them.
     """
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)
@@ -104,7 +104,7 @@ def replay(
 
 
 class _Telling:
-    """A memory on its way from nothing to the present."""
+    """A memory being rebuilt."""
 
     def __init__(self, gone: Collection[UUID]) -> None:
         self.held: dict[str, Any] = copy.deepcopy(dict(_NOTHING))
@@ -112,7 +112,7 @@ class _Telling:
         self._ended_at: datetime | None = None
 
     def change(self, before: MemoryVersion | None, after: MemoryVersion) -> None:
-        """Set what a hand or upkeep changed."""
+        """Apply a change by hand or upkeep."""
         held, new = self.held, after.fields
         if before is None:
             held.update(copy.deepcopy({name: new[name] for name in FIELDS}))
@@ -132,17 +132,17 @@ class _Telling:
                 held[name] = new[name]
         held["questions"] = list(questions.kept(held["questions"], held["content"], held["detail"]))
         if unsaid and held["content"]:
-            # Nobody says it but the hand that wrote this version: it holds since then.
+            # Only the change by hand that wrote this version states it: it holds since then.
             for name in ("valid_from", "said_at", "origin"):
                 held[name] = new[name]
         if new["status"] == "forgotten" and old["status"] != "forgotten":
             self._ended_at = after.at
 
     def hear(self, statement: StoredStatement, shown: Mapping[str, Any]) -> None:
-        """Apply what a source said, when the memory was as it is `shown`."""
+        """Apply a statement of a source, which was made when the memory was as `shown`."""
         if not statement.said.get("whole", True):
             statement = replace(statement, said=self._without_others(statement.said, shown))
-        # Statements of before memories had questions say none.
+        # Statements from before the introduction of questions have none.
         statement = replace(statement, said={"questions": (), **statement.said})
         match statement.action:
             case "said":
@@ -160,7 +160,7 @@ class _Telling:
     def _without_others(
         self, said: Mapping[str, Any], shown: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Words that repeat what was shown, without what has been taken back of it."""
+        """Words that repeat what was shown, without the parts that have been rolled back."""
         words = {
             name: rebased(said[name], shown.get(name) or "", self.held[name])
             for name in ("content", "detail")
@@ -191,7 +191,7 @@ class _Telling:
                 held[name] = _listed(getattr(update, name))
 
     def _begin(self, statement: StoredStatement) -> None:
-        """The first statement that counts makes the memory."""
+        """Create the memory from the first statement that counts."""
         held, said = self.held, statement.said
         self._take_words(statement)
         held["valid_from"] = datetime.fromisoformat(said["valid_from"])
@@ -207,7 +207,7 @@ class _Telling:
             held["superseded_by"] = UUID(successor)
 
     def _restate(self, statement: StoredStatement) -> None:
-        """The user says what was not believed or not wanted."""
+        """The user restates a quarantined or forgotten memory."""
         self._take_words(statement)
         self.held["status"] = "active"
 
@@ -263,10 +263,10 @@ class _Telling:
 
 
 def rebased(said: str, shown: str, now: str) -> str:
-    """What was said of a memory as it was `shown`, said of the memory as it is `now`.
+    """A statement about a memory as it was `shown`, adapted to the memory `now`.
 
-    The words that have gone between the two go from what was said as well. Texts without spaces
-    are compared by their characters. Takes time in proportion to the texts.
+    The words that disappeared between the two are removed from the statement as well. Texts without
+    spaces are compared by their characters. Time is linear in the texts.
     """
     if not now or now == shown:
         return said
@@ -282,7 +282,7 @@ def rebased(said: str, shown: str, now: str) -> str:
         if stays:
             next_kept = next(kept, None)
     if next_kept is not None or 2 * sum(lost) > len(was):
-        # It has become something else, or hardly anything is left of what it speaks of.
+        # It has become something else, or hardly anything is left of its subject.
         return now
     at, found = 0, []
     for word in told:

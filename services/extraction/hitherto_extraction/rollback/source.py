@@ -1,4 +1,4 @@
-"""Carries a roll-back out, in one transaction on the role hitherto_removal."""
+"""Carries out a roll-back, in one transaction with the role hitherto_removal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REASON = "its source was taken back"
 
 @dataclass(frozen=True, slots=True)
 class RollbackTarget:
-    """What is taken back; one of the three is set."""
+    """What to roll back; one of the three is set."""
 
     conversation_id: str = ""
     document_id: UUID | None = None
@@ -42,7 +42,7 @@ class _Taught:
         job_ids: The jobs that read it.
         messages: Its messages, if it has any.
         statements: What it said.
-        stated: Memories that it stands behind by its messages, and whether nothing else does.
+        stated: Memories that it supports by its messages, and whether nothing else does.
         named: Memories that name it as their document.
     """
 
@@ -61,7 +61,7 @@ async def roll_back(
     actor: str,
     key: UserKey | None = None,
 ) -> dict[str, int]:
-    """Take a source back; what changed, by name.
+    """Roll a source back; returns what changed, by name.
 
     Raises:
         KeyNeeded: Something of it is sealed, and there is no `key`.
@@ -179,7 +179,7 @@ async def _undo_merges(
     actor: str,
     key: UserKey | None,
 ) -> int:
-    """Take merged memories apart that the source made or that something of it went into."""
+    """Take apart merged memories that the source made or that include something of it."""
     above = await storage.merged_above(connection, scope, sorted(touched))
     made = await storage.merged_by(connection, scope, taught.job_ids)
     merged = list(dict.fromkeys([*above, *made]))

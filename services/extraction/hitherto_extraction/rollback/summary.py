@@ -1,4 +1,4 @@
-"""Rebuilds the summary of a conversation when one of the jobs that read it is taken back."""
+"""Rebuilds the summary of a conversation when one of the jobs that read it is rolled back."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ async def rebuild_summary(
     key: UserKey | None,
     sealing: UserKey | None,
 ) -> str | None:
-    """Write the summary that the jobs make which still count; without one it goes.
+    """Write the summary from the remaining jobs; without any, it is deleted.
 
     Returns:
         "restored" or "removed"; None if there is no summary.
 
     Raises:
-        KeyNeeded: The summary or what it was made from is sealed, and there is no `key`.
+        KeyNeeded: The summary or a statement behind it is sealed, and there is no `key`.
     """
     held = await summaries.read(connection, scope, conversation_id, key=key)
     if held.summary is None:
@@ -55,7 +55,7 @@ async def rebuild_summary(
         fields,
         held=replace(held, summary=None, lexical_no=None, lexical_length=0, covers_to=0),
         done_to=covers_to,
-        # Its words are indexed now; its vector waits for whoever fills in vectors.
+        # Its words are indexed now; its vector is back-filled.
         vectors=PassageVectors(),
         sealing=key if held.sealed else sealing,
     )

@@ -1,7 +1,7 @@
-"""What the sweep does to a user's rows, some at a time.
+"""The steps of the sweep on a user's rows, a bounded number at a time.
 
-Each step works in the transaction of a caller who holds the user's row, on the role
-hitherto_removal, and tells how many rows it changed: 0 once there is nothing left for it.
+Each step runs in the transaction of a caller that holds the user's row, with the role
+hitherto_removal, and returns how many rows it changed: 0 once nothing is left.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _SUMMARIES = 20
 
 
 class Busy(Exception):
-    """Rows are in use by others at this moment; they are looked for again later."""
+    """Rows are in use at this moment; the step is repeated later."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealingTarget:
-    """Whose rows are sealed, with what.
+    """The user whose rows are sealed, with the keys.
 
     Attributes:
         scope: The user.
-        key: Their key.
-        replies: Opens what the installation sealed by itself.
+        key: The user's data key.
+        replies: Opens replies sealed with the installation's secret.
     """
 
     scope: Scope
@@ -78,7 +78,7 @@ async def seal_memories(connection: Connection, standing: SealingTarget) -> int:
 
 
 async def move_vectors(connection: Connection, standing: SealingTarget) -> int:
-    """Move vectors of memories that were sealed by whoever may not remove vectors."""
+    """Move vectors of memories that were sealed with a role that may not delete vectors."""
     found = await sealing.with_clear_vectors(connection, standing.scope, limit=_ROWS)
     if not found:
         return 0
@@ -94,19 +94,19 @@ async def seal_versions(connection: Connection, standing: SealingTarget) -> int:
 
 
 async def seal_statements(connection: Connection, standing: SealingTarget) -> int:
-    """Seal what sources said of sealed memories."""
+    """Seal statements of sources about sealed memories."""
     return await statements.seal(
         connection, standing.scope, standing.key, beside=False, limit=_ROWS
     )
 
 
 async def seal_every_statement(connection: Connection, standing: SealingTarget) -> int:
-    """Seal what sources said of sealed memories, of the profile and in summaries."""
+    """Seal statements of sources about sealed memories, the profile and in summaries."""
     return await statements.seal(connection, standing.scope, standing.key, beside=True, limit=_ROWS)
 
 
 async def forget_mentions(connection: Connection, standing: SealingTarget) -> int:
-    """Let sealed memories mention nothing."""
+    """Remove the mentions of sealed memories."""
     found = await sealing.with_mentions(connection, standing.scope, limit=_ROWS)
     if found:
         await removal.forget_mentions(connection, standing.scope, found)
@@ -114,12 +114,12 @@ async def forget_mentions(connection: Connection, standing: SealingTarget) -> in
 
 
 async def empty_history(connection: Connection, standing: SealingTarget) -> int:
-    """Take the words of sealed memories out of the history."""
+    """Remove the words of sealed memories from the history."""
     return await sealing.empty_history(connection, standing.scope, limit=_ROWS)
 
 
 async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
-    """Seal messages, and take their words out of every index, the memories' too."""
+    """Seal messages, and remove their words from every index, including that of memories."""
     scope = standing.scope
     found = await sealing_messages.clear_messages(connection, scope, limit=_ROWS)
     if not found:
@@ -133,7 +133,7 @@ async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
 
 
 async def seal_summaries(connection: Connection, standing: SealingTarget) -> int:
-    """Seal summaries, and take them out of the indexes."""
+    """Seal summaries, and remove them from the indexes."""
     scope = standing.scope
     found = await sealing_messages.clear_summaries(connection, scope, limit=_SUMMARIES)
     for each in found:
@@ -153,31 +153,31 @@ async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
             reply = standing.replies.open(scope, each.job_id, each.sealed)
             sealed = seal_with_user_key(standing.key, each.job_id, each.claim_no, reply)
         except BrokenToken:
-            # The secret it was sealed under is no longer this installation's: it is of no use.
+            # The secret it was sealed with is no longer this installation's: it is of no use.
             logger.warning("a reply that nobody can open any more is dropped")
         await sealing_messages.seal_reply(connection, scope, each, sealed)
     return len(found)
 
 
 async def seal_profile(connection: Connection, standing: SealingTarget) -> int:
-    """Seal the profile, its versions and what history tells of it."""
+    """Seal the profile, its versions and its history."""
     return await seal_standing_profile(connection, standing.scope, standing.key, limit=_ROWS)
 
 
 async def drop_words(connection: Connection, scope: Scope) -> None:
-    """Remove what the steps have left of words: postings, and tags that nothing has."""
+    """Delete what the steps have left of words: postings, and unused tags."""
     await removal.sweep_postings(connection, scope)
     await removal.drop_unused_tags(connection, scope)
 
 
 async def drop_names_and_vectors(connection: Connection, scope: Scope) -> None:
-    """Remove entities that nothing mentions, and vectors of summaries that are sealed."""
+    """Delete entities that nothing mentions, and vectors of summaries that are sealed."""
     await sealing.drop_unmentioned(connection, scope)
     await sealing_messages.delete_summary_vectors(connection, scope)
 
 
 async def drop_quotations(connection: Connection, scope: Scope) -> None:
-    """Remove what may quote messages: vectors of their words, excerpts of a model."""
+    """Delete possible quotes of messages: vectors of their words, a model's excerpts."""
     await sealing_messages.delete_source_vectors(connection, scope, None)
     await sealing.drop_excerpts(connection, scope)
 
@@ -185,10 +185,10 @@ async def drop_quotations(connection: Connection, scope: Scope) -> None:
 Cleaning = Callable[[Connection, Scope], Awaitable[None]]
 
 CLEANING: tuple[Cleaning, ...] = (drop_words, drop_names_and_vectors)
-"""What remains to be done once no step finds anything."""
+"""The remaining steps once no other step finds anything."""
 
 CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (drop_quotations,)
-"""The same, of a user who encrypts."""
+"""The same, for a user with encryption on."""
 
 OF_SEALED: tuple[Step, ...] = (
     move_vectors,
@@ -197,7 +197,7 @@ OF_SEALED: tuple[Step, ...] = (
     forget_mentions,
     empty_history,
 )
-"""About memories that are sealed already, also of a user who has stopped to encrypt."""
+"""Steps on memories that are sealed already, even if the user has turned encryption off."""
 
 OF_ENCRYPTING: tuple[Step, ...] = (
     seal_memories,
@@ -207,7 +207,7 @@ OF_ENCRYPTING: tuple[Step, ...] = (
     seal_profile,
     seal_every_statement,
 )
-"""About all that a user who encrypts has in clear."""
+"""Steps on everything that a user with encryption on has in clear."""
 
 
 async def _move_vectors(

@@ -1,8 +1,8 @@
-"""The sweep: seals what of users who encrypt still stands in clear.
+"""The sweep: seals what users with encryption on still have in clear.
 
-It works in short transactions under the user's lock, so that it stands in nobody's way for long.
-Cut off, it goes on where it was: what is sealed is not found again, and a user is done only once
-nothing is found at all.
+It runs in short transactions under the user's lock, so that it delays others only briefly. An
+interrupted sweep continues where it was: sealed rows are not found again, and a user is done only
+once nothing is found at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOBODY = ("", "")
 
 
 class SealingSweep:
-    """Seals what stands in clear, user by user."""
+    """Seals rows in clear, user by user."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SealingSweep:
         replies: UnusableReplies,
         vectors: SealedVectors,
     ) -> None:
-        """Find users on `maintenance`, seal on `removal`: the databases in these roles."""
+        """Find users with `maintenance`, seal with `removal`: the database with these roles."""
         self._maintenance = maintenance
         self._removal = removal
         self._keys = keys
@@ -55,9 +55,9 @@ class SealingSweep:
         self._vectors = vectors
 
     async def run(self) -> int:
-        """Seal what is left of all users; how many are done.
+        """Seal what is left of all users; returns how many are done.
 
-        A user whose key cannot be had, or whose rows are in use, is left for the next time.
+        A user whose key is unavailable, or whose rows are in use, is left for the next run.
         """
         await self._maintenance.run(sealing.leave_without_vectors, timeout=_SECONDS)
         done, after = 0, _NOBODY
@@ -79,14 +79,14 @@ class SealingSweep:
         try:
             return await self._sealed(scope)
         except (KeyUnavailable, KeyServiceUnavailable) as error:
-            # Which user it is, the database tells: users.to_seal.
+            # The database identifies the user: users.to_seal.
             logger.warning(
                 "a user's sensitive text stands in clear until its key can be had: %s", error.reason
             )
         except Busy:
             logger.info("rows that are to be sealed are in use; they are sealed later")
         except Exception as error:
-            # Of one user; the others are not to wait for it.
+            # An error of one user; the others do not wait for it.
             if not isinstance(error, HithertoError) and faults.translate(error) is None:
                 raise
             logger.warning("a user is sealed later: %s", type(error).__name__)
@@ -99,7 +99,7 @@ class SealingSweep:
         while changed := await self._step(standing):
             rows += changed
         left = await self._left(scope)
-        # Before the vectors: nothing in clear is to wait for an embedder that is away.
+        # Before the vectors: nothing in clear may wait for an unavailable embedder.
         for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
             await self._clean(standing, cleaning)
         if not await self._vectors.fill(scope, key):
@@ -115,7 +115,7 @@ class SealingSweep:
         )
 
     async def _step(self, standing: SealingTarget) -> int:
-        """One transaction of one step; how many rows it changed, 0 if none has anything to do."""
+        """One transaction of one step; returns how many rows it changed, 0 if no step found any."""
 
         async def work(connection: Connection) -> int:
             async with connection.transaction():
@@ -135,7 +135,7 @@ class SealingSweep:
         await self._removal.run(work, timeout=_SECONDS)
 
     async def _settle(self, standing: SealingTarget, left: int) -> bool:
-        """Look once more, and say that nothing is left; False if something is."""
+        """Check again, and record that nothing is left; False if something is."""
 
         async def work(connection: Connection) -> bool:
             async with connection.transaction():
@@ -150,7 +150,7 @@ class SealingSweep:
 
 
 async def _first_change(connection: Connection, standing: SealingTarget) -> int:
-    """Lock the user and do the first step that has something to do."""
+    """Lock the user and run the first step that finds something."""
     state = await users.lock_user(connection, standing.scope)
     if state is None or state.erased:
         return 0

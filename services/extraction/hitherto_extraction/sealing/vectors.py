@@ -1,4 +1,4 @@
-"""Vectors for sealed memories that have none, because the embedder was out of reach, or is new."""
+"""Computes missing vectors of sealed memories, after an embedder outage or a change of model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECONDS = 30.0
 
 
 class SealedVectors:
-    """Embeds sealed memories of one user at a time."""
+    """Embeds sealed memories, one user at a time."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class SealedVectors:
         prices: Prices,
         budget: Budget | None = None,
     ) -> None:
-        """Read and write on `removal`, the database in that role, within the `budget`."""
+        """Read and write with `removal`, the database with that role, within the `budget`."""
         self._removal = removal
         self._embedder = embedder
         self._prices = prices
         self._budget = budget or Budget()
 
     async def fill(self, scope: Scope, key: UserKey) -> bool:
-        """Embed what lacks a vector; False if that waits for the embedder, or for the budget.
+        """Embed memories without a vector; False if that waits for the embedder or the budget.
 
-        A text that the embedder refuses is given up: it is found by its words. So is one that the
-        key does not open.
+        A text that the embedder refuses is given up and found by its words. So is one that the key
+        does not open.
         """
         after = UUID(int=0)
         while found := await self._lacking(scope, after):
@@ -85,7 +85,7 @@ class SealedVectors:
     async def _embed(self, scope: Scope, key: UserKey, found: Sequence[Unembedded]) -> None:
         if not found:
             return
-        # By its name now: the active model may change while it is asked.
+        # Its present name: the active model may change during the call.
         model = self._embedder.name
         try:
             embedding = await self._embedder.embed([each.content(key) for each in found])

@@ -1,5 +1,5 @@
 """Working memory (F3): the context of a session, recent items and pending actions.
 
-Nothing here learns. What is kept of a session serves the next answers and is gone within hours; who
-wants to keep something for good hands over the conversation or saves a memory.
+Nothing here learns. The contents of a session serve the next answers and expire within hours; to
+keep something permanently, submit the conversation or save a memory.
 """

@@ -1,11 +1,11 @@
-"""Actions that wait for the user: added, confirmed, and ended.
+"""Actions that wait for the user's decision: added, confirmed, and ended.
 
     PENDING_CONFIRMATION ──► CONFIRMED ──► COMPLETED
             │                    └───────► REJECTED
             └──────────────► COMPLETED, REJECTED
 
-An action that nobody moved in time is EXPIRED, wherever it stood. Each transition happens once: of
-two callers that decide at the same moment one is told that it came too late.
+An action without a timely transition is EXPIRED, whatever its state. Each transition happens once:
+of two concurrent decisions, the second fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEXT: Mapping[str, tuple[str, ...]] = {
     "confirmed": ("completed", "rejected"),
 }
 DECISIONS = _NEXT["pending_confirmation"]
-"""What an action can be resolved as."""
+"""The possible resolutions of an action."""
 
 _TRIES = 8
 
@@ -43,7 +43,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of an action; empty `session_id`: in whatever session it is."""
+    """The decision on an action; empty `session_id`: in any session."""
 
     session_id: str
     action_id: str
@@ -54,7 +54,7 @@ class Decision:
 async def add_action(
     connection: Connection, scope: Scope, proposal: Proposal, *, memory_enabled: bool
 ) -> PendingAction:
-    """Add an action that waits for the user's word.
+    """Add an action that waits for the user's decision.
 
     Raises:
         WrongState: Memory is switched off for the user, or the user was erased.
@@ -109,10 +109,10 @@ async def resolve_action(
 
 
 async def read_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction:
-    """An action as it is now.
+    """The present state of an action.
 
     Raises:
-        NotFound: It has gone since.
+        NotFound: It no longer exists.
     """
     action = await sessions.read_action(connection, scope, action_id)
     if action is None:

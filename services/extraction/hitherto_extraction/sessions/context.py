@@ -1,4 +1,4 @@
-"""The context of a session, and what was used last: replaced, renewed, and cut to size."""
+"""The context of a session and recent items: replaced, renewed, and cut to size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 
 @dataclass(frozen=True, slots=True)
 class SessionRules:
-    """How long working memory lives, in seconds, and whether it is kept where a user is silent."""
+    """Lifetimes of working memory in seconds, and whether memory is on by default."""
 
     context_seconds: int
     recent_seconds: int
@@ -39,7 +39,7 @@ class SessionUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What UpdateSession tells of a session."""
+    """The state of a session in the reply of UpdateSession."""
 
     session_id: str
     context: Mapping[str, Any]
@@ -53,7 +53,7 @@ async def update_session(
     update: SessionUpdate,
     rules: SessionRules,
 ) -> Session:
-    """Replace what `update` gives, and let the session live on.
+    """Replace what `update` gives, and extend the session's lifetime.
 
     Raises:
         WrongState: Memory is switched off for the user, or the user was erased.
@@ -73,7 +73,7 @@ async def update_session(
 
 
 async def read_session(connection: Connection, scope: Scope, session_id: str) -> Session:
-    """A session as it is now."""
+    """The present state of a session."""
     return Session(
         session_id,
         await sessions.read_context(connection, scope, session_id),
@@ -84,8 +84,8 @@ async def read_session(connection: Connection, scope: Scope, session_id: str) ->
 def bounded(context: Mapping[str, Any]) -> dict[str, Any]:
     """The context with its known keys cut to size.
 
-    An assistant hands over what it has just said; that a session keeps only the beginning of a long
-    answer is no reason to refuse it.
+    Assistants submit their last answers; if a long one is kept only in part, that is no reason to
+    refuse it.
     """
     found = dict(context)
     response = found.get("last_response")
@@ -98,19 +98,19 @@ def bounded(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def beginning(text: str, characters: int) -> str:
-    """At most so many characters of a text, cut between what is seen as single signs.
+    """The beginning of a text, cut between graphemes.
 
     A letter stays with its marks, an emoji with what it is joined to, a flag whole.
     """
     end = characters
     while 0 < end < len(text) and _belongs_together(text, end):
         end -= 1
-    # A text of marks alone has no place to cut it.
+    # A text of combining marks alone has no place to cut it.
     return text[: end or characters]
 
 
 def _belongs_together(text: str, place: int) -> bool:
-    """Whether the characters on both sides of `place` are one sign."""
+    """Whether the characters on both sides of `place` form one grapheme."""
     before, after = text[place - 1], text[place]
     if ord(after) in _FLAG_LETTERS:
         letters = 0
@@ -125,14 +125,14 @@ def _belongs_together(text: str, place: int) -> bool:
 
 
 async def admit(connection: Connection, scope: Scope, *, memory_enabled: bool) -> None:
-    """Hold off an erase of the user until the caller's transaction ends.
+    """Prevent an erasure of the user until the caller's transaction ends.
 
-    The user's row is shared with other writers: working memory touches no memory and no profile, so
-    an answer never waits for what an extraction writes.
+    The user's row is shared with other writers: working memory changes no memory and no profile, so
+    an answer never waits for the writes of an extraction.
 
     Args:
         connection: In a transaction.
-        scope: Whose working memory it is.
+        scope: The user.
         memory_enabled: Whether memory is on for users who did not choose.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Signs the days of the audit log that are over, and tells the service's log of each.
+"""Signs past days of the audit log, and writes each signature to the service's log.
 
-The copy in the log is what makes it worth something: whoever can rewrite the database can remove a
-digest there, not one that log shipping has carried away.
+The copy in the log makes a signature valuable: an attacker who can rewrite the database can delete
+a digest there, but not one that log shipping has carried away.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hitherto_shared.signing import Signer
 logger = logging.getLogger("hitherto.audit")
 
 HOURS_SECONDS = 60.0
-"""How often it is looked whether an hour is over."""
+"""Interval of checking whether an hour is over, in seconds."""
 _DAYS = 100
 _SECONDS = 120.0
 
@@ -32,16 +32,16 @@ class AuditDigests:
         self._signer = signer
 
     async def close_hours(self) -> None:
-        """Turn the reads counted in hours that are over into entries."""
+        """Turn the counted reads of past hours into entries."""
         try:
             await self._database.run(audit_log.close_hours, timeout=_SECONDS)
         except Exception as error:
             _log_or_raise(error, "closing of audited hours")
 
     async def sign(self) -> None:
-        """Sign every day that is over and was not signed, the oldest first.
+        """Sign every unsigned past day, the oldest first.
 
-        Safe with many replicas: of two that sign the same day, one is kept and told of.
+        Safe with many replicas: if two sign the same day, one signature is stored and logged.
         """
         try:
             await self._database.run(audit_log.close_hours, timeout=_SECONDS)

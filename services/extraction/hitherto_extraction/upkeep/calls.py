@@ -1,4 +1,4 @@
-"""Decay and retention on demand: what a caller gets, whoever else schedules them."""
+"""Decay and retention on demand: implements their calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hitherto_shared.models import Job, Scope
 
 
 class Counting(Protocol):
-    """Upkeep that can say what it would do."""
+    """Upkeep that can report what it would do."""
 
     async def count(
         self, connection: Connection, tenant_id: str, user_id: str | None
@@ -26,14 +26,14 @@ class Counting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StartedUpkeep:
-    """The job of a call, and the counts where they are told at once."""
+    """The job of a call, and the counts if they are available at once."""
 
     job: Job
     counts: Mapping[str, int]
 
 
 class UpkeepOnDemand:
-    """Starts upkeep. The role is hitherto_maintenance, which may look across users."""
+    """Starts upkeep. The role is hitherto_maintenance, which may read across users."""
 
     def __init__(
         self, database: Database, kinds: Mapping[str, Counting], *, max_attempts: int
@@ -48,8 +48,8 @@ class UpkeepOnDemand:
     ) -> IdempotentOperation[StartedUpkeep]:
         """A call of RunDecay or RunRetention.
 
-        With `dry_run` the job has ended when it is made: its result holds the counts, and nothing
-        else is changed.
+        With `dry_run` the job has already ended when it is created: its result holds the counts,
+        and nothing else changes.
         """
 
         async def change(connection: Connection) -> StartedUpkeep:

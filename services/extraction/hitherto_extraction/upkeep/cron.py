@@ -1,8 +1,8 @@
-"""Cron lines: which moments they name, in UTC.
+"""Parses cron lines and computes their times, in UTC.
 
-Five fields as everywhere: minute, hour, day of the month, month, day of the week (0 and 7 are
-Sunday), with lists, ranges, steps and names. Where both a day of the month and a day of the week
-are given, both must fit.
+There are five fields as usual: minute, hour, day of the month, month, day of the week (0 and 7 are
+Sunday), with lists, ranges, steps and names. If both a day of the month and a day of the week are
+given, both must match.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _DAY = rf"[0-7]|{'|'.join(_DAYS)}"
 _DAYS_PART = re.compile(rf"(?:(\*)|({_DAY})(?:-({_DAY}))?)(?:/([1-9]\d?))?")
 _MOMENT = timedelta(microseconds=1)
 _LONGEST_YEARS = 9
-"""No line that ever fires is silent for longer: the 29th of February around 2100."""
+"""The longest gap of any line that ever fires, in years: the 29th of February around 2100."""
 
 
 class Cron:
-    """A cron line that names at least one moment."""
+    """A cron line with at least one matching time."""
 
     def __init__(self, line: str) -> None:
-        """Read `line`.
+        """Parse `line`.
 
         Raises:
-            ValueError: It is no cron line, or names a moment that never comes.
+            ValueError: It is no cron line, or has no matching time.
         """
         fields = line.lower().split()
         if len(fields) != 5:
@@ -59,12 +59,12 @@ class Cron:
         return self._trigger
 
     def next(self, after: datetime) -> datetime | None:
-        """The first moment later than `after`."""
+        """The first matching time later than `after`."""
         found: datetime | None = self._trigger.get_next_fire_time(None, after + _MOMENT)
         return found
 
     def latest(self, until: datetime) -> datetime | None:
-        """The last moment that is not later than `until`; None if there was none for years."""
+        """The last matching time not later than `until`; None if there was none for years."""
         back = timedelta(minutes=1)
         while back < timedelta(days=366 * _LONGEST_YEARS):
             found = self.next(until - back)
@@ -77,7 +77,7 @@ class Cron:
 
 
 def _weekdays(field: str) -> str:
-    """The field by names: the numbers of the trigger's own begin on Monday."""
+    """The field by names: APScheduler's own numbers begin on Monday."""
     if field == "*":
         return field
     chosen: set[int] = set()

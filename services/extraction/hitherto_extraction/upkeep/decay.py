@@ -1,4 +1,4 @@
-"""The job of kind `decay`: archives what fades, batch by batch over all users of a tenant."""
+"""The job of kind `decay`: archives memories, batch by batch over all users of a tenant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hitherto_shared.errors import Conflict
 logger = logging.getLogger("hitherto.decay")
 
 BATCH = 1_000
-"""Memories looked at, and so archived at most, in one transaction."""
+"""Memories examined, and so archived at most, in one transaction."""
 _USERS = 500
 _SECONDS = 30.0
 
@@ -30,10 +30,10 @@ _BUSY = "users_busy"
 
 
 class Decay:
-    """Archives by the rules of decay and by the cap. The role is hitherto_maintenance."""
+    """Archives by the rules of decay and by the limit. The role is hitherto_maintenance."""
 
     def __init__(self, database: Database, *, max_memories: int, batch: int = BATCH) -> None:
-        """Work on `database`, keeping at most `max_memories` active ones a user (0: any number)."""
+        """Work on `database`, keeping at most `max_memories` active ones per user (0: no limit)."""
         self._database = database
         self._most = max_memories
         self._batch = batch
@@ -47,11 +47,11 @@ class Decay:
     async def run(self, held: Claim) -> None:
         """Archive, and end the job with the counts.
 
-        What one attempt has archived the next one does not find again, so that it simply goes on;
-        the counts are kept with the job.
+        What one attempt has archived, the next one does not find again, so it simply continues; the
+        counts are stored with the job.
 
         Raises:
-            ClaimLost: Somebody else has the job; nothing was written after that.
+            ClaimLost: The claim was lost; nothing was written after that.
         """
         counts = Counter[str](held.result.get("counts", {}))
         del counts[_BUSY]
@@ -68,7 +68,7 @@ class Decay:
         await self._database.run(end, timeout=_SECONDS)
 
     async def _pass(self, held: Claim, counts: Counter[str]) -> set[str]:
-        """Go through all memories once; the users that were being written to meanwhile."""
+        """Scan all memories once; returns the users that were being written to meanwhile."""
         busy: set[str] = set()
         after: Named = ("", upkeep.FIRST)
         while (step := await self._look(held, held.user_id, after)).last is not None:
@@ -78,7 +78,7 @@ class Decay:
         return busy
 
     async def _wait_for(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
-        """Go through one user's memories, waiting for whoever writes to them."""
+        """Scan one user's memories, waiting for other writers."""
         after: Named = (user_id, upkeep.FIRST)
         while (step := await self._look(held, user_id, after)).last is not None:
             if step.fading and not await self._unless_busy(
@@ -88,7 +88,10 @@ class Decay:
             after = step.last
 
     async def _unless_busy(self, work: Awaitable[object], counts: Counter[str]) -> bool:
-        """Whether `work` got its user; one who stays busy is left for the next run, and counted."""
+        """Whether `work` could lock its user.
+
+        One who stays busy is left for the next run, and counted.
+        """
         try:
             await work
         except Exception as error:
@@ -111,7 +114,7 @@ class Decay:
     async def _archive(
         self, held: Claim, fading: Sequence[Named], counts: Counter[str], *, wait: bool
     ) -> set[str]:
-        """One transaction; the users it had to leave out because they were busy."""
+        """One transaction; returns the users it had to skip because they were busy."""
         wanted = sorted({user_id for user_id, _ in fading})
 
         async def work(connection: Connection) -> set[str]:
@@ -133,7 +136,7 @@ class Decay:
         return await self._database.run(work, timeout=_SECONDS)
 
     async def _cap(self, held: Claim, counts: Counter[str]) -> None:
-        """Archive what is above the limit, user by user."""
+        """Archive memories beyond the limit, user by user."""
         if held.user_id is not None:
             await self._unless_busy(self._cap_user(held, held.user_id, counts), counts)
             return
@@ -189,7 +192,7 @@ def _named(found: Mapping[str, int]) -> dict[str, int]:
 
 
 def _told(found: Mapping[str, int]) -> dict[str, int]:
-    """Counts by name with their sum; every name is there, so that 0 can be told from unknown."""
+    """Counts by name with their sum; every name is present, so that 0 differs from unknown."""
     named = {name: found.get(rule, found.get(name, 0)) for rule, name in _NAMES.items()}
     busy = {_BUSY: found[_BUSY]} if found.get(_BUSY) else {}
     return {"archived": sum(named.values()), **named, **busy}

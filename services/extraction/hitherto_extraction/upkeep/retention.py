@@ -1,7 +1,8 @@
-"""The job of kind `retention`: removes what has outlived the retention somebody set.
+"""The job of kind `retention`: deletes items past their retention.
 
-User by user, in short transactions that hold the user's row as every writer does (the fence of a
-running extraction, and of an erase), then the job's. Within it everything is judged again.
+It works user by user, in short transactions that lock the user's row like every writer (the fence
+of a running extraction, and of an erasure), then the job's. Within each, everything is checked
+again.
 """
 
 from __future__ import annotations
@@ -35,25 +36,27 @@ Removal = Callable[[Connection, Claim, Scope], Awaitable[Mapping[str, int]]]
 
 
 class Retention:
-    """Removes by the retention of user and installation. The role is hitherto_removal."""
+    """Deletes by the retention of user and installation. The role is hitherto_removal."""
 
     def __init__(self, database: Database, keep: KeepFor) -> None:
-        """Work on `database`; `keep` holds where a user has set nothing."""
+        """Work on `database`; `keep` applies if a user has set nothing."""
         self._database = database
         self._keep = keep
 
     async def count(
         self, connection: Connection, tenant_id: str, user_id: str | None
     ) -> dict[str, int]:
-        """What a run would remove now, by name."""
+        """What a run would delete now, by name."""
         found = await retention.count(connection, tenant_id, self._keep, user_id=user_id)
         return dict(zip(_NAMES, found, strict=False))
 
     async def run(self, held: Claim) -> None:
-        """Remove, and end the job with the counts; an attempt goes on where one before ended.
+        """Delete, and end the job with the counts.
+
+        An attempt continues where the previous one ended.
 
         Raises:
-            ClaimLost: Somebody else has the job; nothing was removed after that.
+            ClaimLost: The claim was lost; nothing was deleted after that.
         """
         counts = Counter[str](held.result.get("counts", {}))
         del counts[_BUSY]
@@ -87,7 +90,7 @@ class Retention:
                 await self._user(held, user_id, counts)
 
     async def _user(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
-        """Remove what is due of one user; one who stays busy waits for the next run."""
+        """Delete what is due for one user; one who stays busy waits for the next run."""
         scope = Scope(held.tenant_id, user_id)
         try:
             for remove in (self._remove_messages, self._remove_memories):
@@ -102,7 +105,7 @@ class Retention:
     async def _batch(
         self, held: Claim, scope: Scope, remove: Removal, counts: Counter[str]
     ) -> bool:
-        """One transaction; False when nothing is left to remove."""
+        """One transaction; False if nothing is left to delete."""
 
         async def work(connection: Connection) -> Mapping[str, int]:
             async with connection.transaction():
@@ -131,7 +134,7 @@ class Retention:
     ) -> Mapping[str, int]:
         found = await retention.find_memories(connection, scope, self._keep, limit=_MEMORIES)
         locked = await removal.lock_memories(connection, scope, found) if found else []
-        # Asked again: what was told before the lock was had is used after all.
+        # Checked again: a memory returned before the lock was taken is in use after all.
         expired = (
             await retention.find_memories(
                 connection, scope, self._keep, limit=_MEMORIES, among=locked

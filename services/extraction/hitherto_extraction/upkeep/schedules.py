@@ -1,9 +1,9 @@
-"""When upkeep runs by itself: schedules, their slots, and who gets a slot.
+"""Schedules of upkeep: their slots, and which replica runs a slot.
 
-A slot is a moment that the cron line names. Every replica looks which slot is the latest by the
-database's clock, and the one that enters it in `schedule_runs` queues the jobs in the same
-transaction. So a slot is run once whatever the number of replicas, a wrong clock of a machine does
-no harm, and of slots that were missed while nothing ran the latest is run when somebody is back.
+A slot is a time that the cron line matches. Every replica determines the latest slot by the
+database's clock, and the one that inserts it into `schedule_runs` queues the jobs in the same
+transaction. A slot thus runs once whatever the number of replicas, the wrong clock of a machine
+does no harm, and after an outage the latest missed slot runs when a replica is back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Upkeep by its name, and when it runs; None is never."""
+    """Upkeep by name, and when it runs; None means never."""
 
     name: str
     cron: Cron | None
@@ -47,7 +47,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """A schedule with its last and next run, as one tenant is told."""
+    """A schedule with its last and next run, as reported to one tenant."""
 
     schedule: Schedule
     last_run_at: datetime | None
@@ -65,7 +65,7 @@ def read_schedules(lines: dict[str, str]) -> list[Schedule]:
 
 
 def read_line(line: str) -> Cron | None:
-    """What a setting says; an empty one and `off` are never.
+    """Parse a setting; an empty one and `off` mean never.
 
     Raises:
         ValueError: It is neither of these nor a cron line.
@@ -89,12 +89,12 @@ class Schedules:
         """Run `schedules` on `database`.
 
         Args:
-            database: Of the role hitherto_maintenance.
-            schedules: All of them, also those that are off.
-            idle: What the schedule `idle` runs; it makes no job.
+            database: With the role hitherto_maintenance.
+            schedules: All of them, including those that are off.
+            idle: The work of the schedule `idle`, which creates no job.
             keep: The installation's retention: without any, no job of it is queued.
             max_attempts: Of the jobs.
-            audit: What the schedule `audit` runs; it makes no job either.
+            audit: The work of the schedule `audit`, which creates no job either.
         """
         self._database = database
         self.all = list(schedules)
@@ -103,7 +103,7 @@ class Schedules:
         self._max_attempts = max_attempts
 
     async def tick(self) -> list[str]:
-        """Run every schedule whose latest slot nobody has run; which ones this call ran."""
+        """Run every schedule whose latest slot is not taken; returns those that this call ran."""
         ran = []
         for schedule, slot in await self._database.run(self._due, timeout=_SECONDS):
             if not await self._take(schedule, slot):
@@ -118,7 +118,7 @@ class Schedules:
     async def told(
         self, connection: Connection, tenant_id: str, *, after: str, limit: int
     ) -> list[ScheduleStatus]:
-        """The schedules after one of this name, as a tenant is told of them."""
+        """The schedules after one with this name, as reported to a tenant."""
         wanted = [schedule for schedule in self.all if schedule.name > after][:limit]
         at = await users.database_now(connection)
         last = await schedules.last_runs(connection, tenant_id, [each.name for each in wanted])

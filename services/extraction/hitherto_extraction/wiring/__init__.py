@@ -1,5 +1,5 @@
-"""Builds the service from its settings; the only place that wires it together.
+"""Builds the service from its settings; the only place that wires it.
 
-`base` opens what everything is made of, with the pools of `databases`; `work` makes what jobs and
-schedules do, `calls` what answers callers; `service` starts all of it and ends it again.
+`base` opens what everything depends on, with the pools of `databases`; `work` builds jobs and
+schedules, `calls` builds the handlers; `service` starts and stops all of it.
 """

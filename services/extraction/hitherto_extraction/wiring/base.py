@@ -1,4 +1,4 @@
-"""What everything else is made of: databases, models, money, keys, the audit log."""
+"""Opens what everything else depends on: databases, models, budget, keys, the audit log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("hitherto.extraction")
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What work may cost, and who writes down what it did cost."""
+    """The budget of work, and the recording of its cost."""
 
     prices: Prices
     budget: Budget
@@ -41,21 +41,21 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What everything else is made of.
+    """What everything else depends on.
 
     Attributes:
         settings: The service's settings.
-        databases: The database in each role.
+        databases: The database with each role.
         chat: The language model, or the offline rules.
-        embedders: The embedding models there is a way to.
-        embedder: The one in force, with a circuit breaker around it.
-        secret: What tokens are signed and unusable replies sealed with.
-        audit: What writes the audit log.
-        keys: Where the keys of users who encrypt are had.
-        money: What work may cost.
-        signals: Tells of jobs as they change.
-        limit: How many jobs may wait.
-        breakers: What stands before the models, by the names of `recovery`.
+        embedders: The available embedding models.
+        embedder: The active one, behind a circuit breaker.
+        secret: The secret for tokens and unusable replies.
+        audit: Writes the audit log.
+        keys: Provides the data keys of users with encryption on.
+        money: The budget of work.
+        signals: Signals changes of jobs.
+        limit: The limit of waiting jobs.
+        breakers: The circuit breakers of the models, by the names of `recovery`.
     """
 
     settings: ExtractionSettings
@@ -72,15 +72,15 @@ class Base:
     breakers: Mapping[str, CircuitBreaker]
 
     def dedupe_threshold(self) -> float:
-        """Cosine above which two memories may be one statement, of the model in force."""
+        """The cosine of the active model above which two memories may be duplicates."""
         return self.settings.dedupe_threshold or self.embedder.dedupe_threshold
 
 
 async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninfo: str) -> Base:
-    """Open it on a database whose schema is up to date; leaving `stack` closes it.
+    """Open it on a database with a current schema; leaving `stack` closes it.
 
     Raises:
-        ValueError: The installation has another hash key than the settings name.
+        ValueError: The settings name another hash key than the installation has.
     """
     breakers = {
         name: CircuitBreaker(f"the {what}", first_seconds=settings.job_backoff_seconds)
@@ -126,7 +126,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
 
 
 def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
-    """The language model, or the offline rules, which say so."""
+    """The language model, or the offline rules, which is logged."""
     if settings.chosen_extractor == "offline":
         logger.warning("no language model is configured; the offline rules extract: %s", LIMITS)
         return OfflineExtractor()

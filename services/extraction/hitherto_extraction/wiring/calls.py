@@ -1,4 +1,4 @@
-"""What answers callers: the handlers of each gRPC service, with what they work with."""
+"""Builds the handlers of each gRPC service with their dependencies."""
 
 from __future__ import annotations
 

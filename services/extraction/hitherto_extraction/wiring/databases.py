@@ -1,4 +1,4 @@
-"""The database in each role that the service plays, and the audit log on it."""
+"""Opens the database with each role of the service, and the audit log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Databases:
-    """A pool for each role, one apart for exports, and the key that erased users are known by."""
+    """A pool for each role, one for exports, and the key that identifies erased users."""
 
     write: Database
     maintenance: Database
@@ -41,7 +41,7 @@ async def open_databases(
     """Open all pools; leaving `stack` closes them.
 
     Raises:
-        ValueError: The installation has another hash key than the settings name.
+        ValueError: The settings name another hash key than the installation has.
     """
     hash_key = load_hash_key(settings)
 
@@ -66,7 +66,7 @@ async def open_databases(
             configure=configure,
         ),
         Database(conninfo, "hitherto_removal", application=NAME, max_size=2, configure=configure),
-        # Apart, because an export lasts as long as its reader takes.
+        # Separate, because an export lasts as long as its reader takes.
         Database(
             conninfo,
             "hitherto_write",
@@ -95,7 +95,7 @@ async def open_databases(
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What writes the audit log: changes, reads, and the digests of its days."""
+    """Writes the audit log: changes, reads, and the digests of its days."""
 
     trail: Trail
     reads: AuditedReads
@@ -105,7 +105,7 @@ class Audit:
 async def open_audit(
     stack: AsyncExitStack, settings: ExtractionSettings, databases: Databases
 ) -> Audit:
-    """Begin to write the audit log; leaving `stack` writes what is left."""
+    """Start writing the audit log; leaving `stack` writes what is left."""
     trail = Trail(databases.hash_key)
     reads = AuditedReads(databases.write, trail)
     stack.push_async_callback(reads.stop)

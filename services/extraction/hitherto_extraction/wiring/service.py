@@ -1,4 +1,4 @@
-"""The service at work, from its first connection to the end of its drain."""
+"""The running service, from its first connection to the end of its drain."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ logger = logging.getLogger("hitherto.extraction")
 async def running(
     settings: ExtractionSettings, conninfo: str, *, processes: int = 1
 ) -> AsyncIterator[Server]:
-    """The service at work on a database whose schema is up to date; leaving drains it.
+    """The running service on a database with a current schema; leaving the context drains it.
 
-    With several `processes` it shares its port with the others, and nothing else.
+    With several `processes` it shares only its port with the others.
 
     Raises:
-        ValueError: The installation has another hash key than the settings name.
+        ValueError: The settings name another hash key than the installation has.
     """
     async with AsyncExitStack() as stack:
         base = await open_base(stack, settings, conninfo)
@@ -66,7 +66,7 @@ async def running(
             yield server
         finally:
             work.scheduler.stop()
-            # Whoever watches a job would otherwise hold the drain for as long as it lasts.
+            # Watchers of a job would otherwise hold the drain for as long as it lasts.
             base.signals.end()
             # Calls and jobs drain side by side, within the same time.
             await asyncio.gather(

@@ -1,4 +1,4 @@
-"""What the service does of its own accord: jobs, sweeps and schedules."""
+"""Builds the background work of the service: jobs, sweeps and schedules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXTRACTION = "memory-extraction"
 
 @dataclass(frozen=True, slots=True)
 class BackgroundWork:
-    """What does it, and the parts of it that callers ask for themselves."""
+    """The background work, and the parts of it that callers use directly."""
 
     intake: Intake
     extraction: Extraction
@@ -117,7 +117,7 @@ def build_work(base: Base) -> BackgroundWork:
 
 
 def crowding(base: Base) -> Crowding:
-    """What queues a consolidation where a user has many memories."""
+    """Queues a consolidation if a user has many memories with one tag."""
     return Crowding(above=base.settings.consolidate_above, max_attempts=base.settings.max_attempts)
 
 
@@ -128,7 +128,7 @@ def _worker(
     decay: Decay,
     retention: Retention,
 ) -> Worker:
-    """What works off the queue: what is behind each kind of job."""
+    """The worker of the queue, with the runner of each kind of job."""
     settings, databases, money = base.settings, base.databases, base.money
     check = Check(
         databases.write,
@@ -189,7 +189,7 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
 
 
 def _consolidation(base: Base) -> Consolidation:
-    """What is behind `consolidation` jobs."""
+    """The runner of `consolidation` jobs."""
     settings = base.settings
     return Consolidation(
         base.databases.maintenance,
@@ -211,7 +211,7 @@ def _consolidation(base: Base) -> Consolidation:
 
 
 def _sweeps(base: Base, intake: Intake) -> Sweeps:
-    """What looks after what was left lying: idle conversations, vectors, what is to be sealed."""
+    """The duties of the sweeps: idle conversations, missing vectors, text to seal."""
     settings, databases = base.settings, base.databases
     return Sweeps(
         databases.maintenance,
