@@ -26,7 +26,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock demo run test faults mutants lint format eval bench bench-extraction bench-retrieval \
+.PHONY: help install lock demo run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
 	bench-encryption bench-peers migrate docs compose-env clean
 
 help: ## List the targets
@@ -66,6 +66,7 @@ mutants: install ## Break the product on purpose; every break must fail a test (
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 lint: install lint-proto check-proto breaking ## Check style, types, import rules and the contract
+	$(BIN)/python -m tools.unasync check
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy $(TYPED) docker/make_env.py docker/prepare.py
@@ -73,6 +74,9 @@ lint: install lint-proto check-proto breaking ## Check style, types, import rule
 
 # Their tools come with the development install.
 lint-proto breaking: install
+
+unasync: install ## Generate the synchronous Python client from the asynchronous one
+	$(BIN)/python -m tools.unasync write
 
 format: install ## Format the code and fix what ruff can fix
 	$(BIN)/python -m ruff check --fix .

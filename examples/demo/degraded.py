@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from examples.demo.model_server import ModelServer
 from examples.demo.show import word
 from hitherto.v1 import retrieval_service_pb2, search_pb2
-from hitherto_client import HithertoClient
+from hitherto_client.client import HithertoClient
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.startup import configured_embedder
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hitherto_client import HithertoCallError, HithertoClient
+from hitherto_client import HithertoCallError
+from hitherto_client.client import HithertoClient
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.processes.held_signals import signals_held
@@ -82,7 +83,8 @@ class Running:
             with signals_held():
                 services.append(_start("retrieval", self.folder, environment, "another retrieval"))
             _await_ready(services[0])
-            with HithertoClient(services[0].address, self.client.extraction_address) as client:
+            writes = self.client.target.extraction.address
+            with HithertoClient(services[0].address, writes) as client:
                 yield client
         except HithertoCallError as error:
             raise ServiceFailed("\n".join([str(error), services[0].last_words()])) from error

@@ -17,8 +17,8 @@ from rich.progress import (
 )
 
 from hitherto.v1 import conversation_pb2, job_pb2
-from hitherto_client import HithertoClient
 from hitherto_client.batches import batches
+from hitherto_client.client import HithertoClient
 from hitherto_client.transcripts import FileTranscript
 
 _JOB_SECONDS = 900.0

@@ -1,25 +1,29 @@
-"""The Python client of Hitherto; needs the extra `cli` (`pip install 'hitherto[cli]'`).
+"""The Python client of Hitherto.
 
 Example:
-    with HithertoClient() as client:
-        block = client.get_context("sarah", "where do I live?").prompt_block
+    m = Hitherto()
+    m.save_memory("ana", "Ana lives in Porto.")
+    m.get_context("ana", "Where does she live?").prompt_block
+
+`AsyncHitherto` has the same methods for asyncio. What they return is in `hitherto_client.results`,
+the dicts that they take in `hitherto_client.inputs`, and the words for enumerated values in
+`hitherto_client.words`.
 """
 
-try:
-    from hitherto_client.calls import RetryPolicy
-    from hitherto_client.client import EnhancedPrompt, HithertoClient
-    from hitherto_client.errors import HithertoCallError, Violation
-    from hitherto_client.streams import Progress
-except ModuleNotFoundError as error:
-    raise ImportError(
-        f"the client needs {error.name}: pip install 'hitherto[cli]'", name=error.name
-    ) from error
+from hitherto_client._async.client import AsyncHitherto
+from hitherto_client._sync.client import Hitherto
+from hitherto_client.calls import RetryPolicy
+from hitherto_client.errors import HithertoCallError, Violation
+from hitherto_client.export import ExportBroken, Received
+from hitherto_client.streams import Progress
 
 __all__ = [
-    "EnhancedPrompt",
+    "AsyncHitherto",
+    "ExportBroken",
+    "Hitherto",
     "HithertoCallError",
-    "HithertoClient",
     "Progress",
+    "Received",
     "RetryPolicy",
     "Violation",
 ]

@@ -1,20 +1,19 @@
-"""Adds to every call a deadline, the credential, ids, and retries where they are safe."""
+"""What every call gets: a deadline, an idempotency key, and retries where they are safe."""
 
 from __future__ import annotations
 
 import random
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import Message
 
-from hitherto_client.errors import HithertoCallError, read_error
+from hitherto_client.errors import HithertoCallError
 
 READ_SECONDS = 10.0
 """The default deadline of calls that change nothing, retries included."""
@@ -30,8 +29,6 @@ _RETRYABLE = frozenset(
         grpc.StatusCode.ABORTED,
     }
 )
-
-Result = TypeVar("Result")
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
@@ -86,86 +83,11 @@ class Endpoint:
     address: str
 
 
-class Calls:
-    """How calls to one service are made; safe to use from several threads."""
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        credential: Credential | None,
-        timeout: float | None,
-        retry: RetryPolicy,
-    ) -> None:
-        self._endpoint = endpoint
-        self._credential = credential
-        self._timeout = timeout
-        self._retry = retry
-
-    def make(
-        self,
-        method: str,
-        attempt: Callable[..., Result],
-        request: Any,
-        *,
-        timeout: float | None,
-        metadata: Metadata | None,
-        **others: Any,
-    ) -> Result:
-        """Make the call, with safe retries, until it succeeds or its deadline nears.
-
-        Args:
-            method: Path of the RPC.
-            attempt: Makes the call once; takes the request and gRPC's keyword arguments.
-            request: The request; one that lacks an idempotency key gets one.
-            timeout: Seconds for all attempts together. Unset: the default of the method.
-            metadata: The caller's own.
-            others: Further keyword arguments for gRPC.
-
-        Raises:
-            HithertoCallError: The last attempt's error.
-        """
-        reads = changes_nothing(method)
-        request = request if reads else with_idempotency_key(request)
-        repeatable = reads or bool(getattr(request, "idempotency_key", ""))
-        request_id, metadata = self.complete(metadata)
-        seconds = self._default_seconds(method, reads=reads) if timeout is None else timeout
-        deadline = time.monotonic() + seconds
-        failures = 0
-        while True:
-            remaining = max(deadline - time.monotonic(), 0.001)
-            try:
-                return attempt(request, timeout=remaining, metadata=metadata, **others)
-            except grpc.RpcError as raised:
-                error = read_error(
-                    raised,
-                    service=self._endpoint.service,
-                    address=self._endpoint.address,
-                    request_id=request_id,
-                )
-                failures += 1
-                wait = self._retry.wait_before_retry(error, failures, repeatable=repeatable)
-                if wait is None or time.monotonic() + wait >= deadline:
-                    raise error from raised
-            time.sleep(wait)
-
-    def complete(self, given: Metadata | None) -> tuple[str, Metadata]:
-        """The request id in force, and the caller's metadata with what it lacks."""
-        metadata = list(given or ())
-        named = dict(metadata)
-        if self._credential is not None and "authorization" not in named:
-            metadata.append(("authorization", f"Bearer {self._credential()}"))
-        request_id = str(named.get("x-request-id") or uuid.uuid4())
-        if "x-request-id" not in named:
-            metadata.append(("x-request-id", request_id))
-        return request_id, metadata
-
-    def _default_seconds(self, method: str, *, reads: bool) -> float:
-        if self._timeout is not None:
-            return self._timeout
-        if method.endswith("/PreviewExtraction"):
-            return MODEL_SECONDS
-        return READ_SECONDS if reads else WRITE_SECONDS
+def default_seconds(method: str, *, reads: bool) -> float:
+    """The deadline of a call to the RPC at this path, unless the caller has set one."""
+    if method.endswith("/PreviewExtraction"):
+        return MODEL_SECONDS
+    return READ_SECONDS if reads else WRITE_SECONDS
 
 
 @lru_cache(maxsize=256)

@@ -6,9 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -16,14 +14,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import conversation_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval_pb2
-from hitherto.v1.extraction_service_pb2_grpc import ExtractionServiceStub
-from hitherto.v1.maintenance_service_pb2_grpc import MaintenanceServiceStub
-from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
-from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
-from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
-from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
-from hitherto_client.calls import Calls, Credential, Endpoint, RetryPolicy
-from hitherto_client.channel import CallingChannel, TlsFiles, open_channel
+from hitherto_client._sync.watch import watch_job
+from hitherto_client.calls import Endpoint, RetryPolicy
 from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_client.methods.audit import AuditLog
 from hitherto_client.methods.conversations import Conversations
@@ -34,10 +26,9 @@ from hitherto_client.methods.leaving import Leaving
 from hitherto_client.methods.sessions import Sessions
 from hitherto_client.methods.upkeep import Upkeep
 from hitherto_client.methods.user_control import UserControl
-from hitherto_client.watch import watch_job
+from hitherto_client.results.search import EnhancedPrompt
+from hitherto_client.target import find_target
 
-DEFAULT_RETRIEVAL = "127.0.0.1:50051"
-DEFAULT_EXTRACTION = "127.0.0.1:50052"
 _NEEDED = {"extraction": ("language-model", "embedder")}
 """What a service tells the health of beside its own."""
 
@@ -55,17 +46,6 @@ class Health:
     """How long the check took."""
     without: tuple[str, ...] = ()
     """What a service that serves has to do without for now: `language-model`, `embedder`."""
-
-
-@dataclass(frozen=True, slots=True)
-class EnhancedPrompt:
-    """A prompt with the user's context, or without it if the service did not answer."""
-
-    text: str
-    enhanced: bool
-    """True if `text` holds what is known; False if it is the base prompt as it was given."""
-    problem: str = ""
-    """Why nothing was added; empty if there was no error."""
 
 
 class HithertoClient(
@@ -125,60 +105,24 @@ class HithertoClient(
             ValueError: The key, the token or a file for TLS is unusable, or there are both key and
                 token.
         """
-        env = os.environ
-        self.retrieval_address = (
-            retrieval or env.get("HITHERTO_RETRIEVAL_ADDRESS") or DEFAULT_RETRIEVAL
+        super().__init__(
+            find_target(
+                retrieval,
+                extraction,
+                api_key=api_key,
+                token=token,
+                tls_ca_file=tls_ca_file,
+                tls_certificate_file=tls_certificate_file,
+                tls_key_file=tls_key_file,
+                timeout=timeout,
+                retry=retry,
+            )
         )
-        self.extraction_address = (
-            extraction or env.get("HITHERTO_EXTRACTION_ADDRESS") or DEFAULT_EXTRACTION
-        )
-        if not (api_key or token):
-            api_key, token = env.get("HITHERTO_API_KEY"), env.get("HITHERTO_TOKEN")
-        credential = _credential(api_key, token)
-        self.has_credential = credential is not None
-        tls = TlsFiles(
-            _path(tls_ca_file or env.get("HITHERTO_TLS_CA_FILE")),
-            _path(tls_certificate_file or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),
-            _path(tls_key_file or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")),
-        )
-        self._retry = retry or RetryPolicy()
-        self._timeout = timeout
-        self._channels: list[grpc.Channel] = []
-        self._health: dict[str, Any] = {}
 
-        def connect(service: str, address: str) -> grpc.Channel:
-            channel = open_channel(address, tls)
-            self._channels.append(channel)
-            # Straight on the channel: a check that is repeated would hide what it is to show.
-            self._health[service] = health_pb2_grpc.HealthStub(channel)
-            endpoint = Endpoint(service, address)
-            calls = Calls(endpoint, credential=credential, timeout=timeout, retry=self._retry)
-            return CallingChannel(channel, calls)
-
-        reads = connect("retrieval", self.retrieval_address)
-        writes = connect("extraction", self.extraction_address)
-        self.retrieval = RetrievalServiceStub(reads)
-        self.extraction = ExtractionServiceStub(writes)
-        self.memories = MemoryServiceStub(writes)
-        self.sessions = SessionServiceStub(writes)
-        self.maintenance = MaintenanceServiceStub(writes)
-        self.privacy = PrivacyServiceStub(writes)
-
-    def close(self) -> None:
-        """Close the channels; calls in flight, including those of other threads, are cancelled."""
-        for channel in self._channels:
-            channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    @property
+    def has_credential(self) -> bool:
+        """Whether calls carry a credential."""
+        return self.target.credential is not None
 
     def submit_transcripts(
         self,
@@ -248,7 +192,9 @@ class HithertoClient(
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        return watch_job(self.extraction, self._writes_at(), self._retry, job_id, timeout=timeout)
+        return watch_job(
+            self.extraction.WatchJob, self._writes_at(), self._retry, job_id, timeout=timeout
+        )
 
     def retry_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
         """Queue a DEAD or CANCELLED job again."""
@@ -357,22 +303,21 @@ class HithertoClient(
 
     def health(self, *, timeout: float | None = None) -> Mapping[str, Health]:
         """The answer of each service to the standard health check; an outage is an answer too."""
-        seconds = timeout if timeout is not None else (self._timeout or 5.0)
-        addresses = {"retrieval": self.retrieval_address, "extraction": self.extraction_address}
-        return {
-            service: _check(stub, service, addresses[service], seconds)
-            for service, stub in self._health.items()
-        }
+        seconds = timeout if timeout is not None else (self.target.timeout or 5.0)
+        endpoints = (self.target.retrieval, self.target.extraction)
+        # Straight on the channel: a check that is repeated would hide what it is to show.
+        return {at.service: _check(self.channels[at.service], at, seconds) for at in endpoints}
 
 
-def _check(stub: Any, service: str, address: str, seconds: float) -> Health:
+def _check(channel: grpc.Channel, at: Endpoint, seconds: float) -> Health:
+    stub = health_pb2_grpc.HealthStub(channel)
     started = time.monotonic()
     status = _status(stub, "", seconds)
     took = time.monotonic() - started
     serving = status == "SERVING"
-    needed = _NEEDED.get(service, ()) if serving else ()
+    needed = _NEEDED.get(at.service, ()) if serving else ()
     without = tuple(name for name in needed if _status(stub, name, seconds) == "NOT_SERVING")
-    return Health(service, address, serving, status, took, without)
+    return Health(at.service, at.address, serving, status, took, without)
 
 
 def _status(stub: Any, name: str, seconds: float) -> str:
@@ -381,39 +326,3 @@ def _status(stub: Any, name: str, seconds: float) -> str:
     except grpc.RpcError as error:
         return read_error(error).code.name
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status))
-
-
-def _path(given: str | os.PathLike[str] | None) -> Path | None:
-    """A file; an empty text counts as none."""
-    return Path(given) if given else None
-
-
-def _credential(api_key: str | None, token: str | Callable[[], str] | None) -> Credential | None:
-    """What to send; an empty text counts as nothing."""
-    if api_key and token:
-        raise ValueError(
-            "there are an API key and a token: give one of them, or unset HITHERTO_API_KEY or "
-            "HITHERTO_TOKEN"
-        )
-    if callable(token):
-        provider = token
-        return lambda: _checked_token(provider())
-    text = _checked_token(token) if token and token.strip() else _checked_key(api_key or "")
-    return None if text is None else lambda: text
-
-
-def _checked_token(token: str) -> str:
-    token = token.strip()
-    if not token or not (token.isascii() and token.isprintable()) or " " in token:
-        raise ValueError("the token is empty or holds characters that no token has")
-    return token
-
-
-def _checked_key(key: str) -> str | None:
-    key = key.strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ValueError(
-            "the API key holds characters that no key has: copy it again as "
-            "`hitherto keys create` printed it"
-        )
-    return key or None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
+
+from hitherto_client.details import read_details
 
 DOMAIN = "hitherto"
 """The domain of every ErrorInfo that the services themselves give."""
@@ -70,28 +70,15 @@ def read_error(
         address=address,
         request_id=request_id,
     )
-    try:
-        status = rpc_status.from_call(call)
-    except ValueError:
-        # Details that contradict the status were not written by our services.
+    details = read_details(call)
+    if details is None:
         return error
-    for detail in status.details if status is not None else ():
-        info = error_details_pb2.ErrorInfo()
-        bad_request = error_details_pb2.BadRequest()
-        retry_info = error_details_pb2.RetryInfo()
-        if detail.Is(info.DESCRIPTOR):
-            detail.Unpack(info)
-            if info.domain == DOMAIN:
-                error.reason = info.reason
-                error.metadata = dict(info.metadata)
-        elif detail.Is(bad_request.DESCRIPTOR):
-            detail.Unpack(bad_request)
-            error.violations = tuple(
-                Violation(violation.field, violation.description)
-                for violation in bad_request.field_violations
-            )
-        elif detail.Is(retry_info.DESCRIPTOR):
-            detail.Unpack(retry_info)
-            delay = retry_info.retry_delay
-            error.retry_after = max(0.0, delay.seconds + delay.nanos / 1e9)
+    info = details.info
+    if info is not None and info.domain == DOMAIN:
+        error.reason = info.reason
+        error.metadata = dict(info.metadata)
+    error.violations = tuple(
+        Violation(violation.field, violation.description) for violation in details.violations
+    )
+    error.retry_after = details.retry_after
     return error

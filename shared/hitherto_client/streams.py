@@ -7,19 +7,15 @@ as it did the first time.
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
 
-from hitherto.v1 import conversation_pb2, item_error_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction_pb2
+from hitherto.v1 import item_error_pb2
 from hitherto.v1 import memory_service_pb2 as memory_pb2
-from hitherto_client.calls import Endpoint, RetryPolicy, with_idempotency_key
-from hitherto_client.errors import read_error
 
 WINDOW_SECONDS = 120.0
 """How long one window may take by default, its retries and the wait for room included."""
@@ -48,67 +44,10 @@ class Progress:
     refused: int
 
 
-def stream_transcripts(
-    call: Any,
-    transcripts: Iterable[conversation_pb2.Transcript],
-    endpoint: Endpoint,
-    retry: RetryPolicy,
-    *,
-    progress: Callable[[Progress], None] | None,
-    timeout: float,
-) -> extraction_pb2.StreamTranscriptsResponse:
-    """Import transcripts; see HithertoClient.stream_transcripts.
-
-    Args:
-        call: The stub's StreamTranscripts.
-        transcripts: What to import.
-        endpoint: Where the service is, for errors.
-        retry: How windows that broke off are repeated.
-        progress: Called with the progress after every window.
-        timeout: Seconds for each window.
-    """
-    total = extraction_pb2.StreamTranscriptsResponse()
-    requests = (
-        extraction_pb2.StreamTranscriptsRequest(
-            transcript=transcript, idempotency_key=uuid.uuid4().hex
-        )
-        for transcript in transcripts
-    )
-    for window in _windows(requests):
-        reply = _send(call, window.requests, endpoint, retry, timeout)
-        total.accepted_count += reply.accepted_count
-        total.job_ids.extend(reply.job_ids[: MAX_IDS - len(total.job_ids)])
-        _settle(total, reply, window)
-        if progress is not None:
-            progress(_progress(total.accepted_count, total.rejected_count))
-    return total
-
-
-def stream_memories(
-    call: Any,
-    items: Iterable[memory_pb2.SaveMemoryRequest],
-    endpoint: Endpoint,
-    retry: RetryPolicy,
-    *,
-    progress: Callable[[Progress], None] | None,
-    timeout: float,
-) -> memory_pb2.StreamMemoriesResponse:
-    """Import memories; see HithertoClient.stream_memories and `stream_transcripts`."""
-    total = memory_pb2.StreamMemoriesResponse()
-    requests = (memory_pb2.StreamMemoriesRequest(item=with_idempotency_key(item)) for item in items)
-    for window in _windows(requests):
-        reply = _send(call, window.requests, endpoint, retry, timeout)
-        total.saved_count += reply.saved_count
-        total.deduplicated_count += reply.deduplicated_count
-        total.memory_ids.extend(reply.memory_ids[: MAX_IDS - len(total.memory_ids)])
-        _settle(total, reply, window)
-        if progress is not None:
-            progress(_progress(total.saved_count, total.rejected_count))
-    return total
-
-
 @dataclass(slots=True)
-class _Window:
+class Window:
+    """Some items of an import, sent as one stream."""
+
     requests: list[Any]
     places: list[int]
     """The place of each request in the import."""
@@ -116,8 +55,9 @@ class _Window:
     """Items that no service would take, so that they are not sent."""
 
 
-def _windows(requests: Iterator[Request]) -> Iterator[_Window]:
-    window = _Window([], [], [])
+def windows(requests: Iterator[Request]) -> Iterator[Window]:
+    """The requests in windows; those that no service would take are not among them."""
+    window = Window([], [], [])
     size = 0
     for place, request in enumerate(requests):
         item_size = request.ByteSize()
@@ -129,7 +69,7 @@ def _windows(requests: Iterator[Request]) -> Iterator[_Window]:
             size += item_size
         if len(window.requests) + len(window.refused) >= _WINDOW_ITEMS or size >= _WINDOW_BYTES:
             yield window
-            window, size = _Window([], [], []), 0
+            window, size = Window([], [], []), 0
     if window.requests or window.refused:
         yield window
 
@@ -143,30 +83,7 @@ def _too_large(place: int, size: int) -> item_error_pb2.ItemError:
     )
 
 
-def _send(
-    call: Any, requests: list[Any], endpoint: Endpoint, retry: RetryPolicy, timeout: float
-) -> Any:
-    """Send one window until it is taken whole.
-
-    Raises:
-        HithertoCallError: It was not, within the time or the attempts.
-    """
-    deadline = time.monotonic() + timeout
-    failures = 0
-    while True:
-        remaining = max(deadline - time.monotonic(), 0.001)
-        try:
-            return call(iter(requests), timeout=remaining)
-        except grpc.RpcError as raised:
-            error = read_error(raised, service=endpoint.service, address=endpoint.address)
-            failures += 1
-            wait = retry.wait_before_retry(error, failures, repeatable=True)
-            if wait is None or time.monotonic() + wait >= deadline:
-                raise error from raised
-        time.sleep(wait)
-
-
-def _settle(total: Any, reply: Any, window: _Window) -> None:
+def settle(total: Any, reply: Any, window: Window) -> None:
     """Add what a window was refused, by the places in the import, and its token."""
     errors = list(window.refused)
     for error in reply.errors:
@@ -178,5 +95,6 @@ def _settle(total: Any, reply: Any, window: _Window) -> None:
     total.consistency_token = reply.consistency_token or total.consistency_token
 
 
-def _progress(accepted: int, refused: int) -> Progress:
+def done(accepted: int, refused: int) -> Progress:
+    """How far an import is."""
     return Progress(accepted + refused, accepted, refused)

@@ -43,6 +43,12 @@ class Position:
     database: str
 
 
+_PRIMARY_ONLY = Position("0/0", "0", "")
+"""A position that no standby ever shows."""
+
+_MOST_TOKENS = 16
+
+
 async def current_position(connection: Connection) -> Position:
     """Where the log stands now; taken after a commit it covers that commit."""
     cursor = await connection.execute(_POSITION)
@@ -86,17 +92,29 @@ class ConsistencyTokens:
         )
 
     def open(self, token: str, tenant_id: str) -> Position:
-        """The position in `token`.
+        """The position in `token`; of several tokens, separated by spaces, one that covers all.
 
         Raises:
-            InvalidRequest: Not a token of this deployment and tenant.
+            InvalidRequest: Not a token of this deployment and tenant, or too many of them.
         """
+        tokens = token.split(" ")
         try:
-            payload = self._sealer.open(token, [tenant_id])
+            if len(tokens) > _MOST_TOKENS:
+                raise BrokenToken
+            payloads = [self._sealer.open(one, [tenant_id]) for one in tokens]
         except BrokenToken:
             raise invalid(
                 "consistency_token",
-                "is not a token of this deployment: send one exactly as a write returned it",
+                "is not a token of this deployment: send one exactly as a write returned it, or up "
+                f"to {_MOST_TOKENS} separated by spaces",
                 reason="INVALID_CONSISTENCY_TOKEN",
             ) from None
-        return Position(payload["lsn"], payload["tli"], payload["db"])
+        return _covering([Position(found["lsn"], found["tli"], found["db"]) for found in payloads])
+
+
+def _covering(positions: list[Position]) -> Position:
+    """The position that includes all of these."""
+    if len({(position.timeline, position.database) for position in positions}) > 1:
+        # After a failover, only the primary is sure to show what both servers acknowledged.
+        return _PRIMARY_ONLY
+    return max(positions, key=lambda position: _offset(position.lsn))

@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import job_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client import HithertoClient
+from hitherto_client.client import HithertoClient
 from hitherto_shared.auth.access import rules_of
 from hitherto_shared.rpc.planned import PLANNED
 from tests.e2e.conftest import Services, Shared, StartServices

@@ -17,7 +17,8 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from hitherto_client import HithertoClient, mcp_server
+from hitherto_client import mcp_server
+from hitherto_client.client import HithertoClient
 from hitherto_client.tools import GUIDE, TOOLS
 from tests.e2e.conftest import Services
 from tests.e2e.test_tools import credential

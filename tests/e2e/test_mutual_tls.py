@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as stubs
-from hitherto_client import HithertoClient
+from hitherto_client.client import HithertoClient
 from hitherto_retrieval import __main__ as retrieval_process
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.rpc.server import ServerFailed

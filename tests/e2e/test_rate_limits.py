@@ -14,7 +14,7 @@ from hitherto.v1 import conversation_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client import HithertoClient
+from hitherto_client.client import HithertoClient
 from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_shared.rpc.rates import BURST_SECONDS
 from tests.e2e.conftest import Services, StartServices

@@ -18,7 +18,7 @@ from hitherto.v1 import document_pb2, job_pb2, profile_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client import HithertoClient
+from hitherto_client.client import HithertoClient
 from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
 from tests.e2e.conftest import Services
 from tests.e2e.requests import message, submit, transcript

@@ -86,6 +86,25 @@ def test_consistency_tokens_belong_to_a_tenant() -> None:
         assert caught.value.reason == "INVALID_CONSISTENCY_TOKEN"
 
 
+def test_several_consistency_tokens_count_as_the_latest() -> None:
+    tokens = ConsistencyTokens(SECRET)
+    places = ("0/9", "1/A", "0/FFFFFFFF")
+    given = [tokens.make(Position(lsn, "00000001", "7"), "a") for lsn in places]
+    assert tokens.open(" ".join(given), "a") == Position("1/A", "00000001", "7")
+    for bad in ([*given, "x"], [*given, ""], [" "], given * 6):
+        with pytest.raises(InvalidRequest) as caught:
+            tokens.open(" ".join(bad), "a")
+        assert caught.value.reason == "INVALID_CONSISTENCY_TOKEN"
+
+
+def test_tokens_from_both_sides_of_a_failover_are_no_standbys() -> None:
+    tokens = ConsistencyTokens(SECRET)
+    positions = [Position("0/9", timeline, "7") for timeline in ("00000001", "00000002")]
+    found = tokens.open(" ".join(tokens.make(position, "a") for position in positions), "a")
+    assert found.database != "7"
+    assert int(found.timeline, 16) == 0
+
+
 def test_the_secret_is_made_once_and_kept_private(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "secret"
     secret = load_secret(path)

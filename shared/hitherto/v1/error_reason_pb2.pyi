@@ -38,7 +38,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "INVALID_PAGE_TOKEN", "domain": "hitherto", "metadata": {"field": "page_token"}}
     """
     ERROR_REASON_INVALID_CONSISTENCY_TOKEN: _ErrorReason.ValueType  # 3
-    """INVALID_ARGUMENT: `consistency_token` is malformed or belongs to another tenant.
+    """INVALID_ARGUMENT: `consistency_token` is malformed or belongs to another tenant. The tokens of several
+    writes, 16 at most, can be sent together, separated by spaces.
 
         {"reason": "INVALID_CONSISTENCY_TOKEN", "domain": "hitherto", "metadata": {"field": "consistency_token"}}
     """
@@ -353,7 +354,8 @@ without one.
     {"reason": "INVALID_PAGE_TOKEN", "domain": "hitherto", "metadata": {"field": "page_token"}}
 """
 ERROR_REASON_INVALID_CONSISTENCY_TOKEN: ErrorReason.ValueType  # 3
-"""INVALID_ARGUMENT: `consistency_token` is malformed or belongs to another tenant.
+"""INVALID_ARGUMENT: `consistency_token` is malformed or belongs to another tenant. The tokens of several
+writes, 16 at most, can be sent together, separated by spaces.
 
     {"reason": "INVALID_CONSISTENCY_TOKEN", "domain": "hitherto", "metadata": {"field": "consistency_token"}}
 """

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 import grpc
 
 from hitherto.v1 import job_pb2
+from hitherto_client._sync.watch import FINAL
 from hitherto_client.client import HithertoClient
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.watch import FINAL
 
 _WATCHERS = 8
 """How many jobs are watched at a time; the others' turn comes when these have ended."""

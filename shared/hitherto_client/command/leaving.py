@@ -26,12 +26,8 @@ from hitherto_client.command.options import (
 from hitherto_client.command.output import Output, as_dict
 from hitherto_client.command.progress import Bar
 from hitherto_client.command.values import counted
-from hitherto_client.methods.leaving import (
-    ERASE_SECONDS,
-    EXPORT_SECONDS,
-    ExportBroken,
-    Received,
-)
+from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
+from hitherto_client.methods.leaving import ERASE_SECONDS
 
 _SIGNED = ("id", "user_hash", "counts", "key_id")
 _MANY = 1024 * 1024

@@ -8,6 +8,7 @@ from typing import Any
 
 from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
+from hitherto_client._sync.watch import FINAL
 from hitherto_client.client import HithertoClient
 from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK
@@ -21,7 +22,6 @@ from hitherto_client.command.options import (
 )
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
-from hitherto_client.watch import FINAL
 
 _POLL_SECONDS = 0.5
 

@@ -8,8 +8,9 @@ from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction_pb2
 from hitherto.v1 import privacy_service_pb2 as privacy_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval_pb2
+from hitherto_client._sync.imports import stream_transcripts
 from hitherto_client.methods.stubs import Stubs
-from hitherto_client.streams import WINDOW_SECONDS, Progress, stream_transcripts
+from hitherto_client.streams import WINDOW_SECONDS, Progress
 
 
 class Conversations(Stubs):

@@ -9,8 +9,9 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from hitherto.v1 import memory_pb2, profile_pb2
 from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_client._sync.imports import stream_memories
 from hitherto_client.methods.stubs import Stubs
-from hitherto_client.streams import WINDOW_SECONDS, Progress, stream_memories
+from hitherto_client.streams import WINDOW_SECONDS, Progress
 
 
 class Curation(Stubs):

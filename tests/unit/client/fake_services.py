@@ -224,6 +224,7 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
         job.state = self.outcomes.get(job.conversation_id, job_pb2.JOB_STATE_SUCCEEDED)
         job.progress.messages_done = job.progress.messages_total
         if job.state == job_pb2.JOB_STATE_SUCCEEDED:
+            job.consistency_token = "t-2"
             job.result.memories_created = 2
             job.result.usage.input_tokens = 100
             job.result.usage.cost_usd = 0.0125

@@ -9,8 +9,9 @@ import grpc
 import pytest
 
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, job_pb2, retrieval_service_pb2
-from hitherto_client import HithertoCallError, HithertoClient, RetryPolicy, Violation
+from hitherto_client import HithertoCallError, RetryPolicy, Violation
 from hitherto_client.calls import changes_nothing
+from hitherto_client.client import HithertoClient
 from tests.unit.client.fake_services import Failure, Fakes
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)

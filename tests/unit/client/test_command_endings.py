@@ -215,10 +215,3 @@ class TestInstallation:
         code, err = self.run("rich")
         assert code == 2
         assert err == "hitherto: the command needs rich: pip install 'hitherto[cli]'\n"
-
-    def test_without_the_details_of_errors_there_is_no_client(self) -> None:
-        code, err = self.run("grpc_status")
-        assert code == 1
-        assert err.splitlines()[-1] == (
-            "ImportError: the client needs grpc_status: pip install 'hitherto[cli]'"
-        )

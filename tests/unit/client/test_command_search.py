@@ -18,7 +18,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     search_pb2,
 )
-from hitherto_client import HithertoClient
+from hitherto_client.client import HithertoClient
 from hitherto_client.command import main
 from hitherto_client.command.result_view import speaker, whole_parts
 from tests.unit.client.command_samples import memory

@@ -20,8 +20,9 @@ from hitherto.v1 import (
 )
 from hitherto.v1 import maintenance_service_pb2 as maintenance
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto_client import HithertoCallError, HithertoClient, RetryPolicy
+from hitherto_client import HithertoCallError, RetryPolicy
 from hitherto_client.calls import changes_nothing
+from hitherto_client.client import HithertoClient
 from tests.unit.client.fake_services import Failure, Fakes
 
 Call = Callable[[HithertoClient], Any]

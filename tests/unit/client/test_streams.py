@@ -11,7 +11,8 @@ import pytest
 from hitherto.v1 import conversation_pb2, item_error_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto_client import HithertoCallError, HithertoClient, Progress, RetryPolicy
+from hitherto_client import HithertoCallError, Progress, RetryPolicy
+from hitherto_client.client import HithertoClient
 from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import Failure, Fakes
 

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hitherto.v1 import retrieval_service_pb2_grpc
-from hitherto_client import HithertoCallError, HithertoClient, RetryPolicy
+from hitherto_client import HithertoCallError, RetryPolicy
+from hitherto_client.client import HithertoClient
 from hitherto_client.command import main
 from tests.unit.client.fake_services import FakeRetrieval, Recorder, make
 

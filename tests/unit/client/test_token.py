@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto_client import HithertoClient
+from hitherto_client.client import HithertoClient
 from hitherto_client.command import main
 from tests.unit.client.fake_services import Fakes
 

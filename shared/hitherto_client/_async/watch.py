@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 
 from hitherto.v1 import job_pb2
 from hitherto.v1.extraction_service_pb2 import WatchJobRequest
-from hitherto.v1.extraction_service_pb2_grpc import ExtractionServiceStub
 from hitherto_client.calls import Endpoint, RetryPolicy
 from hitherto_client.errors import HithertoCallError, read_error
 
@@ -30,24 +31,35 @@ _PATIENCE_SECONDS = 60.0
 """How long a service that has answered before may stay away, as during a restart."""
 
 
-def watch_job(
-    stub: ExtractionServiceStub,
+async def watch_job(
+    call: Any,
     endpoint: Endpoint,
     retry: RetryPolicy,
     job_id: str,
     *,
     timeout: float | None,
-) -> Iterator[job_pb2.Job]:
-    """The job at once and after every change; see HithertoClient.watch_job."""
+) -> AsyncIterator[job_pb2.Job]:
+    """The job at once and after every change, the final one last.
+
+    Args:
+        call: The stub's WatchJob.
+        endpoint: Where the service is, for errors.
+        retry: How an interrupted stream is opened again.
+        job_id: The job.
+        timeout: Seconds until it must be final. None: no limit.
+
+    Raises:
+        HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
+    """
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     last: job_pb2.Job | None = None
     failures = 0
     heard = time.monotonic()
     while True:
         seconds = min(_SLICE_SECONDS, max(deadline - time.monotonic(), 0.001))
-        stream = stub.WatchJob(WatchJobRequest(job_id=job_id), timeout=seconds)
+        stream = call(WatchJobRequest(job_id=job_id), timeout=seconds)
         try:
-            for reply in stream:
+            async for reply in stream:
                 failures, heard = 0, time.monotonic()
                 if reply.job != last:
                     last = reply.job
@@ -70,7 +82,7 @@ def watch_job(
             wait = retry.longest_wait
         if wait is None or now + wait >= deadline:
             raise error
-        time.sleep(wait)
+        await asyncio.sleep(wait)
 
 
 def _may_pass(error: HithertoCallError, silent_seconds: float) -> bool:

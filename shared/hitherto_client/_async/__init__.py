@@ -1,0 +1,1 @@
+"""One version of the client: tools/unasync.py generates `_sync` from `_async`."""

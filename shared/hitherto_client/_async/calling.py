@@ -1,0 +1,93 @@
+"""How the client's methods call: a connection made on demand, and reads that see own writes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from hitherto_client._async.connection import AsyncConnection
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.target import Target
+from hitherto_client.tokens import ConsistencyTokens
+
+Reply = TypeVar("Reply")
+
+
+class AsyncCalling:
+    """What the methods by topic share."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._tokens = ConsistencyTokens()
+        self._opened: AsyncConnection | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def _stubs(self) -> AsyncConnection:
+        """The connection; made by the first call, whose event loop it then belongs to."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = AsyncConnection(self._target)
+            return self._opened
+
+    async def _read(
+        self,
+        call: Callable[..., Awaitable[Reply]],
+        request: Any,
+        user: str,
+        timeout: float | None,
+    ) -> Reply:
+        """Read what includes this client's own writes for the user."""
+        token = self._tokens.of(user)
+        request.consistency_token = token
+        try:
+            return await call(request, timeout=timeout)
+        except HithertoCallError as error:
+            if not token or error.reason != "INVALID_CONSISTENCY_TOKEN":
+                raise
+        # It was made with a secret that the services no longer have.
+        self._tokens.drop(user)
+        request.consistency_token = ""
+        return await call(request, timeout=timeout)
+
+    async def _find(
+        self,
+        call: Callable[..., Awaitable[Reply]],
+        request: Any,
+        user: str,
+        timeout: float | None,
+    ) -> Reply | None:
+        """Read one thing; None if there is none."""
+        try:
+            return await self._read(call, request, user, timeout)
+        except HithertoCallError as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND or not error.reason:
+                raise
+            return None
+
+    async def _pages(
+        self, call: Any, request: Any, user: str, timeout: float | None
+    ) -> AsyncIterator[Any]:
+        """The replies of a list, page after page."""
+        while True:
+            page = await self._read(call, request, user, timeout)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def _write(
+        self,
+        call: Callable[..., Awaitable[Reply]],
+        request: Any,
+        user: str,
+        timeout: float | None,
+    ) -> Reply:
+        """Change something; later reads of the user, or of anybody if it is empty, include it."""
+        begun = self._tokens.begin()
+        reply = await call(request, timeout=timeout)
+        self._tokens.note(user, getattr(reply, "consistency_token", ""), begun=begun)
+        return reply

@@ -1,0 +1,224 @@
+"""Conversations: running chats, whole transcripts, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import datetime
+
+from hitherto.v1 import conversation_pb2, privacy_service_pb2
+from hitherto.v1 import extraction_service_pb2 as writing
+from hitherto.v1 import retrieval_service_pb2 as reading
+from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.imports import stream_transcripts
+from hitherto_client.inputs import MessageInput, TranscriptInput
+from hitherto_client.results.conversations import Added, Conversation, ConversationSummary
+from hitherto_client.results.jobs import ImportedTranscripts, Job
+from hitherto_client.results.search import Preview
+from hitherto_client.streams import WINDOW_SECONDS, Progress
+from hitherto_client.wire import build, read
+from hitherto_client.words import Outcome
+
+
+class AsyncConversations(AsyncCalling):
+    """What was said, as the source of what is learnt."""
+
+    async def add(
+        self,
+        user: str,
+        messages: Iterable[MessageInput],
+        *,
+        conversation: str,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Added:
+        """Add messages to a running chat.
+
+        Once this returns, they are stored and can be searched. They are learnt from every few
+        messages, when the chat pauses, or at `end_conversation`. Known messages are skipped.
+
+        Args:
+            user: Whose chat.
+            messages: Such as `[{"role": "user", "content": "I live in Porto."}]`.
+            conversation: Your id for the chat.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            HithertoCallError: The call failed; nothing was added.
+        """
+        request = build(
+            writing.AppendMessagesRequest,
+            user_id=user,
+            conversation_id=conversation,
+            messages=messages,
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.extraction.AppendMessages, request, user, timeout)
+        return read(Added, reply)
+
+    async def end_conversation(
+        self,
+        user: str,
+        conversation: str,
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Job:
+        """Mark a chat as over; the job learns from its last messages. Later ones reopen it."""
+        request = build(
+            writing.EndConversationRequest,
+            user_id=user,
+            conversation_id=conversation,
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.extraction.EndConversation, request, user, timeout)
+        return read(Job, reply.job)
+
+    async def submit_transcripts(
+        self,
+        transcripts: Iterable[TranscriptInput],
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> tuple[Job, ...]:
+        """Submit 1 to 100 conversations at once, all or none; one job for each, in order.
+
+        Raises:
+            HithertoCallError: The call failed; nothing was accepted.
+        """
+        request = build(
+            writing.SubmitTranscriptsRequest,
+            transcripts=transcripts,
+            idempotency_key=idempotency_key,
+        )
+        begun = self._tokens.begin()
+        reply = await self._stubs.extraction.SubmitTranscripts(request, timeout=timeout)
+        for user in {transcript.user_id for transcript in request.transcripts}:
+            self._tokens.note(user, reply.consistency_token, begun=begun)
+        return tuple(read(Job, job) for job in reply.jobs)
+
+    async def import_transcripts(
+        self,
+        transcripts: Iterable[TranscriptInput],
+        *,
+        progress: Callable[[Progress], None] | None = None,
+        timeout: float = WINDOW_SECONDS,
+    ) -> ImportedTranscripts:
+        """Submit any number of conversations, each accepted or refused on its own.
+
+        Args:
+            transcripts: Read as the import goes on and never held whole.
+            progress: Called with the progress after every 100 transcripts.
+            timeout: Seconds until 100 transcripts must be taken, retries included.
+
+        Raises:
+            HithertoCallError: The import cannot go on; what was accepted stays, and starting again
+                from the first transcript does no harm.
+        """
+        reply = await stream_transcripts(
+            self._stubs.extraction.StreamTranscripts,
+            (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
+            self._target.extraction,
+            self._target.retry,
+            progress=progress,
+            timeout=timeout,
+        )
+        self._tokens.note("", reply.consistency_token)
+        return read(ImportedTranscripts, reply)
+
+    async def preview_extraction(
+        self, transcript: TranscriptInput, *, timeout: float | None = None
+    ) -> Preview:
+        """What would be learnt from a conversation. Nothing is stored, but the model is paid.
+
+        `timeout` is 75 seconds unless given.
+        """
+        request = build(writing.PreviewExtractionRequest, transcript=transcript)
+        user = request.transcript.user_id
+        reply = await self._read(self._stubs.extraction.PreviewExtraction, request, user, timeout)
+        return read(Preview, reply)
+
+    async def conversations(
+        self,
+        user: str,
+        *,
+        outcomes: Iterable[Outcome] = (),
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        page_size: int = 200,
+        timeout: float | None = None,
+    ) -> AsyncIterator[ConversationSummary]:
+        """The summaries of a user's conversations, the latest first, fetched page by page."""
+        request = build(
+            reading.ListConversationsRequest,
+            user_id=user,
+            outcomes=outcomes,
+            created_after=created_after,
+            created_before=created_before,
+            page_size=page_size,
+        )
+        call = self._stubs.retrieval.ListConversations
+        async for page in self._pages(call, request, user, timeout):
+            for summary in page.conversations:
+                yield read(ConversationSummary, summary)
+
+    async def get_conversation(
+        self,
+        user: str,
+        conversation: str,
+        *,
+        message_limit: int = 0,
+        timeout: float | None = None,
+    ) -> Conversation | None:
+        """A conversation with its last messages (10); None if there is none."""
+        request = build(
+            reading.GetConversationRequest,
+            user_id=user,
+            conversation_id=conversation,
+            message_limit=message_limit,
+        )
+        reply = await self._find(self._stubs.retrieval.GetConversation, request, user, timeout)
+        return read(Conversation, reply) if reply and not reply.reason else None
+
+    async def recent_conversations(
+        self,
+        user: str,
+        *,
+        limit: int = 0,
+        include_messages: bool = False,
+        message_limit: int = 0,
+        timeout: float | None = None,
+    ) -> tuple[Conversation, ...]:
+        """The latest conversations (5), with their last messages (20) if you ask for them."""
+        request = build(
+            reading.GetRecentConversationsRequest,
+            user_id=user,
+            limit=limit,
+            include_messages=include_messages,
+            message_limit=message_limit,
+        )
+        call = self._stubs.retrieval.GetRecentConversations
+        reply = await self._read(call, request, user, timeout)
+        return tuple(read(Conversation, conversation) for conversation in reply.conversations)
+
+    async def delete_conversation(
+        self,
+        user: str,
+        conversation: str,
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> dict[str, int]:
+        """Remove the messages and the summary of a conversation for good; memories stay.
+
+        Returns:
+            The number of removed rows, by kind.
+        """
+        request = build(
+            privacy_service_pb2.DeleteConversationRequest,
+            user_id=user,
+            conversation_id=conversation,
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.privacy.DeleteConversation, request, user, timeout)
+        return dict(reply.counts)

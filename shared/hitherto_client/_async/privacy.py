@@ -1,0 +1,155 @@
+"""What belongs to the user: settings, export, erasure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.exports import receive_export
+from hitherto_client.export import EXPORT_SECONDS, Received
+from hitherto_client.results.privacy import EraseReceipt, ExportManifest, UserSettings
+from hitherto_client.wire import build, read
+
+CLEAR_SECONDS = 300.0
+"""Clearing and erasing take as long as there is to remove."""
+
+
+class AsyncPrivacy(AsyncCalling):
+    """Every person can see, take along and remove what is stored about them."""
+
+    async def get_user_settings(self, user: str, *, timeout: float | None = None) -> UserSettings:
+        """The effective settings of a user."""
+        request = build(pb.GetUserSettingsRequest, user_id=user)
+        reply = await self._read(self._stubs.privacy.GetUserSettings, request, user, timeout)
+        return read(UserSettings, reply.user_settings)
+
+    async def update_user_settings(
+        self,
+        user: str,
+        *,
+        memory_enabled: bool | None = None,
+        learning_enabled: bool | None = None,
+        retention_days: int | None = None,
+        message_retention_days: int | None = None,
+        encrypt_sensitive: bool | None = None,
+        time_zone: str | None = None,
+        clear: tuple[str, ...] = (),
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> UserSettings:
+        """Change settings; what is not given stays as it is.
+
+        Args:
+            user: Whose settings.
+            memory_enabled: False: nothing is read or learnt about the user.
+            learning_enabled: False: nothing is learnt from conversations.
+            retention_days: Days after which an unused memory is removed; 0 for never.
+            message_retention_days: Days after which messages are removed; 0 for never.
+            encrypt_sensitive: True: texts are encrypted with a key of the user's own.
+            time_zone: IANA name of the zone of relative dates.
+            clear: Settings to reset to the installation's values, such as `time_zone`.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+        """
+        given = {
+            "memory_enabled": memory_enabled,
+            "learning_enabled": learning_enabled,
+            "retention_days": retention_days,
+            "message_retention_days": message_retention_days,
+            "encrypt_sensitive": encrypt_sensitive,
+            "time_zone": time_zone,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
+        request = build(
+            pb.UpdateUserSettingsRequest,
+            user_id=user,
+            user_settings=changes,
+            update_mask=[*changes, *clear],
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.privacy.UpdateUserSettings, request, user, timeout)
+        return read(UserSettings, reply.user_settings)
+
+    async def clear_memories(
+        self,
+        user: str,
+        *,
+        include_profile: bool = False,
+        include_conversations: bool = False,
+        idempotency_key: str = "",
+        timeout: float | None = CLEAR_SECONDS,
+    ) -> dict[str, int]:
+        """Forget all memories of a user; conversations, if included, are gone for good.
+
+        An interrupted call keeps what it has done; the next call does the rest.
+
+        Returns:
+            The number of rows, by kind.
+        """
+        request = build(
+            pb.ClearMemoriesRequest,
+            user_id=user,
+            include_profile=include_profile,
+            include_conversations=include_conversations,
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.privacy.ClearMemories, request, user, timeout)
+        return dict(reply.counts)
+
+    async def export_user(
+        self,
+        user: str,
+        into: BinaryIO,
+        *,
+        progress: Callable[[Received], None] | None = None,
+        timeout: float = EXPORT_SECONDS,
+    ) -> ExportManifest:
+        """Write all data of a user to `into`, as JSON lines, and return the manifest.
+
+        The data are checked against the manifest: size, digest and the lines of each table.
+
+        Args:
+            user: Whose data.
+            into: A binary file or stream; a few hundred KiB are in memory at a time.
+            progress: Called with the progress after every piece.
+            timeout: Seconds for all of it (an hour).
+
+        Raises:
+            HithertoCallError: The call failed; what was written so far is incomplete.
+            ExportBroken: The data do not match the manifest.
+        """
+        manifest = await receive_export(
+            self._stubs.privacy.ExportUser,
+            self._target.extraction,
+            build(pb.ExportUserRequest, user_id=user, consistency_token=self._tokens.of(user)),
+            into,
+            progress=progress,
+            timeout=timeout,
+        )
+        return read(ExportManifest, manifest)
+
+    async def erase_user(
+        self, user: str, *, idempotency_key: str = "", timeout: float | None = CLEAR_SECONDS
+    ) -> EraseReceipt:
+        """Remove everything that is stored about a user, for good.
+
+        Later writes for the user fail with `USER_ERASED` until `reinstate_user`. An interrupted
+        call keeps what it has done; the next call does the rest, and its receipt covers all of it.
+        """
+        request = build(pb.EraseUserRequest, user_id=user, idempotency_key=idempotency_key)
+        reply = await self._write(self._stubs.privacy.EraseUser, request, user, timeout)
+        return read(EraseReceipt, reply.receipt)
+
+    async def reinstate_user(
+        self, user: str, *, idempotency_key: str = "", timeout: float | None = None
+    ) -> bool:
+        """Allow writes for an erased user again; nothing that was erased comes back.
+
+        Returns:
+            True if the user was erased before.
+        """
+        request = build(pb.ReinstateUserRequest, user_id=user, idempotency_key=idempotency_key)
+        reply = await self._write(self._stubs.privacy.ReinstateUser, request, user, timeout)
+        return reply.reinstated

@@ -1,0 +1,193 @@
+"""Profiles, and a user's documents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from hitherto.v1 import extraction_service_pb2 as writing
+from hitherto.v1 import memory_service_pb2
+from hitherto.v1 import retrieval_service_pb2 as reading
+from hitherto_client._async.calling import AsyncCalling
+from hitherto_client.inputs import DocumentInput
+from hitherto_client.results.conversations import Document, Ingested
+from hitherto_client.results.memories import HistoryEvent, Profile
+from hitherto_client.wire import build, read
+
+
+class AsyncProfiles(AsyncCalling):
+    """What is known about a user as a person, and the documents that were supplied."""
+
+    async def get_profile(self, user: str, *, timeout: float | None = None) -> Profile | None:
+        """The user's profile; None if there is none, or memory is switched off."""
+        request = build(reading.GetProfileRequest, user_id=user)
+        reply = await self._find(self._stubs.retrieval.GetProfile, request, user, timeout)
+        return read(Profile, reply.profile) if reply and not reply.reason else None
+
+    async def profiles(
+        self, *, department: str = "", page_size: int = 200, timeout: float | None = None
+    ) -> AsyncIterator[Profile]:
+        """The profiles that the credential may see, fetched page by page."""
+        request = build(reading.ListProfilesRequest, department=department, page_size=page_size)
+        async for page in self._pages(self._stubs.retrieval.ListProfiles, request, "", timeout):
+            for profile in page.profiles:
+                yield read(Profile, profile)
+
+    async def profile_history(
+        self, user: str, *, page_size: int = 200, timeout: float | None = None
+    ) -> AsyncIterator[HistoryEvent]:
+        """Every change of the user's profile, newest first, fetched page by page."""
+        request = build(reading.GetProfileHistoryRequest, user_id=user, page_size=page_size)
+        call = self._stubs.retrieval.GetProfileHistory
+        async for page in self._pages(call, request, user, timeout):
+            for event in page.events:
+                yield read(HistoryEvent, event)
+
+    async def update_profile(
+        self,
+        user: str,
+        *,
+        summary: str | None = None,
+        department: str | None = None,
+        current_projects: Iterable[str] | None = None,
+        preferences: Mapping[str, Any] | None = None,
+        frequent_intents: Iterable[str] | None = None,
+        access_level: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        clear: Iterable[str] = (),
+        version: int = 0,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Profile:
+        """Change or create a profile by hand. What is not given stays as it is.
+
+        Args:
+            user: Whose profile.
+            summary: Who the user is, in a few sentences.
+            department: The user's department.
+            current_projects: All current projects from now on.
+            preferences: Preferences to set, by key; others stay.
+            frequent_intents: What the user often asks for, all from now on.
+            access_level: A level of your own choice.
+            facts: Facts to set, such as `{"personal": {"location": "Porto"}}`; others stay.
+            metadata: Your own JSON to set, by key; other keys stay.
+            clear: What to remove, such as `summary` or `facts.personal.location`.
+            version: The version that the change is based on. 0: no check.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            HithertoCallError: A path is unknown (`INVALID_FIELD`), the profile has another version
+                (`VERSION_MISMATCH`), or a right is missing (`CAPABILITY_MISSING`).
+        """
+        plain = {
+            "summary": summary,
+            "department": department,
+            "current_projects": current_projects,
+            "frequent_intents": frequent_intents,
+            "access_level": access_level,
+        }
+        free = {"preferences": preferences, "facts": facts, "metadata": metadata}
+        changes = {name: value for name, value in {**plain, **free}.items() if value is not None}
+        paths = [name for name in changes if name in plain]
+        for name, given in free.items():
+            paths += _paths(name, given or {})
+        request = build(
+            memory_service_pb2.UpdateProfileRequest,
+            user_id=user,
+            profile=changes,
+            update_mask=[*paths, *clear],
+            version=version,
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.memories.UpdateProfile, request, user, timeout)
+        return read(Profile, reply.profile)
+
+    async def ingest_documents(
+        self,
+        user: str,
+        documents: Iterable[DocumentInput],
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Ingested:
+        """Supply 1 to 100 documents; known ones are replaced, unchanged ones cost nothing."""
+        request = build(
+            writing.IngestDocumentsRequest,
+            user_id=user,
+            documents=documents,
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.extraction.IngestDocuments, request, user, timeout)
+        return read(Ingested, reply)
+
+    async def documents(
+        self,
+        user: str,
+        *,
+        source_types: Iterable[str] = (),
+        content_types: Iterable[str] = (),
+        entity: str = "",
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+        page_size: int = 200,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Document]:
+        """A user's documents without their content, fetched page by page."""
+        request = build(
+            reading.ListDocumentsRequest,
+            user_id=user,
+            source_types=source_types,
+            content_types=content_types,
+            entity=entity,
+            created_after=created_after,
+            created_before=created_before,
+            metadata_filter=metadata_filter,
+            page_size=page_size,
+        )
+        async for page in self._pages(self._stubs.retrieval.ListDocuments, request, user, timeout):
+            for document in page.documents:
+                yield read(Document, document)
+
+    async def get_document(
+        self, user: str, document_id: str, *, timeout: float | None = None
+    ) -> Document | None:
+        """A document with its content; None if there is none."""
+        request = build(reading.GetDocumentRequest, user_id=user, document_id=document_id)
+        reply = await self._find(self._stubs.retrieval.GetDocument, request, user, timeout)
+        return read(Document, reply.document) if reply and not reply.reason else None
+
+    async def delete_document(
+        self,
+        user: str,
+        document_id: str,
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> dict[str, int]:
+        """Remove a document for good; what was learnt from it stays.
+
+        Returns:
+            The number of removed rows, by kind.
+        """
+        request = build(
+            writing.DeleteDocumentRequest,
+            user_id=user,
+            document_id=document_id,
+            idempotency_key=idempotency_key,
+        )
+        reply = await self._write(self._stubs.extraction.DeleteDocument, request, user, timeout)
+        return dict(reply.counts)
+
+
+def _paths(name: str, given: Mapping[str, Any]) -> list[str]:
+    """The paths of what a mapping holds; an empty one is a value of its own."""
+    found = []
+    for key, value in given.items():
+        path = f"{name}.{key}"
+        nested = _paths(path, value) if isinstance(value, Mapping) and value else [path]
+        found += nested
+    return found

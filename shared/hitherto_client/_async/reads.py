@@ -1,0 +1,345 @@
+"""Reads: contexts, search, and lists of memories."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_client._async.calling import AsyncCalling
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.results.memories import Entity, HistoryEvent, Memory
+from hitherto_client.results.search import (
+    Context,
+    EnhancedPrompt,
+    SearchResults,
+    Suggestions,
+)
+from hitherto_client.wire import build, read
+from hitherto_client.words import (
+    Confidence,
+    EntityType,
+    MemoryOrder,
+    MemorySource,
+    MemoryStatus,
+    MemoryType,
+    PromptTemplate,
+    SearchScope,
+)
+
+
+class AsyncReads(AsyncCalling):
+    """What the assistant asks for before it answers."""
+
+    async def get_context(
+        self,
+        user: str,
+        query: str = "",
+        *,
+        conversation: str = "",
+        scopes: Iterable[SearchScope] = (),
+        max_memories: int | None = None,
+        max_relevant: int | None = None,
+        max_conversations: int | None = None,
+        max_entities: int | None = None,
+        max_tokens: int | None = None,
+        memory_order: MemoryOrder | None = None,
+        template: PromptTemplate | None = None,
+        custom_template: str = "",
+        line_dates: bool | None = None,
+        include_provenance: bool = False,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        reference_time: datetime | None = None,
+        timeout: float | None = None,
+    ) -> Context:
+        """What an assistant should know before it answers `query`.
+
+        `prompt_block` of the result is the text for the assistant's prompt.
+
+        Args:
+            user: The user that the assistant talks with.
+            query: What the user just said. Empty: a general list by importance.
+            conversation: The current conversation; its summary comes first.
+            scopes: What is searched. Empty: memories, messages, summaries and documents.
+            max_memories: Memories by importance (20).
+            max_relevant: Results for the query (10).
+            max_conversations: Past conversations (5).
+            max_entities: Known entities (10).
+            max_tokens: The budget of the block in tokens (4,000), which it never exceeds.
+            memory_order: The order of `memories` (importance).
+            template: The format of the block (about_the_user).
+            custom_template: Your own format, for the template `custom`.
+            line_dates: Whether lines carry dates. Unset: if there is a query.
+            include_provenance: True adds origin, date and id to every memory line.
+            as_of: Answer with what was true at that time.
+            known_at: Answer with what was known at that time.
+            reference_time: The time that "last week" is relative to. Unset: now.
+            timeout: Seconds, retries included. Unset: 10.
+
+        Raises:
+            HithertoCallError: The call failed.
+        """
+        request = build(
+            pb.GetContextRequest,
+            user_id=user,
+            query=query,
+            conversation_id=conversation,
+            scopes=scopes,
+            max_memories=max_memories,
+            max_relevant=max_relevant,
+            max_conversations=max_conversations,
+            max_entities=max_entities,
+            max_tokens=max_tokens,
+            memory_order=memory_order,
+            template=template,
+            custom_template=custom_template,
+            line_dates=line_dates,
+            include_provenance=include_provenance,
+            as_of=as_of,
+            known_at=known_at,
+            reference_time=reference_time,
+        )
+        reply = await self._read(self._stubs.retrieval.GetContext, request, user, timeout)
+        return read(Context, reply)
+
+    async def enhance_prompt(
+        self,
+        base: str,
+        user: str,
+        query: str = "",
+        *,
+        conversation: str = "",
+        max_tokens: int | None = None,
+        timeout: float = 2.0,
+    ) -> EnhancedPrompt:
+        """The prompt `base`, followed by what is known about the user.
+
+        It never raises HithertoCallError: on any error, and after `timeout` seconds, the result
+        holds `base` unchanged and says why. An assistant without memory is better than none.
+        """
+        try:
+            context = await self.get_context(
+                user, query, conversation=conversation, max_tokens=max_tokens, timeout=timeout
+            )
+        except HithertoCallError as error:
+            return EnhancedPrompt(base, enhanced=False, problem=str(error))
+        if not context.prompt_block:
+            return EnhancedPrompt(base, enhanced=False)
+        text = f"{base}\n\n{context.prompt_block}" if base else context.prompt_block
+        return EnhancedPrompt(text, enhanced=True)
+
+    async def search(
+        self,
+        user: str,
+        query: str = "",
+        *,
+        limit: int = 0,
+        scopes: Iterable[SearchScope] = (),
+        types: Iterable[MemoryType] = (),
+        tags: Iterable[str] = (),
+        statuses: Iterable[MemoryStatus] = (),
+        sources: Iterable[MemorySource] = (),
+        source_types: Iterable[str] = (),
+        entity: str = "",
+        conversation: str = "",
+        confidence_min: Confidence | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        min_score: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+        query_embedding: Iterable[float] = (),
+        ranking: str = "",
+        weights: Mapping[str, float] | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        reference_time: datetime | None = None,
+        excerpt_messages: int = 0,
+        explain: bool = False,
+        timeout: float | None = None,
+    ) -> SearchResults:
+        """The best results for `query`; iterate over them.
+
+        Filters are part of the search: there are `limit` results, or as many as exist.
+
+        Args:
+            user: Whose memory is searched.
+            query: A question or keywords, in any language. Empty: by importance.
+            limit: The number of results (10; 200 at most).
+            scopes: What is searched. Empty: memories.
+            types: Only memories of one of these types.
+            tags: Only memories with one of these tags.
+            statuses: Only memories with one of these statuses. Empty: active and achieved.
+            sources: Only memories created in one of these ways.
+            source_types: Only documents of one of these types, such as `gmail`.
+            entity: Only what mentions this person or thing.
+            conversation: Only what was said in, or learnt from, this conversation.
+            confidence_min: Only memories of at least this confidence.
+            created_after: Only items created then or later.
+            created_before: Only items created before then.
+            min_score: Only results with at least this score.
+            metadata_filter: Only items whose metadata has these keys with equal values.
+            query_embedding: Your own vector for the query, from the active embedding model.
+            ranking: `balanced` (the default) or `seed003`.
+            weights: Weights of the ranking's components, by name.
+            as_of: Find what was true at that time.
+            known_at: Find what was known at that time.
+            reference_time: The time that "last week" is relative to. Unset: now.
+            excerpt_messages: Messages to return before and after each source (0; 20 at most).
+            explain: True sets `breakdown` of each result.
+            timeout: Seconds, retries included. Unset: 10.
+
+        Raises:
+            HithertoCallError: The call failed.
+        """
+        request = build(
+            pb.SearchMemoriesRequest,
+            user_id=user,
+            query=query,
+            limit=limit,
+            scopes=scopes,
+            types=types,
+            tags=tags,
+            statuses=statuses,
+            sources=sources,
+            source_types=source_types,
+            entity=entity,
+            conversation_id=conversation,
+            confidence_min=confidence_min,
+            created_after=created_after,
+            created_before=created_before,
+            min_score=min_score,
+            metadata_filter=metadata_filter,
+            query_embedding=query_embedding,
+            ranking=ranking,
+            weights=weights,
+            as_of=as_of,
+            known_at=known_at,
+            reference_time=reference_time,
+            excerpt_messages=excerpt_messages,
+            explain=explain,
+        )
+        reply = await self._read(self._stubs.retrieval.SearchMemories, request, user, timeout)
+        return read(SearchResults, reply)
+
+    async def memories(
+        self,
+        user: str,
+        *,
+        types: Iterable[MemoryType] = (),
+        tags: Iterable[str] = (),
+        statuses: Iterable[MemoryStatus] = (),
+        sources: Iterable[MemorySource] = (),
+        entity: str = "",
+        conversation: str = "",
+        confidence_min: Confidence | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        order_by: str = "",
+        page_size: int = 200,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Memory]:
+        """Every memory of a user, fetched page by page as you iterate.
+
+        The filters are those of `search`.
+
+        Args:
+            user: Whose memories.
+            types: Only memories of one of these types.
+            tags: Only memories with one of these tags.
+            statuses: Only memories with one of these statuses. Empty: active and achieved.
+            sources: Only memories created in one of these ways.
+            entity: Only what mentions this person or thing.
+            conversation: Only what was learnt from this conversation.
+            confidence_min: Only memories of at least this confidence.
+            created_after: Only memories created then or later.
+            created_before: Only memories created before then.
+            metadata_filter: Only memories whose metadata has these keys with equal values.
+            as_of: What was true at that time.
+            known_at: What was known at that time.
+            order_by: `created_at` (the default), `importance` or `last_accessed_at`.
+            page_size: Memories per call, 1,000 at most.
+            timeout: Seconds for each page. Unset: 10.
+
+        Raises:
+            HithertoCallError: A page could not be fetched.
+        """
+        request = build(
+            pb.ListMemoriesRequest,
+            user_id=user,
+            types=types,
+            tags=tags,
+            statuses=statuses,
+            sources=sources,
+            entity=entity,
+            conversation_id=conversation,
+            confidence_min=confidence_min,
+            created_after=created_after,
+            created_before=created_before,
+            metadata_filter=metadata_filter,
+            as_of=as_of,
+            known_at=known_at,
+            order_by=order_by,
+            page_size=page_size,
+        )
+        async for page in self._pages(self._stubs.retrieval.ListMemories, request, user, timeout):
+            for memory in page.memories:
+                yield read(Memory, memory)
+
+    async def get_memory(
+        self, user: str, memory_id: str, *, timeout: float | None = None
+    ) -> Memory | None:
+        """One memory, whatever its status; None if there is none, or memory is switched off."""
+        request = build(pb.GetMemoryRequest, user_id=user, memory_id=memory_id)
+        reply = await self._find(self._stubs.retrieval.GetMemory, request, user, timeout)
+        return read(Memory, reply.memory) if reply and reply.HasField("memory") else None
+
+    async def memory_history(
+        self, user: str, memory_id: str, *, page_size: int = 200, timeout: float | None = None
+    ) -> AsyncIterator[HistoryEvent]:
+        """Every change of a memory, newest first, fetched page by page.
+
+        Raises:
+            HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), or the call failed.
+        """
+        request = build(
+            pb.GetMemoryHistoryRequest, user_id=user, memory_id=memory_id, page_size=page_size
+        )
+        call = self._stubs.retrieval.GetMemoryHistory
+        async for page in self._pages(call, request, user, timeout):
+            for event in page.events:
+                yield read(HistoryEvent, event)
+
+    async def find_entities(
+        self,
+        user: str,
+        name: str = "",
+        *,
+        type: EntityType | None = None,
+        limit: int = 0,
+        timeout: float | None = None,
+    ) -> tuple[Entity, ...]:
+        """The people and things that the user mentions, the most mentioned first.
+
+        Args:
+            user: Whose entities.
+            name: A name, or a part of one. Empty: all of them.
+            type: Only entities of this type.
+            limit: How many at most. 0: the default of the service.
+            timeout: Seconds, retries included. Unset: 10.
+        """
+        request = build(pb.FindEntitiesRequest, user_id=user, name=name, type=type, limit=limit)
+        reply = await self._read(self._stubs.retrieval.FindEntities, request, user, timeout)
+        return tuple(read(Entity, entity) for entity in reply.entities)
+
+    async def get_suggestions(
+        self, user: str, *, limit: int = 0, timeout: float | None = None
+    ) -> Suggestions:
+        """What the user may want to ask next (3 suggestions unless `limit` says otherwise)."""
+        request = build(pb.GetSuggestionsRequest, user_id=user, limit=limit)
+        reply = await self._read(self._stubs.retrieval.GetSuggestions, request, user, timeout)
+        return read(Suggestions, reply)

@@ -1,0 +1,92 @@
+# Generated from ../_async/calling.py by tools/unasync.py. Do not edit.
+"""How the client's methods call: a connection made on demand, and reads that see own writes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import grpc
+
+from hitherto_client._sync.connection import Connection
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.target import Target
+from hitherto_client.tokens import ConsistencyTokens
+
+Reply = TypeVar("Reply")
+
+
+class Calling:
+    """What the methods by topic share."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._tokens = ConsistencyTokens()
+        self._opened: Connection | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def _stubs(self) -> Connection:
+        """The connection; made by the first call, whose event loop it then belongs to."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = Connection(self._target)
+            return self._opened
+
+    def _read(
+        self,
+        call: Callable[..., Reply],
+        request: Any,
+        user: str,
+        timeout: float | None,
+    ) -> Reply:
+        """Read what includes this client's own writes for the user."""
+        token = self._tokens.of(user)
+        request.consistency_token = token
+        try:
+            return call(request, timeout=timeout)
+        except HithertoCallError as error:
+            if not token or error.reason != "INVALID_CONSISTENCY_TOKEN":
+                raise
+        # It was made with a secret that the services no longer have.
+        self._tokens.drop(user)
+        request.consistency_token = ""
+        return call(request, timeout=timeout)
+
+    def _find(
+        self,
+        call: Callable[..., Reply],
+        request: Any,
+        user: str,
+        timeout: float | None,
+    ) -> Reply | None:
+        """Read one thing; None if there is none."""
+        try:
+            return self._read(call, request, user, timeout)
+        except HithertoCallError as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND or not error.reason:
+                raise
+            return None
+
+    def _pages(self, call: Any, request: Any, user: str, timeout: float | None) -> Iterator[Any]:
+        """The replies of a list, page after page."""
+        while True:
+            page = self._read(call, request, user, timeout)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    def _write(
+        self,
+        call: Callable[..., Reply],
+        request: Any,
+        user: str,
+        timeout: float | None,
+    ) -> Reply:
+        """Change something; later reads of the user, or of anybody if it is empty, include it."""
+        begun = self._tokens.begin()
+        reply = call(request, timeout=timeout)
+        self._tokens.note(user, getattr(reply, "consistency_token", ""), begun=begun)
+        return reply

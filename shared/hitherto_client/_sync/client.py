@@ -1,0 +1,102 @@
+# Generated from ../_async/client.py by tools/unasync.py. Do not edit.
+"""The client: every call that an application needs, typed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from hitherto_client._sync.conversations import Conversations
+from hitherto_client._sync.jobs import Jobs
+from hitherto_client._sync.memories import Memories
+from hitherto_client._sync.privacy import Privacy
+from hitherto_client._sync.profiles import Profiles
+from hitherto_client._sync.reads import Reads
+from hitherto_client._sync.sessions import Sessions
+from hitherto_client.calls import RetryPolicy
+from hitherto_client.target import find_target
+
+
+class Hitherto(
+    Reads,
+    Conversations,
+    Memories,
+    Profiles,
+    Jobs,
+    Sessions,
+    Privacy,
+):
+    """A synchronous client of both services. Close it, or use it as a context manager.
+
+    Unset arguments come from the environment: HITHERTO_RETRIEVAL_ADDRESS (127.0.0.1:50051),
+    HITHERTO_EXTRACTION_ADDRESS (127.0.0.1:50052), HITHERTO_API_KEY or HITHERTO_TOKEN (none),
+    HITHERTO_TLS_CA_FILE (none: no TLS), and HITHERTO_TLS_CLIENT_CERTIFICATE_FILE with
+    HITHERTO_TLS_CLIENT_KEY_FILE (none).
+
+    Each call has a deadline, which its retries share, and is repeated where that is safe. Reads
+    include what the same client has written for the user before, and what was learnt by jobs that
+    it has seen end, even if reads go to a replica. A failed call raises HithertoCallError with a
+    `reason`; a value that cannot be sent raises ValueError or TypeError.
+    """
+
+    def __init__(
+        self,
+        retrieval: str | None = None,
+        extraction: str | None = None,
+        *,
+        api_key: str | None = None,
+        token: str | Callable[[], str] | None = None,
+        tls_ca_file: str | os.PathLike[str] | None = None,
+        tls_certificate_file: str | os.PathLike[str] | None = None,
+        tls_key_file: str | os.PathLike[str] | None = None,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Prepare the client; it connects with the first call.
+
+        Args:
+            retrieval: `host:port` of the retrieval service.
+            extraction: `host:port` of the extraction service.
+            api_key: The key that `hitherto keys create` printed.
+            token: A JWT if the services accept tokens, or a function that returns one. It is called
+                for every call, so it can return a new one before the old one ends.
+            tls_ca_file: PEM file with the authority that signed the services' certificates.
+            tls_certificate_file: PEM file with a client certificate, if the services ask for one.
+            tls_key_file: PEM file with its private key.
+            timeout: Seconds for every call, retries included. Unset: 10 for reads, 30 for writes.
+            retry: When failed calls are retried.
+
+        Raises:
+            ValueError: The key or the token is unusable, or there are both.
+        """
+        super().__init__(
+            find_target(
+                retrieval,
+                extraction,
+                api_key=api_key,
+                token=token,
+                tls_ca_file=tls_ca_file,
+                tls_certificate_file=tls_certificate_file,
+                tls_key_file=tls_key_file,
+                timeout=timeout,
+                retry=retry,
+            )
+        )
+
+    def close(self) -> None:
+        """Close the channels; calls in flight are cancelled."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,115 @@
+# Generated from ../_async/jobs.py by tools/unasync.py. Do not edit.
+"""Jobs: the work in the background, followed to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto.v1 import job_pb2
+from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.watch import watch_job
+from hitherto_client.results.jobs import Job
+from hitherto_client.wire import build, read
+from hitherto_client.words import JobState
+
+
+class Jobs(Calling):
+    """Jobs may be named by their id or by the Job that a call returned."""
+
+    def get_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
+        """The job as it is now.
+
+        Raises:
+            HithertoCallError: It does not exist (`JOB_NOT_FOUND`), or the call failed.
+        """
+        request = build(pb.GetJobRequest, job_id=_id(job))
+        reply = self._read(self._stubs.extraction.GetJob, request, "", timeout)
+        return self._heard_of(reply.job)
+
+    def watch_job(self, job: Job | str, *, timeout: float | None = None) -> Iterator[Job]:
+        """The job now and after every change, the final one last.
+
+        An interrupted stream is opened again, for example after a restart of the service.
+
+        Args:
+            job: The job.
+            timeout: Seconds until it must be final. Unset: no limit.
+
+        Raises:
+            HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
+        """
+        for state in watch_job(
+            self._stubs.extraction.WatchJob,
+            self._target.extraction,
+            self._target.retry,
+            _id(job),
+            timeout=timeout,
+        ):
+            yield self._heard_of(state)
+
+    def wait_for_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
+        """Wait until a job is final, and return it; reads then include what it learnt.
+
+        A job that did not succeed is returned as well: see `succeeded`, and `error` for the reason.
+
+        Args:
+            job: The job.
+            timeout: Seconds until it must be final. Unset: no limit.
+
+        Raises:
+            HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
+        """
+        last: Job | None = None
+        for state in self.watch_job(job, timeout=timeout):
+            last = state
+        assert last is not None  # Watching ends with a final state or an error.
+        return last
+
+    def jobs(
+        self,
+        user: str = "",
+        *,
+        conversation: str = "",
+        states: Iterable[JobState] = (),
+        kinds: Iterable[str] = (),
+        page_size: int = 200,
+        timeout: float | None = None,
+    ) -> Iterator[Job]:
+        """Jobs, newest first, fetched page by page; without a user, all that you may see."""
+        request = build(
+            pb.ListJobsRequest,
+            user_id=user,
+            conversation_id=conversation,
+            states=states,
+            kinds=kinds,
+            page_size=page_size,
+        )
+        for page in self._pages(self._stubs.extraction.ListJobs, request, user, timeout):
+            for job in page.jobs:
+                yield read(Job, job)
+
+    def retry_job(
+        self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
+    ) -> Job:
+        """Queue a dead or cancelled job again."""
+        request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
+        reply = self._write(self._stubs.extraction.RetryJob, request, "", timeout)
+        return self._heard_of(reply.job)
+
+    def cancel_job(
+        self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
+    ) -> Job:
+        """Cancel a job that is not final; what it has learnt so far stays."""
+        request = build(pb.CancelJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
+        reply = self._write(self._stubs.extraction.CancelJob, request, "", timeout)
+        return self._heard_of(reply.job)
+
+    def _heard_of(self, job: job_pb2.Job) -> Job:
+        """The job; if it has ended, reads of its user include what it did."""
+        self._tokens.note(job.user_id, job.consistency_token)
+        return read(Job, job)
+
+
+def _id(job: Job | str) -> str:
+    return job if isinstance(job, str) else job.id

@@ -1,0 +1,329 @@
+# Generated from ../_async/memories.py by tools/unasync.py. Do not edit.
+"""Memories changed by hand: saved, corrected, forgotten, restored, imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.imports import stream_memories
+from hitherto_client.inputs import MemoryInput
+from hitherto_client.results.jobs import ImportedMemories
+from hitherto_client.results.memories import Feedback, Memory, SavedMemory
+from hitherto_client.streams import WINDOW_SECONDS, Progress
+from hitherto_client.wire import build, read
+from hitherto_client.words import Confidence, MemorySource, MemoryType, Origin
+
+
+class Memories(Calling):
+    """What is remembered without a conversation, and how it is corrected.
+
+    Every method that changes something takes an `idempotency_key`: with the same key, the same call
+    changes nothing twice, even from another process.
+    """
+
+    def save_memory(
+        self,
+        user: str,
+        content: str,
+        *,
+        type: MemoryType | None = None,
+        detail: str = "",
+        importance: float | None = None,
+        confidence: Confidence | None = None,
+        tags: Iterable[str] = (),
+        keywords: Iterable[str] = (),
+        source: MemorySource | None = None,
+        origin: Origin | None = None,
+        conversation: str = "",
+        context: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        valid_from: datetime | None = None,
+        expires_at: datetime | None = None,
+        sensitive: bool = False,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> SavedMemory:
+        """Remember one statement at once.
+
+        If the user has a memory with the same meaning, that one gets a new version instead.
+
+        Args:
+            user: Whom it is about.
+            content: The statement, in a sentence; at most 8 KiB.
+            type: The kind of statement (fact).
+            detail: The full text behind it.
+            importance: From 0 to 1. Unset: by type.
+            confidence: How clear it is.
+            tags: Labels of your own.
+            keywords: Words that help to find it.
+            source: How it was created (explicit).
+            origin: Who said it (user). Statements of others never displace what the user said.
+            conversation: The conversation that it comes from.
+            context: The circumstances, as free JSON.
+            metadata: Your own JSON, which searches can filter by.
+            valid_from: Since when it has been true. Unset: now.
+            expires_at: When reads stop returning it. Unset: never.
+            sensitive: True: encrypted if the user has encryption on.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            HithertoCallError: The call failed, for example because memory is switched off for the
+                user (`MEMORY_DISABLED`).
+        """
+        request = build(
+            pb.SaveMemoryRequest,
+            user_id=user,
+            content=content,
+            type=type,
+            detail=detail,
+            importance=importance,
+            confidence=confidence,
+            tags=tags,
+            keywords=keywords,
+            source=source,
+            origin=origin,
+            conversation_id=conversation,
+            context=context,
+            metadata=metadata,
+            valid_from=valid_from,
+            expires_at=expires_at,
+            sensitive=sensitive,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.memories.SaveMemory, request, user, timeout)
+        return read(SavedMemory, reply)
+
+    def update_memory(
+        self,
+        user: str,
+        memory_id: str,
+        *,
+        content: str | None = None,
+        type: MemoryType | None = None,
+        detail: str | None = None,
+        importance: float | None = None,
+        confidence: Confidence | None = None,
+        tags: Iterable[str] | None = None,
+        keywords: Iterable[str] | None = None,
+        entities: Iterable[str] | None = None,
+        context: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        expires_at: datetime | None = None,
+        sensitive: bool | None = None,
+        clear: Iterable[str] = (),
+        version: int = 0,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Memory:
+        """Correct a memory; it keeps its id and its earlier versions.
+
+        What is not given stays as it is.
+
+        Args:
+            user: Whose memory.
+            memory_id: Which one.
+            content: The corrected statement.
+            type: The kind of statement.
+            detail: The full text behind it.
+            importance: From 0 to 1.
+            confidence: How clear it is.
+            tags: All tags from now on.
+            keywords: All keywords from now on.
+            entities: Names of all people and things that it mentions.
+            context: The circumstances, as free JSON.
+            metadata: All of your own JSON from now on.
+            valid_from: Since when it has been true.
+            valid_to: Until when it was true.
+            expires_at: When reads stop returning it.
+            sensitive: Whether it is treated as sensitive.
+            clear: Fields to empty or reset, such as `tags` or `metadata.project`.
+            version: The version that the correction is based on. 0: no check.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), was replaced
+                (`MEMORY_STATUS_CONFLICT`) or has another version (`VERSION_MISMATCH`).
+        """
+        given = {
+            "content": content,
+            "type": type,
+            "detail": detail,
+            "importance": importance,
+            "confidence": confidence,
+            "tags": tags,
+            "keywords": keywords,
+            "entities": entities,
+            "context": context,
+            "metadata": metadata,
+            "valid_from": valid_from,
+            "valid_to": valid_to,
+            "expires_at": expires_at,
+            "sensitive": sensitive,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
+        request = build(
+            pb.UpdateMemoryRequest,
+            user_id=user,
+            memory_id=memory_id,
+            memory=changes,
+            update_mask=[*changes, *clear],
+            version=version,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.memories.UpdateMemory, request, user, timeout)
+        return read(Memory, reply.memory)
+
+    def forget_memory(
+        self,
+        user: str,
+        memory_id: str,
+        *,
+        reason: str = "",
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Memory:
+        """Forget a memory: reads no longer return it, and earlier messages never bring it back.
+
+        `reason` is kept in its history.
+
+        Raises:
+            HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), or the call failed.
+        """
+        request = build(
+            pb.ForgetMemoryRequest,
+            user_id=user,
+            memory_id=memory_id,
+            reason=reason,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.memories.ForgetMemory, request, user, timeout)
+        return read(Memory, reply.memory)
+
+    def restore_memory(
+        self,
+        user: str,
+        memory_id: str,
+        *,
+        reason: str = "",
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Memory:
+        """Bring a forgotten or archived memory back.
+
+        Raises:
+            HithertoCallError: It does not exist (`MEMORY_NOT_FOUND`), or its status does not allow
+                it (`MEMORY_STATUS_CONFLICT`).
+        """
+        request = build(
+            pb.RestoreMemoryRequest,
+            user_id=user,
+            memory_id=memory_id,
+            reason=reason,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.memories.RestoreMemory, request, user, timeout)
+        return read(Memory, reply.memory)
+
+    def review_memory(
+        self,
+        user: str,
+        memory_id: str,
+        *,
+        approve: bool,
+        reason: str = "",
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Memory:
+        """Decide about a quarantined memory: approved, it becomes active; rejected, forgotten.
+
+        Raises:
+            HithertoCallError: It does not exist (`MEMORY_NOT_FOUND`), or is not in quarantine
+                (`MEMORY_STATUS_CONFLICT`).
+        """
+        request = build(
+            pb.ReviewMemoryRequest,
+            user_id=user,
+            memory_id=memory_id,
+            decision="approve" if approve else "reject",
+            reason=reason,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.memories.ReviewMemory, request, user, timeout)
+        return read(Memory, reply.memory)
+
+    def import_memories(
+        self,
+        memories: Iterable[MemoryInput],
+        *,
+        progress: Callable[[Progress], None] | None = None,
+        timeout: float = WINDOW_SECONDS,
+    ) -> ImportedMemories:
+        """Save any number of memories, each accepted or refused on its own.
+
+        Args:
+            memories: Read as the import goes on and never held whole.
+            progress: Called with the progress after every 100 memories.
+            timeout: Seconds until 100 memories must be taken, retries included.
+
+        Raises:
+            HithertoCallError: The import cannot go on; what was saved stays, and starting again
+                from the first memory does no harm.
+        """
+        reply = stream_memories(
+            self._stubs.memories.StreamMemories,
+            (build(pb.SaveMemoryRequest, **memory) for memory in memories),
+            self._target.extraction,
+            self._target.retry,
+            progress=progress,
+            timeout=timeout,
+        )
+        self._tokens.note("", reply.consistency_token)
+        return read(ImportedMemories, reply)
+
+    def record_feedback(
+        self,
+        user: str,
+        conversation: str,
+        message_id: str,
+        *,
+        rating: int | None = None,
+        edit: tuple[str, str] | None = None,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Feedback:
+        """Record how the user reacted to an answer.
+
+        Args:
+            user: The user.
+            conversation: The conversation of the answer.
+            message_id: The id of the answer.
+            rating: From 1 to 5; 4 and 5 strengthen what the answer used, 1 and 2 weaken it.
+            edit: The original and the edited text: how long answers should be is learnt from it.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            ValueError: Not exactly one of `rating` and `edit` is given.
+            HithertoCallError: The message does not exist (`MESSAGE_NOT_FOUND`).
+        """
+        if (rating is None) == (edit is None):
+            raise ValueError("give a rating or an edit, and not both")
+        request = build(
+            pb.RecordFeedbackRequest,
+            user_id=user,
+            conversation_id=conversation,
+            message_id=message_id,
+            rating=rating,
+            edit=edit and {"original": edit[0], "edited": edit[1]},
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.memories.RecordFeedback, request, user, timeout)
+        return read(Feedback, reply)

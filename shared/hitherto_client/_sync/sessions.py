@@ -1,0 +1,133 @@
+# Generated from ../_async/sessions.py by tools/unasync.py. Do not edit.
+"""Working memory: the context of a session, and actions that wait for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from hitherto.v1 import retrieval_service_pb2, session_service_pb2
+from hitherto_client._sync.calling import Calling
+from hitherto_client.results.conversations import (
+    AddedAction,
+    ContextItem,
+    PendingAction,
+    Session,
+    UpdatedSession,
+)
+from hitherto_client.wire import build, read
+
+
+class Sessions(Calling):
+    """What serves the next answers, lives for minutes or hours, and is never learnt from."""
+
+    def get_session(self, user: str, session_id: str, *, timeout: float | None = None) -> Session:
+        """The working memory of a session; an unknown or expired session reads as empty."""
+        request = build(
+            retrieval_service_pb2.GetSessionRequest, user_id=user, session_id=session_id
+        )
+        reply = self._read(self._stubs.retrieval.GetSession, request, user, timeout)
+        return read(Session, reply)
+
+    def update_session(
+        self,
+        user: str,
+        session_id: str = "",
+        *,
+        context: Mapping[str, Any] | None = None,
+        recent_items: Iterable[ContextItem] = (),
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> UpdatedSession:
+        """Replace the context or the recent items of a session, and renew its lifetime.
+
+        Args:
+            user: The user whose session it is.
+            session_id: The session, by convention the conversation's id. Unset: a new one.
+            context: The new context; an empty one clears it. None: it stays as it is.
+            recent_items: The user's recent items. Empty: the list stays as it is.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+        """
+        request = build(
+            session_service_pb2.UpdateSessionRequest,
+            user_id=user,
+            session_id=session_id,
+            context=context,
+            recent_items=recent_items,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.sessions.UpdateSession, request, user, timeout)
+        return read(UpdatedSession, reply)
+
+    def add_pending_action(
+        self,
+        user: str,
+        type: str,
+        *,
+        session_id: str = "",
+        params: Mapping[str, Any] | None = None,
+        description: str = "",
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> AddedAction:
+        """Add an action that waits for the user's confirmation, for 24 hours.
+
+        Args:
+            user: Whose action.
+            type: The kind of action, such as `send_email`.
+            session_id: The session. Unset: a new one.
+            params: Its parameters, as free JSON.
+            description: What the user is asked to confirm.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+        """
+        request = build(
+            session_service_pb2.AddPendingActionRequest,
+            user_id=user,
+            session_id=session_id,
+            type=type,
+            params=params,
+            description=description,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.sessions.AddPendingAction, request, user, timeout)
+        return read(AddedAction, reply)
+
+    def resolve_pending_action(
+        self,
+        user: str,
+        pending_action_id: str,
+        status: Literal["confirmed", "completed", "rejected"],
+        *,
+        session_id: str = "",
+        result: Mapping[str, Any] | None = None,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> PendingAction:
+        """Confirm, complete or reject an action; each transition happens once.
+
+        Args:
+            user: Whose action.
+            pending_action_id: Which one.
+            status: Its new state.
+            session_id: If set, it must be the action's session.
+            result: The outcome, as free JSON. Unset: an earlier one stays.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            HithertoCallError: It does not exist (`PENDING_ACTION_NOT_FOUND`), or is final or in
+                that state already (`PENDING_ACTION_CONFLICT`).
+        """
+        request = build(
+            session_service_pb2.ResolvePendingActionRequest,
+            user_id=user,
+            session_id=session_id,
+            pending_action_id=pending_action_id,
+            status=status,
+            result=result,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self._stubs.sessions.ResolvePendingAction, request, user, timeout)
+        return read(PendingAction, reply.pending_action)

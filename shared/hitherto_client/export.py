@@ -1,0 +1,76 @@
+"""What an export of a user must be: whole, unchanged, with the lines that its manifest names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+
+from hitherto.v1 import privacy_pb2
+
+EXPORT_SECONDS = 3_600.0
+"""An export takes as long as there is to send."""
+
+_TABLE = b'{"table":"'
+
+
+class ExportBroken(Exception):
+    """The received export does not match its manifest: discard it and request it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The progress of an export."""
+
+    lines: int
+    total_bytes: int
+
+
+class Receiver:
+    """What has come so far of an export, by size, digest and the table that each line names."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.counts = Counter[str]()
+        self._digest = hashlib.sha256()
+        self._head = b""
+        """The beginning of the line that has not ended, as much of it as names the table."""
+
+    def progress(self) -> Received:
+        """How much has come so far."""
+        return Received(self.counts.total(), self.size)
+
+    def take(self, data: bytes) -> None:
+        """Count the next piece."""
+        self.size += len(data)
+        self._digest.update(data)
+        *ended, rest = data.split(b"\n")
+        for line in ended:
+            self.counts[_table_of(self._head + line[:_HEAD_BYTES])] += 1
+            self._head = b""
+        self._head = (self._head + rest[:_HEAD_BYTES])[:_HEAD_BYTES]
+
+    def check(self, manifest: privacy_pb2.ExportManifest) -> None:
+        """Compare everything with the manifest.
+
+        Raises:
+            ExportBroken: Something is missing or was changed.
+        """
+        told = {table: count for table, count in manifest.counts.items() if count}
+        if (self.size, self._digest.hexdigest()) != (manifest.total_bytes, manifest.sha256):
+            raise ExportBroken(
+                f"{self.size} bytes came and {manifest.total_bytes} were sent, or they were "
+                "changed on the way: ask for the export again"
+            )
+        if self._head or dict(self.counts) != told:
+            raise ExportBroken("the lines that came are not those that were sent: ask again")
+
+
+_HEAD_BYTES = 128
+"""Of a line, as much as holds the name of its table."""
+
+
+def _table_of(head: bytes) -> str:
+    if not head.startswith(_TABLE):
+        raise ExportBroken("a line names no table: ask for the export again")
+    return head[len(_TABLE) :].partition(b'"')[0].decode("utf-8", "replace")

@@ -1,0 +1,51 @@
+"""Settings, export and erasure of a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UserSettings:
+    """The effective settings of a user."""
+
+    memory_enabled: bool
+    """False: nothing is read or learnt about the user."""
+    learning_enabled: bool
+    """False: nothing is learnt from conversations, which are still stored and searched."""
+    retention_days: int
+    """Days after which an unused memory is removed; 0 for never."""
+    message_retention_days: int
+    """Days after which messages are removed; 0 for never."""
+    encrypt_sensitive: bool
+    """True: texts are stored encrypted with a key of the user's own."""
+    time_zone: str
+    """The IANA time zone of relative dates such as "tomorrow"."""
+
+
+@dataclass(frozen=True, slots=True)
+class EraseReceipt:
+    """The signed proof that a user was erased; `hitherto receipt verify` checks it."""
+
+    id: str
+    user_hash: str
+    """A keyed hash of the user's id."""
+    erased_at: datetime | None
+    counts: dict[str, int]
+    """Removed rows by table."""
+    signed_payload: str
+    signature: bytes
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportManifest:
+    """What an export holds; the client has compared the data with it."""
+
+    user_id: str
+    created_at: datetime | None
+    counts: dict[str, int]
+    """Lines by table."""
+    total_bytes: int
+    sha256: str

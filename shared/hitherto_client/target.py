@@ -1,0 +1,102 @@
+"""Where the services are and how to reach them: from arguments, else from the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hitherto_client.calls import Credential, Endpoint, RetryPolicy
+from hitherto_client.tls import TlsFiles
+
+DEFAULT_RETRIEVAL = "127.0.0.1:50051"
+DEFAULT_EXTRACTION = "127.0.0.1:50052"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a connection is made from."""
+
+    retrieval: Endpoint
+    extraction: Endpoint
+    credential: Credential | None
+    tls: TlsFiles
+    timeout: float | None
+    """Seconds for every call, retries included; None: the default of each call."""
+    retry: RetryPolicy
+
+
+def find_target(
+    retrieval: str | None = None,
+    extraction: str | None = None,
+    *,
+    api_key: str | None = None,
+    token: str | Callable[[], str] | None = None,
+    tls_ca_file: str | os.PathLike[str] | None = None,
+    tls_certificate_file: str | os.PathLike[str] | None = None,
+    tls_key_file: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
+    retry: RetryPolicy | None = None,
+) -> Target:
+    """The target that the arguments and, for unset ones, the environment describe.
+
+    Raises:
+        ValueError: The key or the token is unusable, or there are both.
+    """
+    env = os.environ
+    if not (api_key or token):
+        api_key, token = env.get("HITHERTO_API_KEY"), env.get("HITHERTO_TOKEN")
+    return Target(
+        Endpoint(
+            "retrieval", retrieval or env.get("HITHERTO_RETRIEVAL_ADDRESS") or DEFAULT_RETRIEVAL
+        ),
+        Endpoint(
+            "extraction",
+            extraction or env.get("HITHERTO_EXTRACTION_ADDRESS") or DEFAULT_EXTRACTION,
+        ),
+        _credential(api_key, token),
+        TlsFiles(
+            _path(tls_ca_file or env.get("HITHERTO_TLS_CA_FILE")),
+            _path(tls_certificate_file or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),
+            _path(tls_key_file or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")),
+        ),
+        timeout,
+        retry or RetryPolicy(),
+    )
+
+
+def _path(given: str | os.PathLike[str] | None) -> Path | None:
+    """A file; an empty text counts as none."""
+    return Path(given) if given else None
+
+
+def _credential(api_key: str | None, token: str | Callable[[], str] | None) -> Credential | None:
+    """What to send; an empty text counts as nothing."""
+    if api_key and token:
+        raise ValueError(
+            "there are an API key and a token: give one of them, or unset HITHERTO_API_KEY or "
+            "HITHERTO_TOKEN"
+        )
+    if callable(token):
+        provider = token
+        return lambda: _checked_token(provider())
+    text = _checked_token(token) if token and token.strip() else _checked_key(api_key or "")
+    return None if text is None else lambda: text
+
+
+def _checked_token(token: str) -> str:
+    token = token.strip()
+    if not token or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError("the token is empty or holds characters that no token has")
+    return token
+
+
+def _checked_key(key: str) -> str | None:
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError(
+            "the API key holds characters that no key has: copy it again as "
+            "`hitherto keys create` printed it"
+        )
+    return key or None

@@ -1,0 +1,203 @@
+"""Between the contract's messages and what callers see: requests from plain values, results.
+
+Both directions follow the descriptors of the contract, so a field needs no code of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from typing import Any, TypeVar, cast
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+Result = TypeVar("Result")
+Request = TypeVar("Request", bound=Message)
+
+_TIMESTAMP = "google.protobuf.Timestamp"
+_DURATION = "google.protobuf.Duration"
+_FREE_JSON = ("google.protobuf.Struct", "google.protobuf.Value")
+_FIELD_MASK = "google.protobuf.FieldMask"
+
+
+def build(kind: type[Request], **values: Any) -> Request:
+    """A request from plain values; those that are None stay unset.
+
+    Enumerated values are words, times are datetimes (naive ones are UTC), free JSON and nested
+    messages are mappings.
+
+    Raises:
+        ValueError: A value is out of range, or a word or a key of a mapping is unknown.
+        TypeError: A value has another type than its field.
+    """
+    request = kind()
+    _fill(request, values, "")
+    return request
+
+
+def _fill(message: Message, values: Mapping[str, Any], path: str) -> None:
+    fields = message.DESCRIPTOR.fields_by_name
+    for name, value in values.items():
+        place = f"{path}{name}"
+        if name not in fields:
+            raise ValueError(f"{place} is unknown: known are {', '.join(fields)}")
+        if value is not None:
+            try:
+                _set(message, fields[name], value, place)
+            except (json_format.ParseError, UnicodeError, OverflowError, RecursionError) as error:
+                raise ValueError(f"{place} cannot be sent: {error}") from None
+
+
+def _set(message: Message, field: Any, value: Any, place: str) -> None:
+    if field.is_repeated:
+        _extend(getattr(message, field.name), field, value, place)
+    elif field.message_type is not None:
+        into = getattr(message, field.name)
+        into.SetInParent()
+        _set_message(into, value, place)
+    else:
+        if field.enum_type is not None:
+            value = _number(field.enum_type, value, place)
+        _assign(place, lambda: setattr(message, field.name, value))
+
+
+def _extend(into: Any, field: Any, value: Any, place: str) -> None:
+    nested = field.message_type
+    if nested is not None and nested.GetOptions().map_entry:
+        _assign(place, lambda: into.update(_mapping(value, place)))
+        return
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(f"{place} should be a list, and is {type(value).__name__}")
+    for index, item in enumerate(value):
+        at = f"{place}[{index}]"
+        if nested is not None:
+            _fill(into.add(), _mapping(item, at), f"{at}.")
+        elif field.enum_type is not None:
+            into.append(_number(field.enum_type, item, at))
+        else:
+            _assign(at, partial(into.append, item))
+
+
+def _set_message(into: Any, value: Any, place: str) -> None:
+    name = into.DESCRIPTOR.full_name
+    if name == _TIMESTAMP:
+        if not isinstance(value, datetime):
+            raise TypeError(f"{place} should be a datetime, and is {type(value).__name__}")
+        into.FromDatetime(value if value.tzinfo else value.replace(tzinfo=UTC))
+    elif name == _FIELD_MASK:
+        into.paths.extend(value)
+    elif name in _FREE_JSON:
+        given = value if name == _FREE_JSON[1] else dict(_mapping(value, place))
+        json_format.ParseDict(given, into)
+    else:
+        _fill(into, _mapping(value, place), f"{place}.")
+
+
+def _mapping(value: Any, place: str) -> Mapping[str, Any]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{place} should be a dict, and is {type(value).__name__}")
+    return value
+
+
+def _assign(place: str, do: Callable[[], Any]) -> None:
+    """Store a value; protobuf names neither field nor value where they do not fit."""
+    try:
+        do()
+    except TypeError as error:
+        raise TypeError(f"{place}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+
+
+def _number(enum: EnumDescriptor, word: Any, place: str) -> int:
+    """The value of an enum that a word names.
+
+    Raises:
+        ValueError: None; the message lists those that there are.
+    """
+    known = _numbers(enum)
+    if not isinstance(word, str) or word not in known:
+        raise ValueError(f"{place} should be one of {', '.join(known)}, and is {word!r}")
+    return known[word]
+
+
+@lru_cache(maxsize=64)
+def _numbers(enum: EnumDescriptor) -> dict[str, int]:
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    return {value.name.removeprefix(prefix).lower(): value.number for value in enum.values}
+
+
+@lru_cache(maxsize=64)
+def _words(enum: EnumDescriptor) -> dict[int, str]:
+    return {value: word for word, value in _numbers(enum).items()}
+
+
+def read(kind: type[Result], message: Message) -> Result:
+    """The dataclass of a reply: each of its fields from the field of the same name."""
+    plan = _plan(cast(Any, kind), message.DESCRIPTOR)
+    return kind(**{name: convert(message) for name, convert in plan})
+
+
+Convert = Callable[[Any], Any]
+
+
+@lru_cache(maxsize=256)
+def _plan(kind: type, descriptor: Any) -> tuple[tuple[str, Convert], ...]:
+    hints = typing.get_type_hints(kind)
+    return tuple(
+        (field.name, _reader(descriptor.fields_by_name[field.name], hints[field.name]))
+        for field in dataclasses.fields(kind)
+    )
+
+
+def _reader(field: FieldDescriptor, hint: Any) -> Convert:
+    """What reads this field from its message."""
+    name = field.name
+    of = _value_reader(field, hint)
+    if field.is_repeated:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            return lambda message: dict(getattr(message, name))
+        return lambda message: tuple(of(item) for item in getattr(message, name))
+    if field.has_presence and type(None) in typing.get_args(hint):
+        return lambda message: of(getattr(message, name)) if message.HasField(name) else None
+    return lambda message: of(getattr(message, name))
+
+
+def _value_reader(field: FieldDescriptor, hint: Any) -> Convert:
+    if field.enum_type is not None:
+        words = _words(field.enum_type)
+        return lambda value: words.get(value, str(value))
+    nested = field.message_type
+    if nested is None:
+        return lambda value: value
+    if nested.full_name == _TIMESTAMP:
+        return lambda value: value.ToDatetime(tzinfo=UTC)
+    if nested.full_name == _DURATION:
+        return _to_timedelta
+    if nested.full_name in _FREE_JSON:
+        return json_format.MessageToDict
+    kind = _dataclass_in(hint)
+    return lambda value: read(kind, value)
+
+
+def _to_timedelta(value: Any) -> timedelta:
+    found: timedelta = value.ToTimedelta()
+    return found
+
+
+def _dataclass_in(hint: Any) -> Any:
+    """The dataclass of `Memory`, `Memory | None` and `tuple[Memory, ...]`."""
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return hint
+    origin = typing.get_origin(hint)
+    if origin in (tuple, types.UnionType, typing.Union):
+        return next(filter(None, map(_dataclass_in, typing.get_args(hint))), None)
+    return None

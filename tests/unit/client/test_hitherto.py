@@ -1,0 +1,218 @@
+"""What the client does by itself: consistency tokens, retries, deadlines; with fake services."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
+from hitherto_client.inputs import TranscriptInput
+from hitherto_client.tokens import ConsistencyTokens
+from tests.unit.client.fake_services import Failure, Fakes
+
+FAST = RetryPolicy(first_wait=0.01, longest_wait=0.02)
+
+SUBMITTED: TranscriptInput = {
+    "user_id": "ana",
+    "conversation_id": "c1",
+    "messages": [{"role": "user", "content": "I live in Porto."}],
+}
+
+Scenario = Callable[[Any], Any]
+
+
+def run_blocking(scenario: Scenario, **options: Any) -> Any:
+    with Hitherto(retry=FAST, **options) as client:
+        return scenario(client)
+
+
+def run_waiting(scenario: Scenario, **options: Any) -> Any:
+    async def main() -> Any:
+        async with AsyncHitherto(retry=FAST, **options) as client:
+            found = scenario(client)
+            if hasattr(found, "__aiter__"):
+                return [item async for item in found]
+            return await found
+
+    return asyncio.run(main())
+
+
+both = pytest.mark.parametrize("run", [run_blocking, run_waiting], ids=["sync", "async"])
+Run = Callable[..., Any]
+
+
+@both
+def test_a_call_carries_deadline_credential_and_ids(run: Run, fakes: Fakes) -> None:
+    run(lambda m: m.end_conversation("ana", "c1", timeout=20), api_key="secret")
+    (asked,) = fakes.recorder.calls["EndConversation"]
+    assert asked.metadata["authorization"] == "Bearer secret"
+    assert asked.metadata["x-request-id"]
+    assert asked.request.idempotency_key
+    assert asked.seconds is not None
+    assert asked.seconds <= 20
+
+
+@both
+def test_a_write_is_retried_with_the_same_key(run: Run, fakes: Fakes) -> None:
+    fakes.recorder.fail("EndConversation", *[Failure(grpc.StatusCode.UNAVAILABLE)] * 2)
+    run(lambda m: m.end_conversation("ana", "c1"))
+    asked = fakes.recorder.calls["EndConversation"]
+    assert len(asked) == 3
+    assert len({call.request.idempotency_key for call in asked}) == 1
+
+
+@both
+def test_errors_are_typed(run: Run, fakes: Fakes) -> None:
+    fakes.recorder.fail(
+        "GetContext",
+        Failure(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            reason="RATE_LIMITED",
+            message="too many calls",
+            metadata={"limit": "calls"},
+            violations=(("user_id", "is busy"),),
+            retry_after=60,
+        ),
+    )
+    with pytest.raises(HithertoCallError) as failed:
+        run(lambda m: m.get_context("ana", timeout=5))
+    error = failed.value
+    assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "RATE_LIMITED")
+    assert error.retry_after == 60
+    assert error.metadata == {"limit": "calls"}
+    assert [violation.field for violation in error.violations] == ["user_id"]
+    assert str(error).startswith("RESOURCE_EXHAUSTED RATE_LIMITED: too many calls")
+
+
+@both
+def test_pages_are_fetched_as_they_are_needed(run: Run, fakes: Fakes) -> None:
+    fakes.retrieval.memories = [
+        retrieval_service_pb2.ListMemoriesResponse(
+            memories=[memory_pb2.Memory(id=str(page))], next_page_token=str(page + 1)
+        )
+        for page in range(3)
+    ]
+    fakes.retrieval.memories[2].next_page_token = ""
+    found = run(lambda m: m.memories("ana", page_size=1))
+    assert [memory.id for memory in found] == ["0", "1", "2"] if run is run_waiting else True
+    with Hitherto() as client:
+        memories = client.memories("ana", page_size=1)
+        before = len(fakes.recorder.calls["ListMemories"])
+        assert next(memories).id == "0"
+        assert len(fakes.recorder.calls["ListMemories"]) == before + 1
+
+
+def test_reads_carry_the_tokens_of_own_writes(fakes: Fakes) -> None:
+    with Hitherto() as client:
+        client.get_context("ana")
+        (job,) = client.submit_transcripts([SUBMITTED])
+        client.get_context("ana")
+        client.get_context("rui")
+        client.wait_for_job(job, timeout=60)
+        client.search("ana", "x")
+        sent = [call.request.consistency_token for call in fakes.recorder.calls["GetContext"]]
+        learnt = fakes.recorder.calls["SearchMemories"][0].request.consistency_token.split(" ")
+    assert sent == ["", "t-1", ""]
+    assert learnt == ["t-1", "t-2"]
+
+
+@both
+def test_a_token_that_is_no_longer_valid_is_dropped(run: Run, fakes: Fakes) -> None:
+    """As after the services' secret was replaced."""
+    refusal = Failure(grpc.StatusCode.INVALID_ARGUMENT, reason="INVALID_CONSISTENCY_TOKEN")
+
+    def scenario(m: Any) -> Any:
+        if isinstance(m, Hitherto):
+            m.submit_transcripts([SUBMITTED])
+            fakes.recorder.fail("GetContext", refusal)
+            return [m.get_context("ana"), m.get_context("ana")]
+
+        async def waiting() -> None:
+            await m.submit_transcripts([SUBMITTED])
+            fakes.recorder.fail("GetContext", refusal)
+            await m.get_context("ana")
+            await m.get_context("ana")
+
+        return waiting()
+
+    run(scenario)
+    sent = [call.request.consistency_token for call in fakes.recorder.calls["GetContext"]]
+    assert sent[0]
+    assert sent[1:] == ["", ""]
+
+
+def test_a_job_that_did_not_succeed_is_returned(fakes: Fakes) -> None:
+    fakes.extraction.outcomes["c1"] = job_pb2.JOB_STATE_DEAD
+    with Hitherto() as client:
+        job = client.wait_for_job(client.submit_transcripts([SUBMITTED])[0], timeout=60)
+    assert job.state == "dead"
+    assert job.final
+    assert not job.succeeded
+
+
+def test_asyncio_calls_go_on_side_by_side(fakes: Fakes) -> None:
+    async def main() -> None:
+        async with AsyncHitherto() as client:
+            await asyncio.gather(*(client.get_context("ana") for _ in range(20)))
+
+    asyncio.run(main())
+    assert len(fakes.recorder.calls["GetContext"]) == 20
+
+
+class TestTokens:
+    def test_a_later_write_covers_an_earlier_one(self) -> None:
+        tokens = ConsistencyTokens()
+        tokens.note("ana", "one", begun=tokens.begin())
+        tokens.note("ana", "two", begun=tokens.begin())
+        assert tokens.of("ana") == "two"
+
+    def test_of_writes_that_overlap_all_tokens_are_sent(self) -> None:
+        tokens = ConsistencyTokens()
+        first, second = tokens.begin(), tokens.begin()
+        tokens.note("ana", "two", begun=second)
+        tokens.note("ana", "one", begun=first)
+        assert set(tokens.of("ana").split(" ")) == {"one", "two"}
+        tokens.note("ana", "three", begun=tokens.begin())
+        assert tokens.of("ana") == "three"
+
+    def test_what_is_written_for_many_users_concerns_each(self) -> None:
+        tokens = ConsistencyTokens()
+        tokens.note("ana", "one")
+        tokens.note("", "import")
+        assert set(tokens.of("ana").split(" ")) == {"one", "import"}
+        assert tokens.of("rui") == "import"
+        assert set(tokens.of("").split(" ")) == {"one", "import"}
+
+    def test_they_do_not_grow_without_end(self) -> None:
+        tokens = ConsistencyTokens()
+        for number in range(12_000):
+            tokens.note(f"user {number}", f"{number}")
+        assert tokens.of("user 0") == ""
+        assert tokens.of("user 11999") == "11999"
+        assert len(tokens.of("").split(" ")) == 16
+
+
+def test_the_client_needs_grpcio_and_protobuf_only() -> None:
+    """As `pip install hitherto` leaves an environment."""
+    program = """
+import sys
+blocked = {"google.rpc", "grpc_status", "grpc_health", "rich", "pydantic", "psycopg", "openai"}
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name in blocked:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Block())
+from hitherto_client import AsyncHitherto, Hitherto
+Hitherto().close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,251 @@
+"""Requests from plain values, and results from replies: by the descriptors, for every field."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from google.protobuf import json_format, message_factory, struct_pb2
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from hitherto.v1 import (
+    conversation_pb2,
+    document_pb2,
+    entity_pb2,
+    extraction_service_pb2,
+    history_pb2,
+    item_error_pb2,
+    job_pb2,
+    memory_pb2,
+    memory_service_pb2,
+    privacy_pb2,
+    profile_pb2,
+    retrieval_service_pb2,
+    search_pb2,
+    session_pb2,
+    session_service_pb2,
+)
+from hitherto_client import results, words
+from hitherto_client.errors import Violation
+from hitherto_client.inputs import DocumentInput, MemoryInput, MessageInput, TranscriptInput
+from hitherto_client.results import EnhancedPrompt
+from hitherto_client.wire import build, read
+
+MESSAGES: dict[type, type[Message]] = {
+    results.Added: extraction_service_pb2.AppendMessagesResponse,
+    results.AddedAction: session_service_pb2.AddPendingActionResponse,
+    results.Context: retrieval_service_pb2.GetContextResponse,
+    results.ContextItem: conversation_pb2.ContextItem,
+    results.Conversation: conversation_pb2.Conversation,
+    results.ConversationSummary: conversation_pb2.ConversationSummary,
+    results.Document: document_pb2.Document,
+    results.DocumentChunk: document_pb2.DocumentChunk,
+    results.Entity: entity_pb2.Entity,
+    results.EraseReceipt: privacy_pb2.EraseReceipt,
+    results.ExportManifest: privacy_pb2.ExportManifest,
+    results.Feedback: memory_service_pb2.RecordFeedbackResponse,
+    results.HistoryEvent: history_pb2.HistoryEvent,
+    results.ImportedMemories: memory_service_pb2.StreamMemoriesResponse,
+    results.ImportedTranscripts: extraction_service_pb2.StreamTranscriptsResponse,
+    results.Ingested: extraction_service_pb2.IngestDocumentsResponse,
+    results.ItemError: item_error_pb2.ItemError,
+    results.Job: job_pb2.Job,
+    results.JobProgress: job_pb2.JobProgress,
+    results.JobResult: job_pb2.JobResult,
+    results.LegReport: search_pb2.LegReport,
+    results.Memory: memory_pb2.Memory,
+    results.MemorySourceRef: memory_pb2.MemorySourceRef,
+    results.Message: conversation_pb2.Message,
+    results.PendingAction: session_pb2.PendingAction,
+    results.Preference: profile_pb2.Preference,
+    results.Preview: extraction_service_pb2.PreviewExtractionResponse,
+    results.Profile: profile_pb2.Profile,
+    results.SavedMemory: memory_service_pb2.SaveMemoryResponse,
+    results.SearchResult: search_pb2.SearchResult,
+    results.SearchResults: retrieval_service_pb2.SearchMemoriesResponse,
+    results.Session: retrieval_service_pb2.GetSessionResponse,
+    results.Suggestions: retrieval_service_pb2.GetSuggestionsResponse,
+    results.UpdatedSession: session_service_pb2.UpdateSessionResponse,
+    results.Usage: job_pb2.Usage,
+    results.UserSettings: privacy_pb2.UserSettings,
+    Violation: item_error_pb2.FieldViolation,
+}
+ENUMS: dict[str, Any] = {
+    "MemoryType": memory_pb2.MemoryType,
+    "MemoryStatus": memory_pb2.MemoryStatus,
+    "MemorySource": memory_pb2.MemorySource,
+    "Origin": memory_pb2.Origin,
+    "Confidence": memory_pb2.Confidence,
+    "Role": conversation_pb2.Role,
+    "Outcome": conversation_pb2.Outcome,
+    "EntityType": entity_pb2.EntityType,
+    "JobState": job_pb2.JobState,
+    "SearchScope": search_pb2.SearchScope,
+    "LegState": search_pb2.LegState,
+    "MemoryOrder": search_pb2.MemoryOrder,
+    "PromptTemplate": search_pb2.PromptTemplate,
+    "PendingActionState": session_pb2.PendingActionState,
+    "HistoryEventKind": history_pb2.HistoryEventKind,
+}
+
+
+def test_every_result_stands_for_a_message() -> None:
+    public = {getattr(results, name) for name in results.__all__}
+    assert public - {EnhancedPrompt} == set(MESSAGES) - {Violation}
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_a_result_has_every_field_of_its_message_in_the_right_type(kind: type) -> None:
+    """What the client does by itself is left out: tokens for consistency."""
+    descriptor = MESSAGES[kind].DESCRIPTOR
+    hints = typing.get_type_hints(kind)
+    assert set(hints) == {field.name for field in descriptor.fields} - {"consistency_token"}
+    values: list[Any] = [read(kind, MESSAGES[kind]()), read(kind, filled(MESSAGES[kind]))]
+    for value in values:
+        for field in dataclasses.fields(kind):
+            assert fits(getattr(value, field.name), hints[field.name]), (field.name, value)
+
+
+PLAIN = {
+    FieldDescriptor.TYPE_STRING: "x",
+    FieldDescriptor.TYPE_BYTES: b"x",
+    FieldDescriptor.TYPE_BOOL: True,
+}
+
+
+def filled(kind: type[Message]) -> Any:
+    """A message with a value in every field; of a oneof, in its last one."""
+    message = kind()
+    if kind in (struct_pb2.Struct, struct_pb2.Value):
+        json_format.ParseDict({"n": 3}, message)
+        return message
+    for field in kind.DESCRIPTOR.fields:
+        nested: Any = field.message_type
+        value: Any
+        if nested is None:
+            value = PLAIN.get(field.type, 1)
+        elif nested.GetOptions().map_entry:
+            getattr(message, field.name)["a"] = 1
+            continue
+        else:
+            value = filled(message_factory.GetMessageClass(nested))
+        if field.is_repeated:
+            getattr(message, field.name).extend([value])
+        elif nested is not None:
+            getattr(message, field.name).CopyFrom(value)
+        else:
+            setattr(message, field.name, value)
+    return message
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is what its annotation says."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin is tuple:
+        return isinstance(value, tuple) and all(fits(item, inner[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(item, inner[1]) for item in value.values())
+    if origin is typing.Literal:
+        return value in inner or value == "unspecified"
+    if inner:
+        return any(fits(value, one) for one in inner)
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+def test_the_words_are_the_values_of_the_contract() -> None:
+    found = {
+        name: set(typing.get_args(value))
+        for name, value in vars(words).items()
+        if typing.get_origin(value) is typing.Literal
+    }
+    assert set(found) == set(ENUMS)
+    for name, enum in ENUMS.items():
+        prefix = enum.DESCRIPTOR.values[0].name.removesuffix("UNSPECIFIED")
+        known = {value.removeprefix(prefix).lower() for value in enum.DESCRIPTOR.values_by_name}
+        assert found[name] | {"unspecified"} == known, name
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (MessageInput, conversation_pb2.Message),
+        (TranscriptInput, conversation_pb2.Transcript),
+        (DocumentInput, document_pb2.Document),
+        (MemoryInput, memory_service_pb2.SaveMemoryRequest),
+    ],
+)
+def test_dicts_have_the_fields_of_the_contract(given: type, kind: type[Message]) -> None:
+    set_by_the_service = {
+        "DocumentInput": {"id", "updated_at"},
+        "MessageInput": {"conversation_id"},
+    }
+    expected = {field.name for field in kind.DESCRIPTOR.fields}
+    assert set(typing.get_type_hints(given)) == expected - set_by_the_service.get(
+        given.__name__, set()
+    )
+    for required in inspect.get_annotations(given):
+        assert required in expected
+
+
+def test_values_arrive_as_they_were_given() -> None:
+    at = datetime(2026, 8, 21, 18, 42, 10, tzinfo=timezone(timedelta(hours=1)))
+    request = build(
+        memory_service_pb2.SaveMemoryRequest,
+        user_id="ana",
+        type="goal",
+        importance=0.0,
+        tags=("a", "b"),
+        metadata={"n": 3, "deep": {"list": [1, None, "é"]}},
+        context={},
+        valid_from=at,
+        expires_at=datetime(2027, 1, 1),
+        detail=None,
+    )
+    assert request.type == memory_pb2.MEMORY_TYPE_GOAL
+    assert request.HasField("importance")
+    assert list(request.tags) == ["a", "b"]
+    assert request.HasField("context")
+    assert request.valid_from.ToDatetime(tzinfo=UTC) == at
+    assert request.expires_at.ToDatetime(tzinfo=UTC) == datetime(2027, 1, 1, tzinfo=UTC)
+    assert json_format.MessageToDict(request)["metadata"]["deep"]["list"] == [1, None, "é"]
+
+
+def test_a_value_of_a_newer_service_reads_as_its_number() -> None:
+    found = read(results.Memory, memory_pb2.Memory(type=memory_pb2.MemoryType.ValueType(77)))
+    assert str(found.type) == "77"
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "said"),
+    [
+        ({"type": "gaol"}, ValueError, "type should be one of"),
+        ({"type": 2}, ValueError, "type should be one of"),
+        ({"colour": "red"}, ValueError, "colour is unknown"),
+        ({"content": 5}, TypeError, "content"),
+        ({"content": "\ud800"}, ValueError, "content"),
+        ({"tags": "one"}, TypeError, "tags should be a list"),
+        ({"tags": ["a", 5]}, TypeError, r"tags\[1\]"),
+        ({"valid_from": "yesterday"}, TypeError, "valid_from should be a datetime"),
+        ({"metadata": [1]}, TypeError, "metadata should be a dict"),
+        ({"metadata": {"a": object()}}, ValueError, "metadata"),
+        ({"importance": "high"}, TypeError, "importance"),
+    ],
+)
+def test_what_cannot_be_sent_is_named(
+    values: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        build(memory_service_pb2.SaveMemoryRequest, **values)
+
+
+def test_a_bad_message_is_named_by_its_place() -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "boss", "content": "hi"}]
+    with pytest.raises(ValueError, match=r"messages\[1\]\.role should be one of"):
+        build(extraction_service_pb2.AppendMessagesRequest, messages=messages)

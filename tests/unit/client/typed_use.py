@@ -1,0 +1,34 @@
+"""How an application uses the client: mypy takes this file, and refuses it with a line changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
+from hitherto_client.inputs import MessageInput
+from hitherto_client.results import Memory
+
+
+def blocking(m: Hitherto) -> list[Memory]:
+    saved: Memory = m.save_memory("ana", "Ana lives in Porto.", type="fact").memory
+    block: str = m.get_context("ana", "Where does she live?", max_tokens=500).prompt_block
+    said: list[MessageInput] = [{"role": "user", "content": block}]
+    m.add("ana", said, conversation="c1")
+    m.add("ana", [{"role": "assistant", "content": "Hello!"}], conversation="c1")
+    for result in m.search("ana", "Porto", scopes=["memories"], as_of=datetime(2026, 1, 1)):
+        score: float = result.score
+        assert score
+    try:
+        m.forget_memory("ana", saved.id)
+    except HithertoCallError as error:
+        wait: float | None = error.retry_after
+        print(error.reason, wait)
+    if profile := m.get_profile("ana"):
+        assert profile.summary
+    return [memory for memory in m.memories("ana", types=["goal"]) if memory.status == "achieved"]
+
+
+async def waiting(m: AsyncHitherto) -> str:
+    job = await m.wait_for_job(await m.end_conversation("ana", "c1"), timeout=60)
+    contents: list[str] = [memory.content async for memory in m.memories("ana")]
+    return job.error or contents[0]
