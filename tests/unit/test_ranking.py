@@ -163,14 +163,17 @@ def test_a_conversation_lifts_what_was_said_in_it() -> None:
     assert all(math.isclose(item.score, sum(item.breakdown.values())) for item in ranked)
 
 
-def message(number: int, conversation: str = "c1", **features: Any) -> Candidate:
+def message(
+    number: int, conversation: str = "c1", role: str | None = None, **features: Any
+) -> Candidate:
+    """A message of a conversation whose speakers take turns."""
     return Candidate(
         "message",
         (conversation, number),
         happened_at=NOW,
         created_at=NOW,
         conversation_id=conversation,
-        role="user",
+        role=role or ("user", "assistant")[number % 2],
         **features,
     )
 
@@ -191,6 +194,25 @@ def test_a_message_is_lifted_by_those_beside_it_and_by_what_was_learnt_from_it()
     assert ranked["c1", 20].score > 0.0  # the conversation lifts it all the same
     assert ranked["c2", 30].breakdown["facts"] == pytest.approx((0.5 + 0.5) / scale)
     assert ranked["c2", 30].breakdown["semantic"] == pytest.approx(0.2 / scale)
+
+
+def test_what_one_speaker_says_in_several_messages_is_one_turn() -> None:
+    """The reply to the strong message is three messages away; one part of a turn counts less."""
+    roles = ["assistant", "user", "user", "user", "assistant", "assistant", "user"]
+    said = [message(n, role=role) for n, role in enumerate(roles)]
+    said[2].cosine = 0.8
+    found = rank(said, None, {})
+    lift = {item.candidate.key: item.breakdown["neighbour"] * 6.0 / 0.5 for item in found}
+    next_turn, farther = 0.6 * 0.8, 0.4 * 0.8
+    expected = [next_turn, farther, 0.0, farther, next_turn, next_turn, farther]
+    assert [lift["c1", n] for n in range(7)] == pytest.approx(expected)
+
+
+def test_what_stands_far_away_in_a_long_turn_is_no_neighbour() -> None:
+    said = [message(n, role="user") for n in range(10)]
+    said[0].cosine = 0.8
+    lifted = {c.candidate.key for c in rank(said, None, {}) if c.breakdown["neighbour"]}
+    assert lifted == {("c1", n) for n in range(1, 5)}
 
 
 def test_who_said_it_counts_where_the_question_names_them() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hitherto_retrieval.storage import neighbours
-from hitherto_retrieval.storage.neighbours import MessageKey
+from hitherto_retrieval.storage.candidate import MessageKey
 from hitherto_shared.database.pool import Database
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -23,20 +23,24 @@ async def test_neighbours_stand_once_with_all_features(
     reader: Database, superuser_conninfo: str
 ) -> None:
     question, *vectors = unit_vectors(9, 31)
-    turns = [Turn(f"number {n}", vector=vector) for n, vector in enumerate(vectors, start=1)]
+    turns = [
+        Turn(f"number {n}", name="MB"[n % 2], vector=vector)
+        for n, vector in enumerate(vectors, start=1)
+    ]
     turns[3] = Turn("output", "tool", vector=vectors[3])
     turns[4] = Turn("no vector", "assistant", "Minh")
     await converse(superuser_conninfo, "ana", {"c": turns, "d": turns[:2]})
     await converse(superuser_conninfo, "minh", {"c": [Turn("theirs")]})
     await converse(superuser_conninfo, "ana", {"e": turns[:2]}, tenant="another")
 
-    async def around(given: list[MessageKey], distance: int) -> dict[object, float | None]:
+    async def around(given: list[MessageKey], turns: int) -> dict[object, float | None]:
         found = await answer(
             reader,
             neighbours.around(
                 ANA,
                 given,
-                distance,
+                turns=turns,
+                farthest=2,
                 vector=question,
                 model=MODEL[0],
                 bm25=Scores.of({5: 7.0}),
@@ -58,7 +62,9 @@ async def test_neighbours_stand_once_with_all_features(
     assert await around([("c", 1)], 0) == {}
     (without,) = await answer(
         reader,
-        neighbours.around(ANA, [("c", 1)], 1, vector=None, model=MODEL[0], bm25=NO_SCORES),
+        neighbours.around(
+            ANA, [("c", 1)], turns=1, farthest=2, vector=None, model=MODEL[0], bm25=NO_SCORES
+        ),
     )
     assert (without.cosine, without.words) == (None, "")
 

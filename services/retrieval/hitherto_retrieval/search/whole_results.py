@@ -12,10 +12,9 @@ from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.storage import messages, neighbours
-from hitherto_retrieval.storage.candidate import Key, Kind
+from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.moment import Moment
-from hitherto_retrieval.storage.neighbours import MessageKey
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Connection

@@ -10,7 +10,10 @@ from uuid import UUID
 Kind = Literal["memory", "message", "summary", "document"]
 """A memory, a message, the summary of a conversation, a chunk of a document."""
 
-Key = UUID | str | tuple[str, int]
+MessageKey = tuple[str, int]
+"""Conversation id and number of a message."""
+
+Key = UUID | str | MessageKey
 """Id of a memory or chunk; conversation id of a summary; conversation id and number of a
 message."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
-from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.candidate import Candidate, MessageKey
 from hitherto_retrieval.storage.passage_filters import compared, of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts, Uuids
@@ -18,22 +18,41 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
-MessageKey = tuple[str, int]
-"""Conversation id and number of a message."""
-
+# Distances are counted in turns, as the rankings count them: 0 between adjacent messages of one
+# speaker, else 1, and 1 more for each number that is missing in between.
 _AROUND = (
     """
 WITH given AS (
     SELECT conversation_id, message_no
     FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
         AS g (conversation_id, message_no)
-), pool AS (
-    SELECT m.conversation_id, m.message_no
+), near AS (
+    SELECT given.conversation_id, given.message_no AS given_no, m.message_no,
+           CASE WHEN m.message_no = 1 + lag(m.message_no) OVER in_order
+                     AND m.role = lag(m.role) OVER in_order
+                     AND m.name = lag(m.name) OVER in_order
+                     AND m.role IN ('user', 'assistant')
+                THEN 0
+                ELSE m.message_no - lag(m.message_no) OVER in_order
+           END AS step
     FROM given
     JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.conversation_id = given.conversation_id
-         AND m.message_no BETWEEN given.message_no - %(distance)s::int
-                              AND given.message_no + %(distance)s::int
+         AND m.message_no BETWEEN given.message_no - %(farthest)s::int
+                              AND given.message_no + %(farthest)s::int
+    WINDOW in_order AS (
+        PARTITION BY given.conversation_id, given.message_no ORDER BY m.message_no)
+), placed AS (
+    SELECT conversation_id, given_no, message_no,
+           coalesce(sum(step) OVER (
+               PARTITION BY conversation_id, given_no ORDER BY message_no), 0) AS turn
+    FROM near
+), pool AS (
+    SELECT p.conversation_id, p.message_no
+    FROM placed AS p
+    JOIN placed AS g ON g.conversation_id = p.conversation_id AND g.given_no = p.given_no
+         AND g.message_no = g.given_no
+    WHERE abs(p.turn - g.turn) <= %(turns)s::int
     EXCEPT
     SELECT conversation_id, message_no FROM given
 )
@@ -111,21 +130,24 @@ class Facts:
 def around(
     scope: Scope,
     keys: Sequence[MessageKey],
-    distance: int,
     *,
+    turns: int,
+    farthest: int,
     vector: Vector | None,
     model: str,
     bm25: Scores,
     with_words: bool = False,
 ) -> Statement[list[Candidate]]:
-    """User and assistant messages at most `distance` numbers before or after given messages.
+    """User and assistant messages in the turns around given messages.
 
-    The given messages are not included; each other message is returned once, unordered.
+    Consecutive messages of one speaker are one turn. The given messages are not included; each
+    other message is returned once, unordered.
 
     Args:
         scope: The user.
         keys: The given messages.
-        distance: 1 for the directly adjacent messages.
+        turns: Maximum distance in turns; 0 for the rest of the same turn.
+        farthest: Maximum distance in message numbers.
         vector: As in `message_candidates.find`; so are the others.
         model: See there.
         bm25: See there.
@@ -137,7 +159,8 @@ def around(
             **of(scope),
             **compared(vector, model),
             **_columns(keys),
-            "distance": distance,
+            "turns": turns,
+            "farthest": farthest,
             "with_words": with_words,
         },
         lambda rows: message_candidates.candidates(rows, bm25),

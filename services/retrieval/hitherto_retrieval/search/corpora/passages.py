@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
+from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
 from hitherto_retrieval.storage import (
     chunk_candidates,
     message_candidates,
@@ -14,16 +15,14 @@ from hitherto_retrieval.storage import (
     neighbours,
     summary_candidates,
 )
-from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
-from hitherto_retrieval.storage.neighbours import Facts, MessageKey
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
+from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 _LIFTED = 20
 """Number of messages whose neighbours become candidates too."""
-_REACH = 2
-"""Maximum distance of neighbours, in messages."""
 
 
 class MessageCorpus:
@@ -79,7 +78,8 @@ class MessageCorpus:
             around = neighbours.around(
                 looking.scope,
                 given,
-                _REACH,
+                turns=TURNS,
+                farthest=FARTHEST,
                 vector=looking.vector,
                 model=looking.model,
                 bm25=self._bm25,
@@ -235,7 +235,7 @@ def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:
     return [
         (conversation, number + distance)
         for conversation, number in given
-        for distance in range(-_REACH, _REACH + 1)
+        for distance in range(-FARTHEST, FARTHEST + 1)
         if distance
     ]
 

@@ -20,8 +20,9 @@ Vectors of the offline embedder compare spelling, which b/(b+8) already does bet
 `cosine` and `source` count half.
 
 The surroundings of an answer are often part of it. Items of a conversation raise each other's
-scores, and messages raise those directly beside them (`neighbour` is 0.6 of the best one message
-away and 0.4 of the best two away). Negative cosines count as 0, so that a score lies in 0..1.
+scores, and messages raise those directly beside them (`neighbour` is 0.6 of the best one turn away
+and 0.4 of the best two turns away or in the same turn; consecutive messages of one speaker are one
+turn). Negative cosines count as 0, so that a score lies in 0..1.
 
 Adding scores preserves their size, which fusing ranks discards; docs/retrieval.md has the ablation.
 """
@@ -33,7 +34,8 @@ from typing import Any
 
 from hitherto_retrieval.search.dates.window import closeness
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
-from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_retrieval.search.ranking.turns import Speaker, speakers_of, turns_around
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_shared.text.normalise import fold
 
 _WEIGHTS: Mapping[str, float] = {
@@ -73,8 +75,11 @@ _OTHERS = 0.4
 """The timeliness of the newest of all other items."""
 _TIMELY = 0.05
 """The closeness to the window from which a memory counts as found by its time."""
-_BESIDE = (0.6, 0.4)
-"""The weight of the best message one and two places away."""
+_NEXT_TURN, _FARTHER = 0.6, 0.4
+"""The weight of the best message one turn away, and of the best two turns away or in the same turn.
+
+A message of the same turn counts less than the reply: two parts of what somebody said are often
+about two things."""
 
 
 class Balanced:
@@ -106,13 +111,14 @@ class Balanced:
         parts = [_parts(candidate, intent, recent, weight) for candidate in candidates]
         alone = [sum(part) for part in parts]
         best: dict[str, float] = {}
-        said: dict[tuple[str, int], float] = {}
+        said: dict[MessageKey, float] = {}
         for candidate, score in zip(candidates, alone, strict=True):
             conversation = candidate.conversation_id
             if conversation is not None and score > best.get(conversation, 0.0):
                 best[conversation] = score
             if isinstance(candidate.key, tuple):
                 said[candidate.key] = score
+        speakers = speakers_of(candidates) if said else {}
         # The recency of a memory says nothing about the messages around it.
         if intent.present:
             parts = _as_things_stand(candidates, parts, intent, weight["date"])
@@ -120,7 +126,7 @@ class Balanced:
         timely = _TIMELY * weight["date"] if intent.window is not None else 0.0
         for candidate, part in zip(candidates, parts, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
-            near = beside * _beside(candidate, said) if said else 0.0
+            near = beside * _beside(candidate, said, speakers) if said else 0.0
             of = longer if candidate.kind == "message" else scale
             parts_of = (*part, lift, near)
             in_time = part[_DATE] >= timely > 0
@@ -244,18 +250,21 @@ def _meant(candidate: Candidate, intent: QueryIntent) -> bool:
     return candidate.source_type in intent.source_types
 
 
-def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> float:
-    """The best of the messages directly before and after, and of those two places away."""
+def _beside(
+    candidate: Candidate,
+    said: Mapping[MessageKey, float],
+    speakers: Mapping[MessageKey, Speaker],
+) -> float:
+    """The best of the messages in the turns around a message."""
     if not isinstance(candidate.key, tuple):
         return 0.0
-    conversation, number = candidate.key
-    found = 0.0
-    for distance, share in enumerate(_BESIDE, start=1):
-        found += share * max(
-            said.get((conversation, number - distance), 0.0),
-            said.get((conversation, number + distance), 0.0),
-        )
-    return found
+    following = farther = 0.0
+    for key, turns in turns_around(candidate.key, speakers):
+        if turns == 1:
+            following = max(following, said[key])
+        else:
+            farther = max(farther, said[key])
+    return _NEXT_TURN * following + _FARTHER * farther
 
 
 def _order(item: RankedCandidate) -> tuple[Any, ...]:
