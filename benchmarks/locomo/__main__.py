@@ -26,6 +26,7 @@ from benchmarks.locomo.loading import NotLoaded
 from benchmarks.locomo.measure import PARTS, EmbedderRun, measure
 from benchmarks.locomo.report import as_json, show
 from benchmarks.locomo.searching import Unanswered
+from benchmarks.locomo.splitting import split_turns
 from benchmarks.serving import temporary_place
 from benchmarks.terminal import output, positive, progress
 from hitherto_shared.config import describe
@@ -51,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "EVAL_DIR to a folder of your own (see benchmarks/README.md)"
             )
             return 0
+        if given.split_turns:
+            found = [split_turns(data, given.split_turns) for data in found]
         return _measure(given, found, complaints)
     except ValidationError as error:
         complaints.print(f"locomo: {describe(error)}", markup=False, style="red")
@@ -103,6 +106,14 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         choices=PARTS,
         help="repeatable: what a search finds, or what stands in the block of GetContext",
+    )
+    parser.add_argument(
+        "--split-turns",
+        nargs="?",
+        const="every",
+        choices=("every", "longest"),
+        help="send each message as several, split at its sentence ends; every piece of a gold "
+        "message is gold (default), or only the longest",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure and score")
     commands = parser.add_subparsers(dest="command_given", metavar="")

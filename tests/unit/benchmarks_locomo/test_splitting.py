@@ -1,0 +1,75 @@
+"""Messages of the data set split into several of the same speaker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.locomo.__main__ import main
+from benchmarks.locomo.data import BenchmarkQuestion, Data
+from benchmarks.locomo.splitting import LEAST, sentences, split_turns
+
+SAID = "I moved to Glasgow in May. Wow! The new flat has a garden with two old apple trees. Bye."
+
+
+def session(user: str, *contents: str) -> dict[str, Any]:
+    return {
+        "user_id": user,
+        "conversation_id": f"{user}-1",
+        "messages": [
+            {"id": f"D1:{place}", "role": "USER", "name": "Ann", "content": content}
+            for place, content in enumerate(contents, start=1)
+        ],
+        "facts": [{"content": "Ann lives in Glasgow.", "evidence": ["D1:1"]}],
+        "summary": "A talk.",
+    }
+
+
+def question(user: str, *gold: str) -> BenchmarkQuestion:
+    return BenchmarkQuestion(f"{user}-q", user, "Where?", "single-hop", frozenset(gold))
+
+
+def test_pieces_of_a_message_keep_its_speaker_and_order() -> None:
+    data = split_turns(Data([session("ann", SAID, "Good for you, really!")], []), "every")
+    (split,) = data.sessions
+    assert [(said["id"], said["content"]) for said in split["messages"]] == [
+        ("D1:1/1", "I moved to Glasgow in May."),
+        ("D1:1/2", "Wow! The new flat has a garden with two old apple trees. Bye."),
+        ("D1:2/1", "Good for you, really!"),
+    ]
+    assert {(said["role"], said["name"]) for said in split["messages"]} == {("USER", "Ann")}
+    assert split["facts"][0]["evidence"] == ["D1:1/1", "D1:1/2"]
+    assert data.name == "LoCoMo, split (every)"
+
+
+def test_gold_is_every_piece_or_the_longest_of_the_users_own_message() -> None:
+    sessions = [session("ann", SAID), session("ben", "Only one sentence here.")]
+    questions = [question("ann", "D1:1"), question("ben", "D1:1", "D9:9")]
+    every = split_turns(Data(sessions, questions), "every").questions
+    assert [each.gold for each in every] == [{"D1:1/1", "D1:1/2"}, {"D1:1/1", "D9:9"}]
+    longest = split_turns(Data(sessions, questions), "longest").questions
+    assert [each.gold for each in longest] == [{"D1:1/2"}, {"D1:1/1", "D9:9"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SAID,
+        "Hi!",
+        "",
+        "猫が好きです。犬も好きです。鳥はどうですか？まだ分かりません。",
+        "Xin chào! Anh khoẻ không?",
+    ],
+)
+def test_no_word_is_lost_and_no_piece_is_too_short(text: str) -> None:
+    found = sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert len(found) == 1 or all(len(piece) >= LEAST for piece in found)
+
+
+def test_only_the_two_ways_are_known(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["--split-turns", "some", "--json", str(tmp_path / "x.json")])
+    assert "invalid choice: 'some'" in capsys.readouterr().err
