@@ -1,4 +1,4 @@
-"""What each RPC needs, read from the option `(hitherto.v1.access)` in the protos.
+"""The access rule of each RPC, read from the option `(hitherto.v1.access)` in the protos.
 
 An RPC without a rule is denied to everybody.
 """
@@ -28,17 +28,17 @@ _SCOPE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """The need of one RPC.
+    """The requirements of one RPC.
 
     Attributes:
         scope: read, write, maintenance or admin.
-        user_path: Field names leading to the user the request is about; empty if it names none.
-        user_optional: The user may be left out, meaning everybody the caller may act for.
-        department_path: Field names leading to the department the request names.
-        capability: A named right that calls about another person need; empty if none.
-        own_scope: The scope that is enough for a person about that very person, or None.
-        department_members: A person may also name the people of the credential's departments.
-        installation: The call acts for all tenants and is the operator's alone.
+        user_path: Field names leading to the user in the request; empty if it names none.
+        user_optional: Whether the user may be left out, meaning everybody the caller may act for.
+        department_path: Field names leading to the department in the request.
+        capability: A named right that calls about another user require; empty if none.
+        own_scope: The scope that is enough for a user's own data, or None.
+        department_members: Whether a user may also name members of the credential's departments.
+        installation: Whether the call concerns all tenants and is reserved for the operator.
     """
 
     scope: str
@@ -53,17 +53,17 @@ class AccessRule:
     def check(
         self, principal: Principal, method: str, *, operator_tenant: str = DEFAULT_TENANT
     ) -> None:
-        """Refuse a caller who can have no request of this method granted.
+        """Refuse a caller whose credential permits no request of this method.
 
         Args:
-            principal: Who calls.
+            principal: The caller.
             method: Full name of the RPC.
-            operator_tenant: Whose credentials may act on the whole installation.
+            operator_tenant: The tenant whose credentials may change the whole installation.
 
         Raises:
-            NotPermitted: The scope is missing, or the call is about the whole tenant and the
-                caller bound to a part of it, or it is about all tenants and the caller not of
-                the operator's.
+            NotPermitted: The scope is missing; or the call concerns the whole tenant and the caller
+                is restricted to a part of it; or it concerns all tenants and the caller is not the
+                operator's.
         """
         own = self.own_scope in principal.scopes and principal.user_id is not None
         if self.scope not in principal.scopes and not own:
@@ -80,17 +80,19 @@ class AccessRule:
             )
 
     def check_request(self, principal: Principal, request: Message, method: str) -> frozenset[str]:
-        """Refuse a request about somebody, or a department, that the caller may not name.
+        """Refuse a request that names a user or a department that the caller may not name.
 
-        Where the user may be left out, the caller's own is filled in, so that no handler can
-        forget to.
+        If the user may be left out, the caller's own is filled in, so that no handler can forget
+        to.
 
         Returns:
-            Whom the request names besides the caller and those on its list, in normal form: they
-            must be in one of the caller's departments. Empty where nothing is left to look up.
+            The users in the request other than the caller and those on its list, in normal form:
+                they must be in one of the caller's departments. Empty if nothing is left to look
+                up.
 
         Raises:
-            NotPermitted: What the request names is not the caller's, or takes a right more.
+            NotPermitted: The request names a user or department that is not the caller's, or
+                requires a further right.
         """
         for department in _values(request, self.department_path) if self.department_path else ():
             if department:
@@ -114,13 +116,13 @@ class AccessRule:
         return _to_look_up(principal, others)
 
     def named_users(self, request: Message) -> set[str]:
-        """Whom a request is about, in normal form, in which handlers compare too."""
+        """The users in a request, in normal form, which handlers compare too."""
         if not self.user_path:
             return set()
         return {nfc(user_id) for user_id in _values(request, self.user_path)}
 
     def _fill_in(self, principal: Principal, request: Message) -> None:
-        """Let a request that names nobody be about the caller, or about everybody."""
+        """Let a request that names no user be about the caller, or about everybody."""
         if principal.user_id is not None:
             setattr(request, self.user_path[0], principal.user_id)
         elif principal.users is not None:
@@ -132,7 +134,10 @@ class AccessRule:
 
     @property
     def _about_the_tenant(self) -> bool:
-        """Whether a request is about everybody; a job, which has a user, is checked when found."""
+        """Whether a request is about everybody.
+
+        A job, which has a user, is checked when it is found.
+        """
         return self.installation or (not self.user_path and self.scope in ("maintenance", "admin"))
 
     def _scope_missing(self, method: str) -> NotPermitted:
@@ -144,7 +149,7 @@ class AccessRule:
 
 
 def _to_look_up(principal: Principal, others: set[str]) -> frozenset[str]:
-    """Those of `others` whom the caller reaches by their department, if at all."""
+    """Those of `others` to whom the caller has access only by their department."""
     if principal.unbound:
         return frozenset()
     unlisted = frozenset(user_id for user_id in others if not principal.lists(user_id))

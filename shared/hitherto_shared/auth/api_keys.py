@@ -1,4 +1,4 @@
-"""API keys of services: `mk_<id>_<secret>`, of which only the SHA-256 of the secret is stored."""
+"""API keys of services: `mk_<id>_<secret>`; only the SHA-256 of the secret is stored."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ApiKey:
 
 
 def split_key(text: str) -> tuple[str, bytes] | None:
-    """The id and the hash of the secret in `text`, or None if it is no key of ours."""
+    """The id and the hash of the secret in `text`, or None if it is not one of our keys."""
     prefix, _, rest = text.partition("_")
     key_id, _, secret = rest.partition("_")
     if prefix != "mk" or len(key_id) != _ID_LENGTH or not secret:
@@ -76,7 +76,7 @@ def split_key(text: str) -> tuple[str, bytes] | None:
 
 
 async def find_principal(connection: Connection, text: str) -> Principal | None:
-    """The caller that the key `text` stands for, or None if it is unknown, revoked or expired."""
+    """The caller of the key `text`, or None if it is unknown, revoked or expired."""
     parts = split_key(text)
     if parts is None:
         return None
@@ -111,25 +111,25 @@ async def create_key(
     capabilities: Sequence[str] = (),
     expires_at: datetime | None = None,
 ) -> str:
-    """Store a new key and return it whole: the only moment at which the secret is known.
+    """Store a new key and return it: the only time at which the secret is known.
 
     Args:
-        connection: As hitherto_maintenance.
-        tenant_id: Whose data the key opens.
-        name: What it is for.
-        scopes: What it may do, of `SCOPES`.
-        user_id: The person whose key it is; None for a service.
+        connection: With the role hitherto_maintenance.
+        tenant_id: The tenant whose data the key gives access to.
+        name: Its purpose.
+        scopes: Its access scopes, some of `SCOPES`.
+        user_id: The user who owns the key; None for a service.
         user_ids: The 1 to 100 users that a service may act for; None for no list. Not together with
             `user_id`.
-        departments: Those that the key is bound to. None for a service that is bound to none and
-            may act for every user, or for a person or a list without a department.
-        capabilities: Named rights, of `CAPABILITIES`.
-        expires_at: When it ends; None for never.
+        departments: The departments that the key is restricted to. None for a service without a
+            restriction, which may act for every user, or for a user or a list without a department.
+        capabilities: Named rights, some of `CAPABILITIES`.
+        expires_at: When it expires; None for never.
     """
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     if user_ids is not None:
         user_ids = sorted({nfc(one) for one in user_ids})
-        # A key with departments is not for everybody, also to a process that knows no lists yet.
+        # A key with departments is restricted even in a process of a version without lists.
         departments = () if departments is None else departments
     secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
     await connection.execute(
@@ -157,6 +157,6 @@ async def list_keys(connection: Connection, *, tenant_id: str) -> list[ApiKey]:
 
 
 async def revoke_key(connection: Connection, *, tenant_id: str, key_id: str) -> bool:
-    """End a key for good; False if the tenant has no such key in force."""
+    """Revoke a key for good; False if the tenant has no such valid key."""
     cursor = await connection.execute(_REVOKE, {"tenant_id": tenant_id, "key_id": key_id})
     return cursor.rowcount == 1

@@ -1,4 +1,4 @@
-"""From the metadata of a call to a principal."""
+"""Authenticates the caller by the metadata of a call."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.errors import Exhausted, NotAuthenticated
 
 CACHE_SECONDS = 10.0
-"""How long a key that was found is believed: a revoked one ends within this time."""
+"""Time for which a found key is cached: a revoked one stops working within this time."""
 _CACHE_SIZE = 10_000
 _LOOKUP_SECONDS = 5.0
 _NEW_AT_ONCE = 8
-"""Keys not seen before that are looked up side by side, so that whoever sends invented ones does
-not take the database's connections from callers."""
+"""Number of concurrent look-ups of new keys, so that a caller with invented ones does not take the
+database's connections from others."""
 _NEW_WAITING = 256
 
 
 class Authenticator(Protocol):
-    """Turns the value of the `authorization` metadata into a caller."""
+    """Converts the value of the `authorization` metadata to a caller."""
 
     async def authenticate(self, authorization: str | None) -> Principal:
         """The caller.
@@ -36,7 +36,7 @@ class Authenticator(Protocol):
 
 
 class NoAuthentication:
-    """Everybody is the anonymous caller of the default tenant. Loopback only."""
+    """Every caller is the anonymous caller of the default tenant. Loopback only."""
 
     async def authenticate(self, authorization: str | None) -> Principal:
         """The anonymous caller, whatever was sent."""
@@ -45,7 +45,7 @@ class NoAuthentication:
 
 
 class ApiKeyAuthentication:
-    """Looks keys up in the database and remembers those found for a few seconds."""
+    """Looks keys up in the database and caches found ones for a few seconds."""
 
     def __init__(self, database: Reads, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._database = database
@@ -55,17 +55,17 @@ class ApiKeyAuthentication:
         self._waiting = 0
 
     async def authenticate(self, authorization: str | None) -> Principal:
-        """The caller behind `Bearer mk_…`.
+        """The caller of `Bearer mk_…`.
 
         Raises:
             NotAuthenticated: There is no valid key.
-            Exhausted: Too many keys that were not seen before wait to be looked up.
+            Exhausted: Too many new keys wait to be looked up.
         """
         scheme, _, key = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
             raise NotAuthenticated
         key = key.strip()
-        # The key itself is never kept, not even in memory.
+        # The key itself is never stored, not even in memory.
         digest = hashlib.sha256(key.encode()).digest()
         remembered = self._known.get(digest)
         if remembered is not None and remembered[0] > self._monotonic():

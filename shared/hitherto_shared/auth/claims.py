@@ -1,4 +1,4 @@
-"""From the claims of a token to a caller; the signature has been verified before."""
+"""Converts the claims of a token to a caller, after its signature was verified."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from hitherto_shared.errors import InvalidRequest
 from hitherto_shared.validation import MAX_ID, Checks
 
 LEEWAY_SECONDS = 30
-"""How far the clocks of this machine and of the identity provider may be apart."""
+"""Permitted difference between the clocks of this machine and the identity provider, in seconds."""
 MAX_LIFETIME_SECONDS = 3600
-"""From `iat` to `exp`, or from now where there is no `iat`. A token cannot be revoked, it ends."""
+"""Maximum lifetime in seconds, from `iat` to `exp`, or from now if there is no `iat`. A token
+cannot be revoked; it expires."""
 DEFAULT_TENANT_CLAIM = "tenant"
 USER_SCOPE_CLAIM = "hitherto_user_scope"
 DEPARTMENTS_CLAIM = "departments"
@@ -28,7 +29,7 @@ class TokenRefused(Exception):
     """The token is not valid.
 
     Attributes:
-        why: What is wrong, in a few fixed words with nothing of the token: for the log.
+        why: The reason for the log, in fixed words with nothing of the token.
     """
 
     def __init__(self, why: str) -> None:
@@ -38,7 +39,7 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the claims of every token must say.
+    """The required claims of every token.
 
     Attributes:
         issuer: The exact `iss`.
@@ -60,7 +61,7 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> P
         now: Seconds since the epoch.
 
     Raises:
-        TokenRefused: A claim is missing, malformed or not what is expected.
+        TokenRefused: A claim is missing, malformed or different from what is required.
     """
     _check_times(claims, now)
     if claims.get("iss") != expected.issuer:
@@ -82,7 +83,7 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> P
 
 
 def _users(given: Any) -> frozenset[str]:
-    """The users that a token lists, spelt as in requests."""
+    """The users that a token lists, normalised as in requests."""
     listed = _identifiers(given, MAX_USERS)
     if not listed:
         raise TokenRefused(
@@ -92,7 +93,7 @@ def _users(given: Any) -> frozenset[str]:
 
 
 def _identifiers(given: Any, most: int) -> frozenset[str] | None:
-    """The identifiers in a list of at most so many; None if it is none."""
+    """The identifiers in a list, up to a maximum number; None if it is not such a list."""
     if not isinstance(given, list) or len(given) > most:
         return None
     found = [_identifier(one, MAX_ID) if isinstance(one, str) else None for one in given]
@@ -111,14 +112,17 @@ def _check_times(claims: Mapping[str, Any], now: float) -> None:
         raise TokenRefused("nbf is in the future")
     if issued is not None and issued > now + LEEWAY_SECONDS:
         raise TokenRefused("iat is in the future")
-    # Without iat our clock stands in for the provider's, with what they may be apart.
+    # Without iat, our clock replaces the provider's, with the permitted difference.
     since = issued if issued is not None else now + LEEWAY_SECONDS
     if expires - since > MAX_LIFETIME_SECONDS:
         raise TokenRefused(f"it lives longer than {MAX_LIFETIME_SECONDS} s")
 
 
 def _moment(claims: Mapping[str, Any], name: str) -> float | None:
-    """Seconds since the epoch; only numbers count, though some libraries take digits in quotes."""
+    """Seconds since the epoch.
+
+    Only numbers are valid, although some libraries accept quoted digits.
+    """
     value = claims.get(name)
     if value is None:
         return None
@@ -137,7 +141,7 @@ def _check_audience(given: Any, ours: str) -> None:
 
 
 def _name(claims: Mapping[str, Any], claim: str, max_chars: int) -> str:
-    """The identifier in a claim, spelt as identifiers in requests are."""
+    """The identifier in a claim, normalised like identifiers in requests."""
     value = claims.get(claim)
     if not isinstance(value, str) or not value.strip():
         raise TokenRefused(f"{_told(claim)} is missing or no text")
@@ -148,7 +152,7 @@ def _name(claims: Mapping[str, Any], claim: str, max_chars: int) -> str:
 
 
 def _identifier(value: str, max_chars: int) -> str | None:
-    """The identifier as requests would spell it; None if they may not have it."""
+    """The normalised identifier; None if it is not valid in a request."""
     checks = Checks()
     name = checks.identifier("", value, max_chars=max_chars)
     try:
@@ -163,13 +167,13 @@ def _told(claim: str) -> str:
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Which of our scopes the token grants; words of other systems are passed over."""
+    """Our access scopes in the token; words of other systems are ignored."""
     granted = claims["scope"] if "scope" in claims else claims.get("scp", "")
     return _words("scope", granted) & SCOPES
 
 
 def _capabilities(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Which of our named rights the token grants."""
+    """Our capabilities in the token."""
     return _words(CAPABILITIES_CLAIM, claims.get(CAPABILITIES_CLAIM) or "") & CAPABILITIES
 
 
@@ -181,9 +185,10 @@ def _words(claim: str, granted: Any) -> frozenset[str]:
 
 
 def _departments(claims: Mapping[str, Any], *, bound: bool) -> frozenset[str] | None:
-    """The caller's departments; without the claim a person has none and a service is not bound.
+    """The caller's departments; without the claim a user has none and a service is unrestricted.
 
-    A claim that is there binds: a provider that has nothing to say may write null.
+    A claim that is present restricts, even if it is empty; a provider without departments may write
+    null.
     """
     if DEPARTMENTS_CLAIM not in claims:
         return frozenset() if bound else None

@@ -1,6 +1,6 @@
-"""Who belongs to which department: the one look into the database that access rules need.
+"""Looks up users' departments: the only database access of the access rules.
 
-A person's department stands in the profile. Callers that are bound to none never come here.
+A user's department is in the profile. Callers without a restriction never need this.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ async def departments_of(
     connection: Connection, tenant_id: str, user_ids: Collection[str]
 ) -> Mapping[str, str]:
     """The departments of those users of a tenant who have a profile."""
-    # What no user can be called is in no department; Postgres would refuse some of it.
+    # An invalid user id has no department; Postgres would refuse some of them.
     names = [name for name in user_ids if len(name) <= MAX_ID and unusable_characters(name) is None]
     cursor = await connection.execute(_DEPARTMENTS, {"tenant_id": tenant_id, "user_ids": names})
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 class Departments:
-    """Holds callers against the departments of those they name."""
+    """Compares callers' departments with those of the users they name."""
 
     def __init__(self, database: Reads) -> None:
         self._database = database
@@ -38,17 +38,17 @@ class Departments:
     async def check(
         self, principal: Principal, user_ids: Collection[str], *, timeout: float
     ) -> None:
-        """Refuse a caller one of whose `user_ids` is in none of its departments.
+        """Refuse a caller if one of `user_ids` is in none of its departments.
 
-        Nothing is remembered: somebody who was moved is out of reach with the next call.
+        Nothing is cached: a user who was moved is inaccessible from the next call on.
 
         Args:
             principal: The caller.
-            user_ids: Whom the request names, in normal form.
-            timeout: Seconds until the caller is told that the database does not answer.
+            user_ids: The users in the request, in normal form.
+            timeout: Seconds until the call fails because the database does not answer.
 
         Raises:
-            NotPermitted: Somebody is out of reach, or is not known at all.
+            NotPermitted: A user is inaccessible, or unknown.
         """
 
         def look_up(connection: Connection) -> Awaitable[Mapping[str, str]]:

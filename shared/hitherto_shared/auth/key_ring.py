@@ -1,8 +1,8 @@
-"""The keys at hand, and how they are kept fresh without a call waiting for it.
+"""The current verification keys, refreshed without delaying calls.
 
-They are read again in the background, and at once, though seldom, when a token names a key that is
-not there: that is how the next key of a rotation is found. If a reading fails, the keys of the last
-one stay in force for a day.
+They are read again in the background and, at a limited rate, at once if a token names an unknown
+key: that is how the next key of a rotation is found. If a refresh fails, the last keys stay valid
+for a day.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from hitherto_shared.telemetry import without_message
 logger = logging.getLogger("hitherto.auth")
 
 WAIT_SECONDS = 1.0
-"""Longest that a call waits for keys to be read; the reading itself goes on."""
+"""Longest wait of a call for a refresh; the refresh itself continues."""
 STALE_SECONDS = 24 * 3600.0
-"""How long keys outlive the last successful reading. Without an end, whoever keeps the keys from
-being read would keep a withdrawn one in force."""
+"""Time for which keys outlive the last successful refresh. Without a limit, an attacker who
+prevents refreshes would keep a withdrawn key valid."""
 START_SECONDS = 5.0
-"""Longest that a start waits for the first reading."""
+"""Longest wait of a start-up for the first refresh."""
 _FIRST_PAUSE_SECONDS = 1.0
 
 
 class KeyRing:
-    """Keys from one source; begins to read with `start`, ends with `stop`.
+    """Keys from one source; refreshes from `start` to `stop`.
 
     Args:
-        source: Where the key set is.
+        source: The source of the key set.
         monotonic: A clock in seconds that never goes back.
     """
 
@@ -49,7 +49,7 @@ class KeyRing:
         self._background: asyncio.Task[None] | None = None
 
     async def start(self) -> str | None:
-        """Read the keys for the first time, for a while, and go on in the background.
+        """Wait a limited time for the first refresh, and continue in the background.
 
         Returns:
             Why there are no keys yet, or None.
@@ -61,14 +61,17 @@ class KeyRing:
         return why
 
     async def stop(self) -> None:
-        """End the readings."""
+        """Stop refreshing."""
         tasks = [task for task in (self._background, self._reading) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def find(self, algorithm: str, kid: str | None) -> Key | None:
-        """The key for a token, or None; an unknown one is looked for at the source, but seldom."""
+        """The key for a token, or None.
+
+        An unknown one is looked up at the source, at a limited rate.
+        """
         key = self._find(algorithm, kid)
         if key is not None:
             return key
@@ -87,11 +90,11 @@ class KeyRing:
         return self._keys.find(algorithm, kid)
 
     async def _read_within(self, seconds: float) -> str | None:
-        """Take part in the reading that goes on, or begin one; what went wrong, or None."""
+        """Join the refresh in progress, or start one; returns the error, or None."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
         reading = self._reading
-        # Not wait_for: the reading is everybody's and outlives the call that began it.
+        # Not wait_for: the refresh is shared and outlives the call that started it.
         await asyncio.wait({reading}, timeout=seconds)
         return reading.result() if reading.done() else "it takes long to be read"
 
@@ -110,7 +113,7 @@ class KeyRing:
             )
             return str(error)
         except Exception as error:
-            # The readings must go on whatever an outside server makes of a library.
+            # Refreshing must continue whatever error an outside server causes in a library.
             logger.error("reading %s failed", VARIABLE, exc_info=without_message(error))
             return "it could not be read; the log tells more"
         self._read_at = self._monotonic()

@@ -1,7 +1,7 @@
-"""The public keys by which tokens are verified, read from a JSON Web Key Set (RFC 7517).
+"""The public keys that verify tokens, read from a JSON Web Key Set (RFC 7517).
 
-A key serves one algorithm only, decided by what kind of key it is and never by a token: a public
-key can then not be taken for the secret of an HMAC.
+A key serves only one algorithm, determined by its type and never by a token: a public key thus
+cannot be used as the secret of an HMAC.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 PUBLIC_KEY_ALGORITHMS = ("RS256", "ES256", "EdDSA")
-"""What a key of a key set can be for: RSA, the curve P-256, the curve Ed25519."""
+"""The algorithms of the supported keys: RSA, the curve P-256, the curve Ed25519."""
 
 MAX_BYTES = 256 * 1024
-"""Largest key set; one of a large identity provider has a few thousand bytes."""
+"""Maximum size of a key set; one of a large identity provider has a few thousand bytes."""
 _MAX_KEYS = 100
 _RSA_BITS = range(2048, 8193)
 
 Key = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 VerifyingKey = Key | bytes
-"""What a signature is held against; bytes are the secret of HS256."""
+"""A key that verifies signatures; bytes are the secret of HS256."""
 
 
 class UnusableKeySet(ValueError):
-    """It is no key set; the message says why and quotes nothing of it."""
+    """It is not a key set; the message gives the reason and quotes nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class KeySet:
     """Keys by algorithm and id.
 
     Attributes:
-        keys: By (algorithm, `kid`); the `kid` is None for a key that has none.
-        passed_over: How many entries are of another kind, too weak, or private.
+        keys: By (algorithm, `kid`); the `kid` is None for a key without one.
+        passed_over: The number of skipped entries: of other types, too weak, or private.
     """
 
     keys: Mapping[tuple[str, str | None], Key]
@@ -48,7 +48,7 @@ class KeySet:
     def find(self, algorithm: str, kid: str | None) -> Key | None:
         """The key that a token names, if it is for this algorithm.
 
-        A token without `kid` means the only key of its algorithm; among several it finds none.
+        A token without `kid` matches the only key of its algorithm, and none of several.
         """
         if kid is not None:
             return self.keys.get((algorithm, kid))
@@ -59,8 +59,8 @@ class KeySet:
 def read_key_set(body: bytes) -> KeySet:
     """The usable keys in the text of a key set.
 
-    Entries of other kinds are passed over, as RFC 7517 asks. So are private keys: whoever could
-    read the set could sign with them.
+    Entries of other types are skipped, as RFC 7517 requires. So are private keys: whoever can read
+    the set could sign with them.
 
     Raises:
         UnusableKeySet: It is too large, not JSON, or not shaped as a key set.
@@ -84,7 +84,7 @@ def _collect(entries: Iterable[Any]) -> KeySet:
     passed_over = 0
     for entry in entries:
         found = _read(entry) if isinstance(entry, dict) else None
-        # Two keys of one name would make the outcome a matter of their order: the first counts.
+        # With two keys of one name the result would depend on their order: the first counts.
         if found is None or found[0] in keys:
             passed_over += 1
         else:

@@ -1,4 +1,4 @@
-"""Where a key set comes from: a file, or an address of the web."""
+"""Reads a key set from a file or from a web address."""
 
 from __future__ import annotations
 
@@ -20,27 +20,30 @@ _PIECE = 16 * 1024
 
 
 class KeysUnreachable(Exception):
-    """The key set cannot be had now; the message says why and quotes neither place nor content."""
+    """The key set is unavailable.
+
+    The message gives the reason and quotes neither place nor content.
+    """
 
 
 class KeySource(Protocol):
-    """Somewhere to read a key set, whole and anew, as often as is asked."""
+    """A source that can be read repeatedly."""
 
     @property
     def every(self) -> float:
-        """Seconds between two readings in the background."""
+        """Seconds between two refreshes in the background."""
         ...
 
     @property
     def between_surprises(self) -> float:
-        """Seconds between two readings because a token names a key that is not there."""
+        """Minimum seconds between two refreshes for unknown keys."""
         ...
 
     async def read(self) -> bytes:
         """The text of the key set.
 
         Raises:
-            KeysUnreachable: It cannot be had now.
+            KeysUnreachable: It is unavailable.
         """
         ...
 
@@ -64,7 +67,7 @@ class KeyFile:
 
     def _read(self) -> bytes:
         try:
-            # Opening a pipe would wait for somebody to write.
+            # Opening a pipe would wait for a writer.
             if not self._path.is_file():
                 raise KeysUnreachable("there is no such file")
             with self._path.open("rb") as file:
@@ -78,11 +81,11 @@ class KeyFile:
 class KeyAddress:
     """A key set at an http or https address.
 
-    Redirects are not followed, nothing compressed is taken, and no more is read than a key set may
-    have. Certificates are checked against the authorities of the system, or of `SSL_CERT_FILE`.
+    It follows no redirects, accepts no compression, and reads no more than the maximum size of a
+    key set. Certificates are checked against the system's authorities, or `SSL_CERT_FILE`.
 
     Args:
-        url: The address. An https one is reached through the proxy that the environment names.
+        url: The address. An https one is reached through the proxy in the environment.
 
     Raises:
         ValueError: That proxy cannot be used.
@@ -96,10 +99,10 @@ class KeyAddress:
         self._proxy = proxy_for(url) if url.scheme == "https" else None
 
     async def read(self) -> bytes:
-        """The body of the answer.
+        """The body of the reply.
 
         Raises:
-            KeysUnreachable: The server cannot be reached, is slow, or answers something else.
+            KeysUnreachable: The server is unreachable, is slow, or replies with something else.
         """
         try:
             async with asyncio.timeout(_FETCH_SECONDS):
@@ -107,7 +110,7 @@ class KeyAddress:
         except TimeoutError:
             raise KeysUnreachable(f"the server took more than {_FETCH_SECONDS:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            # The client's own words quote the address, which may hold a password.
+            # The client's own message quotes the address, which may contain a password.
             raise KeysUnreachable(
                 f"the server cannot be reached ({type(error).__name__})"
             ) from None

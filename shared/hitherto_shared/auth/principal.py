@@ -1,4 +1,4 @@
-"""The caller, once known."""
+"""The authenticated caller."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from hitherto_shared.models import Scope
 
 DEFAULT_TENANT = "default"
 MAX_TENANT = 128
-"""Characters of a tenant's id."""
+"""Maximum characters of a tenant's id."""
 
 SCOPES = frozenset({"read", "write", "maintenance", "admin"})
-"""Kinds of work; none of them includes another."""
+"""The access scopes; none of them includes another."""
 
 PROFILES_MANAGE = "profiles.manage"
-"""Changes the profiles of others, and departments and access levels."""
+"""The right to change other users' profiles, departments and access levels."""
 
 CAPABILITIES = frozenset({PROFILES_MANAGE})
-"""Rights that are named one by one, besides the kinds of work."""
+"""Individually named rights, in addition to the access scopes."""
 
 
 NOT_LISTED = (
     "this credential is bound to a list of users and this one is not on it; whoever makes the "
     "credential decides who is"
 )
-"""What the caller is told about everybody else, known or not."""
+"""The refusal of a call about any other user, known or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,16 @@ class Principal:
     """A caller after authentication; nothing in a request can change it.
 
     Attributes:
-        tenant_id: Whose data the caller may touch at all.
+        tenant_id: The tenant whose data the caller may access.
         subject: Name of the credential, for history and audit.
         scopes: Subset of `SCOPES`.
-        user_id: The person whose credential this is, or None for a service.
-        departments: Those that the caller is bound to; None if it is bound to none and may act for
-            everybody. A person is always bound: None becomes the empty set.
+        user_id: The user who owns this credential, or None for a service.
+        departments: The departments that the caller is restricted to; None for a caller that may
+            act for everybody. A user is always restricted: None becomes the empty set.
         capabilities: Subset of `CAPABILITIES`.
-        users: Those that a service is bound to, in normal form; None if it is bound to no list.
-            With a list departments are never None, so that both add up. A person has none.
+        users: The list of users that a service is restricted to, in normal form; None without a
+            list. With a list, departments are never None, so that the two are combined. A user has
+            none.
     """
 
     tenant_id: str
@@ -53,10 +54,10 @@ class Principal:
     users: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        """Let no person and no list be unbound, however the credential was written.
+        """Make sure that no user and no list is unrestricted, however the credential was written.
 
         Raises:
-            ValueError: It is a person's and has a list.
+            ValueError: It is a user's and has a list.
         """
         if self.user_id is not None and self.users is not None:
             raise ValueError("a credential is bound to one person or to a list of users, not both")
@@ -71,37 +72,37 @@ class Principal:
     def reaches(self, user_id: str, department: str) -> bool:
         """Whether `user_id` is the caller, on the caller's list, or in one of its departments.
 
-        This is the one rule about lists and departments.
+        This is the only rule about lists and departments.
 
         Args:
-            user_id: Whom a call is about.
-            department: What the profile of that person says; empty without a profile.
+            user_id: The user concerned.
+            department: The department in that user's profile; empty without a profile.
         """
         if self.departments is None or user_id == self.user_id or self.lists(user_id):
             return True
         return bool(department) and department in self.departments
 
     def lists(self, user_id: str) -> bool:
-        """Whether the caller is bound to a list and `user_id`, in normal form, is on it."""
+        """Whether the caller is restricted to a list that contains `user_id`, in normal form."""
         return self.users is not None and user_id in self.users
 
     @property
     def names(self) -> frozenset[str]:
-        """The users whom a bound credential itself names, whatever their departments."""
+        """The users that a restricted credential itself names, whatever their departments."""
         if self.user_id is not None:
             return frozenset({self.user_id})
         return self.users or frozenset()
 
     def for_members(self) -> Principal:
-        """The same caller while it acts for members of its departments, not for itself."""
+        """The same caller when it acts for members of its departments, not for itself."""
         return replace(self, user_id=None)
 
     def scope(self, user_id: str) -> Scope:
-        """The data of `user_id`, if this caller may touch it.
+        """The data of `user_id`, if this caller may access it.
 
         Raises:
-            NotPermitted: The credential is bound to another user, or to a list of others and to no
-                department.
+            NotPermitted: The credential belongs to another user, or is restricted to a list of
+                others and to no department.
         """
         if self.user_id is not None and self.user_id != user_id:
             raise user_not_allowed("this credential is bound to another user")
@@ -110,10 +111,10 @@ class Principal:
         return Scope(self.tenant_id, user_id)
 
     def check_reaches(self, user_id: str, department: str) -> None:
-        """As `reaches`.
+        """See `reaches`.
 
         Raises:
-            NotPermitted: It does not reach that person.
+            NotPermitted: The caller may not act for that user.
         """
         if not self.reaches(user_id, department):
             if self.users is not None and not self.departments:
@@ -137,14 +138,14 @@ class Principal:
             )
 
     def check_origin(self, field: str, origin: str) -> None:
-        """Refuse a person who would speak for whoever runs the application.
+        """Refuse a user's credential for statements of the operator.
 
         Args:
-            field: Where the request names it.
-            origin: Who is said to have said something.
+            field: The path in the request.
+            origin: The origin in the request.
 
         Raises:
-            NotPermitted: The credential is a person's.
+            NotPermitted: The credential is a user's.
         """
         if origin == "operator" and self.user_id is not None:
             raise NotPermitted(
@@ -158,11 +159,11 @@ class Principal:
         """Refuse a department that is none of the caller's.
 
         Args:
-            field: Where the request names it.
-            department: Its name; empty for none, which only an unbound caller may mean.
+            field: The path in the request.
+            department: Its name; empty for none, which only an unrestricted caller may use.
 
         Raises:
-            NotPermitted: The caller is bound to other departments.
+            NotPermitted: The caller is restricted to other departments.
         """
         if self.departments is not None and department not in self.departments:
             raise NotPermitted(
@@ -173,9 +174,9 @@ class Principal:
 
 
 def user_not_allowed(why: str, field: str = "user_id") -> NotPermitted:
-    """The refusal of a call about somebody the caller may not act for."""
+    """The refusal of a call about a user whom the caller may not act for."""
     return NotPermitted(why, reason="USER_NOT_ALLOWED", metadata={"field": field})
 
 
 ANONYMOUS = Principal(DEFAULT_TENANT, "anonymous", SCOPES, capabilities=CAPABILITIES)
-"""Everybody, where authentication is off: loopback with the embedded database."""
+"""Every caller if authentication is off: loopback with the embedded database."""

@@ -1,4 +1,4 @@
-"""From settings to the verification of tokens: what must be set, and what is refused at start."""
+"""Builds the verification of tokens from settings, and refuses invalid ones at start-up."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def check_token_settings(
     has_keys: bool,
     has_secret: bool,
 ) -> tuple[str, ...]:
-    """The algorithms in force for HITHERTO_AUTH=jwt.
+    """The accepted algorithms for HITHERTO_AUTH=jwt.
 
     Args:
         issuer: The `iss` of every token.
         audience: What every `aud` must name.
         tenant_claim: The claim that names the tenant.
         algorithms: Names separated by commas or spaces; None or empty for all that can be used.
-        has_keys: A key set is named.
-        has_secret: A file with a secret is named.
+        has_keys: Whether a key set is configured.
+        has_secret: Whether a file with a secret is configured.
 
     Raises:
         ValueError: A setting is missing or contradicts another; the message names the variable.
@@ -89,10 +89,10 @@ async def web_token_authentication(
     place: str | None,
     secret_file: Path | None,
 ) -> AsyncIterator[WebTokenAuthentication]:
-    """Verification by the key set at `place`, kept fresh until the context is left.
+    """Verification by the key set at `place`, refreshed until the context is left.
 
-    A file that cannot be used ends the start. An address may be out of reach for a while: calls
-    are then refused until its keys have been read.
+    An unusable file ends the start-up. An address may be unreachable for a while: calls are refused
+    until its keys have been read.
 
     Raises:
         ValueError: The file, the address or the secret is unusable; the message names the variable.

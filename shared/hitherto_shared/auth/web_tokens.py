@@ -1,7 +1,7 @@
 """JSON Web Tokens (RFC 7519) as credentials: first the signature, then the claims.
 
-The algorithm of a token picks a key that serves this algorithm and no other. Everything that is
-wrong gets the same answer; the log tells what it was, and nothing of the token.
+The algorithm of a token selects a key that serves this algorithm and no other. Every invalid token
+gets the same answer; the log gives the reason, and nothing of the token.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from hitherto_shared.errors import NotAuthenticated
 
 SECRET_ALGORITHM = "HS256"
 ALGORITHMS = (*PUBLIC_KEY_ALGORITHMS, SECRET_ALGORITHM)
-"""All that can be configured; anything else, `none` above all, cannot."""
+"""All configurable algorithms; anything else, `none` above all, is not."""
 
 MAX_TOKEN_CHARS = 8192
 _MAX_KID_CHARS = 256
-# Stricter than the library, which passes over characters that are not base64url.
+# Stricter than the library, which ignores characters that are not base64url.
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 _TO_DEVELOPERS = (
@@ -39,13 +39,13 @@ _TO_DEVELOPERS = (
 
 
 class WebTokenAuthentication:
-    """Verifies tokens by the issuer's keys.
+    """Verifies tokens with the issuer's keys.
 
     Args:
-        expected: What the claims must say.
-        algorithms: Which algorithms may sign, of `ALGORITHMS`.
-        keys: The issuer's public keys; None where only a secret signs.
-        secret: The secret of HS256; None where only public keys verify.
+        expected: The required claims.
+        algorithms: The accepted algorithms, some of `ALGORITHMS`.
+        keys: The issuer's public keys; None if only a secret verifies.
+        secret: The secret of HS256; None if only public keys verify.
         now: A clock in seconds since the epoch.
     """
 
@@ -66,7 +66,7 @@ class WebTokenAuthentication:
         self._signatures = jwt.PyJWS(algorithms=sorted(self._algorithms))
 
     async def authenticate(self, authorization: str | None) -> Principal:
-        """The caller behind `Bearer <token>`.
+        """The caller of `Bearer <token>`.
 
         Raises:
             NotAuthenticated: There is no valid token.
@@ -101,7 +101,7 @@ class WebTokenAuthentication:
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             raise TokenRefused("its algorithm is not one of HITHERTO_JWT_ALGORITHMS")
         if "crit" in header or "b64" in header:
-            # Extensions that change what the signature means, and none that is known here.
+            # Extensions that change the meaning of the signature, none of which is supported.
             raise TokenRefused("its header asks for an extension")
         if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= _MAX_KID_CHARS):
             raise TokenRefused("its kid is no text of ordinary length")
@@ -121,7 +121,7 @@ def _decoded(part: str) -> bytes:
 
 
 def _object(text: bytes) -> dict[str, Any]:
-    """The JSON object in `text`, in which every name stands once."""
+    """The JSON object in `text`, in which every name occurs once."""
     try:
         found = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError):

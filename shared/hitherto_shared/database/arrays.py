@@ -1,8 +1,8 @@
-"""Lists as parameters of hot statements, put into Postgres' binary form at once.
+"""Lists as parameters of hot statements, converted to Postgres' binary form at once.
 
-psycopg looks at every element of a list to learn what it is, which takes longer than a small search
-in Postgres. A list that says what it holds is spared that. Where nothing is registered these are
-lists like any other.
+psycopg inspects every element of a list to determine its type, which takes longer than a small
+search in Postgres. A typed list avoids that. On connections without registration these are ordinary
+lists.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _UuidsDumper(_ArrayDumper[UUID]):
 
 
 def register_arrays(connection: Connection) -> None:
-    """Have `Texts`, `Integers` and `Uuids` sent so on this connection."""
+    """Send `Texts`, `Integers` and `Uuids` in binary form on this connection."""
     connection.adapters.register_dumper(Texts, _TextsDumper)
     connection.adapters.register_dumper(Integers, _IntegersDumper)
     connection.adapters.register_dumper(Uuids, _UuidsDumper)

@@ -11,7 +11,7 @@ from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 
-# Ids of resources come joined, because a list of lists of different lengths is no array.
+# Ids of resources are joined, because a list of lists of different lengths is not an array.
 _APPEND = """
 INSERT INTO audit_events (tenant_id, event_id, actor, method, user_hash, resource_ids, count)
 SELECT %(tenant_id)s, noted.event_id, %(actor)s, %(method)s, noted.user_hash,
@@ -20,8 +20,8 @@ FROM unnest(%(event_ids)s::uuid[], %(user_hashes)s::text[], %(resource_ids)s::te
     AS noted (event_id, user_hash, resource_ids)
 """
 
-# The hour is the database's, at this moment: nothing is ever added to one that is over. Rows are
-# taken in one order, so that two processes that count the same never wait for each other.
+# The hour is the database's, at this moment: nothing is ever added to a past one. Rows are locked
+# in one order, so that two processes with the same counts never deadlock.
 _COUNT = """
 INSERT INTO audit_read_counts (tenant_id, hour, actor, method, user_hash, event_id, count)
 SELECT %(tenant_id)s, date_trunc('hour', clock_timestamp(), 'UTC'), read.actor, read.method,
@@ -66,9 +66,9 @@ class AuditEvent:
         created_at: When, by the database's clock.
         actor: The credential, or the service for its own jobs.
         method: The RPC with its path, or the kind of the job.
-        user_hash: Of whom it was about; empty if it was about no user.
-        resource_ids: What was touched.
-        count: How many reads it stands for; 1 for everything else.
+        user_hash: Hash of the user concerned; empty if there is none.
+        resource_ids: The resources concerned.
+        count: The number of reads that it represents; 1 for everything else.
     """
 
     event_id: UUID
@@ -82,7 +82,7 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What reads are counted by, besides the tenant and the hour."""
+    """The key under which reads are counted, besides the tenant and the hour."""
 
     actor: str
     method: str
@@ -97,14 +97,14 @@ async def append(
     method: str,
     touched: Sequence[tuple[str, Sequence[UUID]]],
 ) -> None:
-    """Write what one call or job did: an entry for each user it was about, in one statement.
+    """Write the entries of one call or job, one for each user concerned, in one statement.
 
     Args:
         connection: In the transaction of the change, if it is one.
-        tenant_id: Whose log.
-        actor: Who did it.
-        method: What was called.
-        touched: The hash of each user, empty for nobody, with the resources.
+        tenant_id: The tenant.
+        actor: The actor.
+        method: The RPC or kind of job.
+        touched: The hash of each user, empty for none, with the resources.
     """
     await later(
         connection,
@@ -138,9 +138,9 @@ async def count_reads(
 
 
 async def close_hours(connection: Connection) -> int:
-    """Turn the counts of hours that are over into entries; how many these were.
+    """Turn the counts of past hours into entries; returns their number.
 
-    The role is hitherto_maintenance. Safe to run twice at once: each row moves once.
+    The role is hitherto_maintenance. Concurrent runs are safe: each row moves once.
     """
     cursor = await connection.execute(_CLOSE_HOURS)
     return cursor.rowcount
@@ -149,7 +149,7 @@ async def close_hours(connection: Connection) -> int:
 async def events_between(
     connection: Connection, tenant_id: str, begin: datetime, end: datetime
 ) -> AsyncIterator[AuditEvent]:
-    """The entries from `begin` on and before `end`, in the order in which a digest takes them.
+    """The entries from `begin` on and before `end`, in the order of a digest.
 
     They are read page by page: a day may have more than fit into memory.
     """

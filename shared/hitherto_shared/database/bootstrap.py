@@ -1,9 +1,9 @@
-"""Roles and extension: what must exist in a database before the first migration.
+"""Creates roles and extension: what must exist in a database before the first migration.
 
-Five roles carry all rights. Four are the logins of the services, members of nothing
-(`hitherto_shared.database.connect`); the owner is played by the login that migrates. Only what is
-missing is done, in one transaction, so that this may run at every start, twice at once, and after a
-crash.
+Five roles hold all rights. Four are the logins of the services, members of nothing
+(`hitherto_shared.database.connect`); the login that migrates assumes the owner role. Only missing
+objects are created, in one transaction, so that this may run at every start, concurrently, and
+after a crash.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _NEW_LOGIN: LiteralString = "CREATE ROLE {} LOGIN NOSUPERUSER NOINHERIT PASSWORD
 
 
 class BootstrapError(PermissionError):
-    """The login may not do what is missing, or the server lacks something; the text says what."""
+    """The login lacks a right, or the server lacks a feature; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class _BootstrapStep:
-    """One statement, and the same as an administrator may read it (without a password)."""
+    """One statement, and its form for an administrator (without a password)."""
 
     statement: sql.Composed
     shown: sql.Composed
@@ -45,21 +45,21 @@ def bootstrap(
     migrator: str | None = None,
     migrator_password: str | None = None,
 ) -> None:
-    """Bring roles, extension and rights into the database of `conninfo`.
+    """Create roles, extension and rights in the database of `conninfo`.
 
     Args:
-        conninfo: A database and a login. A superuser can do everything; any other login suffices
-            where nothing is missing or it has the rights for what is.
-        passwords: Those of the services' logins that are made; None means those that `conninfo`
-            alone tells (`service_passwords`).
-        set_passwords: Give them to logins that exist as well.
+        conninfo: A database and a login. A superuser has every right; any other login suffices if
+            nothing is missing or it has the rights to create it.
+        passwords: The passwords of the services' logins that are created; None derives them from
+            `conninfo` (`service_passwords`).
+        set_passwords: Whether to set them for existing logins as well.
         migrator: The login that migrates, created if missing; None means that of `conninfo`.
         migrator_password: Password for `migrator` when it is created.
 
     Raises:
         BootstrapError: A right is missing (the text has the SQL for an administrator), or the
             server is too old or has no pgvector.
-        DatabaseUnreachable: There is no connection to be had.
+        DatabaseUnreachable: No connection could be made.
     """
     given = service_passwords(conninfo) if passwords is None else passwords
     with connected(conninfo) as connection:
@@ -86,8 +86,8 @@ def bootstrap(
             except errors.InsufficientPrivilege as error:
                 raise _refusal(connection, conninfo, steps) from error
             except (errors.DuplicateObject, errors.UniqueViolation, errors.InternalError_):
-                # Another process does the same at this moment: roles belong to the whole server,
-                # so that no lock of this database would keep it out.
+                # A concurrent process does the same: roles belong to the whole server, so a lock in
+                # this database would not prevent that.
                 if attempt == _ATTEMPTS - 1:
                     raise
                 time.sleep(0.1)
@@ -101,10 +101,10 @@ def _missing(
     migrator: str | None,
     migrator_password: str | None,
 ) -> list[_BootstrapStep]:
-    """The statements that are still owed, in the order in which they must run."""
+    """The missing statements, in the order in which they must run."""
     _check_server(connection)
     steps = _missing_extension(connection)
-    # What is known, and whether it may log in.
+    # The existing roles, and whether they may log in.
     known: dict[str, bool] = dict(
         connection.execute(
             "SELECT rolname, rolcanlogin FROM pg_roles WHERE rolname = ANY (%s)",
@@ -198,7 +198,7 @@ def _may_connect(connection: psycopg.Connection, role: str) -> bool:
 
 
 def _may_become(connection: psycopg.Connection, member: str, role: str) -> bool:
-    """True when `member` may SET ROLE to `role`; since 16 a membership may lack just that."""
+    """Whether `member` may SET ROLE to `role`; since Postgres 16 a membership may lack that."""
     right = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
     return _flag(connection, "SELECT pg_has_role(%s, %s, %s)", [member, role, right])
 

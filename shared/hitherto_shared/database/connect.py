@@ -1,11 +1,11 @@
-"""How a connection of ours looks: who logs in, which schema it sees, how long it waits.
+"""Opens connections: which login, which schema, which time limits.
 
-Each role that the services play is a login of its own and a member of nothing, so that no statement
-can turn a connection of one into another. Who holds a connection string names an administrator or
-one of these logins; `with_role` makes of it what a connection needs.
+Each role of the services is a separate login and a member of nothing, so that no statement can turn
+a connection of one into another. A connection string names an administrator or one of these logins;
+`with_role` derives from it what a connection needs.
 
-What keeps a connection from being made is told in words of our own (`unreachable`): the
-driver quotes parts of the connection string, which has a password in it.
+Connection failures are described in our own words (`unreachable`), because the driver quotes parts
+of the connection string, which contains a password.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Role = Literal[
 
 SCHEMA = "hitherto"
 OWNER: Role = "hitherto_owner"
-"""Owns all objects. Nobody logs in as it: whoever migrates is a member."""
+"""Owns all objects. Nobody logs in as it: the login that migrates is a member."""
 RETRIEVAL_LOGINS: tuple[Role, ...] = ("hitherto_read",)
 EXTRACTION_LOGINS: tuple[Role, ...] = (
     "hitherto_write",
@@ -45,27 +45,28 @@ LOGINS = RETRIEVAL_LOGINS + EXTRACTION_LOGINS
 
 
 class DatabaseUnreachable(psycopg.OperationalError):
-    """No connection came about; the message says why and what to do."""
+    """No connection could be made; the message gives the reason and the remedy."""
 
     def __init__(self, error: psycopg.Error, conninfo: str = "") -> None:
         """A failure to connect.
 
         Args:
-            error: The driver's.
-            conninfo: What was tried, for another look that may take seconds; empty for none.
+            error: The driver's error.
+            conninfo: The connection string, for a diagnostic retry that may take seconds; empty for
+                none.
         """
         super().__init__(f"the database cannot be used: {why_unreachable(error, conninfo)}")
 
 
 class ReportingConnection(AsyncConnection[TupleRow]):
-    """A connection whose making fails in our words."""
+    """A connection whose failures to connect are described in our own words."""
 
     @classmethod
     async def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
-        """As psycopg's.
+        """See psycopg.
 
         Raises:
-            DatabaseUnreachable: There is no connection to be had.
+            DatabaseUnreachable: No connection could be made.
         """
         try:
             return await super().connect(conninfo, **kwargs)
@@ -77,7 +78,7 @@ def connected(conninfo: str) -> psycopg.Connection[TupleRow]:
     """A connection in autocommit, to be closed by the caller.
 
     Raises:
-        DatabaseUnreachable: There is no connection to be had.
+        DatabaseUnreachable: No connection could be made.
     """
     try:
         return psycopg.connect(conninfo, autocommit=True)
@@ -88,9 +89,9 @@ def connected(conninfo: str) -> psycopg.Connection[TupleRow]:
 def with_role(
     conninfo: str, role: Role, *, application: str, statement_timeout_ms: int = 30_000
 ) -> str:
-    """`conninfo` for a session that is `role` from its first statement on.
+    """`conninfo` for a session that has `role` from its first statement on.
 
-    Of the owner, the login of `conninfo` is a member, and plays it by a start-up parameter: no
+    The login of `conninfo` is a member of the owner and assumes it by a start-up parameter: no
     statement runs as the login. Every other role logs in itself.
 
     Raises:
@@ -122,17 +123,17 @@ def logging_in(conninfo: str, role: Role, password: str | None) -> str:
 
 
 def login_of(conninfo: str) -> str | None:
-    """Whom `conninfo` names, or the environment for it."""
+    """The login that `conninfo`, or else the environment, names."""
     user = _parts(conninfo).get("user") or os.environ.get("PGUSER")
     return str(user) if user else None
 
 
 def service_passwords(conninfo: str) -> Mapping[Role, str | None]:
-    """The passwords of the logins, as whoever has `conninfo` alone knows them.
+    """The passwords of the logins that follow from `conninfo` alone.
 
-    A service's own login stands for all of its service, which have one password. From the password
-    of any other login those of the services are derived, so that one connection string is enough
-    for all. None: `conninfo` has no password.
+    The login of a service counts for the whole service, whose logins share one password. From the
+    password of any other login, those of the services are derived, so that one connection string is
+    enough. None: `conninfo` has no password.
     """
     password = _parts(conninfo).get("password") or os.environ.get("PGPASSWORD")
     if not password or login_of(conninfo) in LOGINS:

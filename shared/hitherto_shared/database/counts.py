@@ -1,7 +1,7 @@
-"""Counts that are written off the request path, in batches, each for one tenant.
+"""Writes counts off the request path, in batches, one tenant each.
 
-A count is lost only if the process dies within a second of it, or while the primary is away for
-longer than the buffer lasts; no answer ever waits for one.
+A count is lost only if the process dies within a second, or while the primary is down for longer
+than the buffer lasts; no answer ever waits for one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from hitherto_shared.errors import HithertoError
 
 FLUSH_SECONDS = 1.0
 _MAX_WAITING = 50_000
-"""Keys that wait, from which on no new ones are taken: those are not counted."""
+"""Maximum number of waiting keys; further ones are not counted."""
 _BATCH = 1_000
 _WRITE_SECONDS = 5.0
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
 Write = Callable[[Connection, str, Mapping[Key, int]], Awaitable[None]]
-"""Adds a batch of one tenant to what is stored."""
+"""Adds a batch of one tenant to the stored counts."""
 
 
 class Counts(Generic[Key]):
     """Collects and writes counts.
 
     Args:
-        database: The primary, whatever is read from.
-        write: Adds a batch to what is stored.
-        logger: Told when counts wait or are lost.
+        database: The primary, even if reads go to a replica.
+        write: Adds a batch to the stored counts.
+        logger: Logs delayed and lost counts.
         name: What is counted.
     """
 
@@ -54,7 +54,7 @@ class Counts(Generic[Key]):
         self._ends = asyncio.Event()
 
     def add(self, tenant_id: str, keys: Iterable[Key] | Mapping[Key, int]) -> None:
-        """Count each key once more, or as often as given; no new ones if too many wait."""
+        """Count each key once more, or as often as given; no new keys if too many wait."""
         counted: Mapping[Key, int] = Counter(keys)
         if self._held >= _MAX_WAITING:
             known = self._waiting.get(tenant_id, Counter())
@@ -65,7 +65,7 @@ class Counts(Generic[Key]):
         self._keep(tenant_id, counted)
 
     def _keep(self, tenant_id: str, more: Iterable[Key] | Mapping[Key, int]) -> None:
-        """Add to what waits of a tenant, whose turn is after the others' then."""
+        """Add to the waiting counts of a tenant, which then comes after the others."""
         waiting = self._waiting.pop(tenant_id, Counter())
         self._held -= len(waiting)
         waiting.update(more)
@@ -74,18 +74,18 @@ class Counts(Generic[Key]):
             self._waiting[tenant_id] = waiting
 
     async def start(self) -> None:
-        """Begin to write in the background."""
+        """Start writing in the background."""
         self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def stop(self) -> None:
-        """Write what is left and stop; a batch that is being written is not cut off."""
+        """Write what is left and stop; a batch in progress is not interrupted."""
         self._ends.set()
         if self._task is not None:
             await self._task
         await self.flush()
 
     async def flush(self) -> None:
-        """Write everything counted so far; on a fault it waits for the next time."""
+        """Write everything counted so far; after a failure it is retried next time."""
         while self._waiting:
             tenant_id, waiting = next(iter(self._waiting.items()))
             counts = dict(islice(waiting.items(), _BATCH))
@@ -102,8 +102,8 @@ class Counts(Generic[Key]):
                     )
             except Exception as error:
                 if not isinstance(error, HithertoError) and faults.translate(error) is None:
-                    # What can never be written must not end the counting. The type alone: a
-                    # driver's message may quote a row.
+                    # A batch that can never be written must not end the counting. Only the type is
+                    # logged: a driver's message may quote a row.
                     self._logger.error("%s are lost: %s", self._name, type(error).__name__)
                     continue
                 self._keep(tenant_id, counts)

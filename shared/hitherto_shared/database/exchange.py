@@ -1,14 +1,14 @@
-"""Statements to Postgres and their answers back in one round trip, over libpq itself.
+"""Sends statements to Postgres and returns their answers in one round trip, over libpq directly.
 
-A cursor of psycopg works on one statement at a time, and in its pipelines every statement costs
+A psycopg cursor processes one statement at a time, and in a psycopg pipeline every statement takes
 several trips through the event loop. Here all statements of a batch are put into libpq's buffer,
-sent together and waited for once: five of them take a third of what they take in a pipeline of
-psycopg. What becomes of Python's values, and what rows are made of, is psycopg's as ever.
+sent together and awaited once: five of them take a third of the time of a psycopg pipeline. psycopg
+still converts Python's values and the rows.
 
-Outside of a transaction, a batch is one: what fails undoes the statements before it. A statement is
-prepared where it is first used, and known by its text and the types of its parameters from then on.
-Connections that are used so must not prepare anything else (`prepare_threshold=None`): psycopg
-drops all prepared statements after a roll-back once there are some of its own.
+Outside a transaction, a batch is one: a failure undoes the statements before it. A statement is
+prepared at its first use, and identified by its text and the types of its parameters from then on.
+Connections used in this way must not prepare anything else (`prepare_threshold=None`): after a
+roll-back, psycopg drops all prepared statements if it has some of its own.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Parameters = Mapping[str, Any] | Sequence[Any]
 Row = tuple[Any, ...]
 
 _MOST_PREPARED = 100
-"""How many statements a connection keeps prepared: those used last."""
+"""Maximum number of prepared statements per connection: the most recently used."""
 _PLACEHOLDER = re.compile(rb"%(?:(?:\((\w+)\))?([sbt])|%)")
 _FORMS = {b"s": PyFormat.AUTO, b"b": PyFormat.BINARY, b"t": PyFormat.TEXT}
 _ANSWERED = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
 _FORGOTTEN = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
-"""What a prepared statement fails with that was dropped, or whose tables were altered since."""
+"""The errors of a prepared statement that was dropped, or whose tables were altered since."""
 
 _Key = tuple[bytes, tuple[int, ...]]
 """A statement, and the types of its parameters."""
@@ -51,8 +51,8 @@ class BoundStatement:
 
     Attributes:
         sql: One statement.
-        parameters: What its placeholders stand for.
-        binary: Whether rows come in Postgres' binary form, which is read faster.
+        parameters: The values of its placeholders.
+        binary: Whether rows come in Postgres' binary form, which is parsed faster.
     """
 
     sql: str | bytes
@@ -62,7 +62,7 @@ class BoundStatement:
 
 @dataclass(slots=True)
 class StatementResult:
-    """What came of a statement: its rows, and how many it returned or changed."""
+    """The result of a statement: its rows, and how many it returned or changed."""
 
     rows: list[Row]
     count: int
@@ -71,10 +71,10 @@ class StatementResult:
 async def exchange(
     connection: AsyncConnection[Any], asked: Sequence[BoundStatement]
 ) -> list[StatementResult]:
-    """The answers to statements, in their order.
+    """The answers to statements, in order.
 
     Raises:
-        psycopg.Error: Of the first statement that failed.
+        psycopg.Error: The error of the first statement that failed.
     """
     async with connection.lock:
         prepared = _prepared.get(connection)
@@ -83,7 +83,7 @@ async def exchange(
         try:
             return await _once(connection, prepared, asked)
         except _FORGOTTEN:
-            # Everything is prepared anew, and in a transaction it is too late for that.
+            # Everything must be prepared again, and inside a transaction it is too late for that.
             prepared.forget()
             if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
                 raise
@@ -93,12 +93,12 @@ async def exchange(
 async def _once(
     connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[BoundStatement]
 ) -> list[StatementResult]:
-    # What cannot be put into a form for Postgres shows before anything is sent.
+    # Values that cannot be converted fail before anything is sent.
     batch = _Batch(connection, prepared, asked)
     try:
         results = await connection.wait(_talk(connection.pgconn, batch))
     except BaseException:
-        # Cut off in between: nobody knows what would be answered next.
+        # Cancelled in between: the state of the protocol is unknown.
         if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
             await connection.close()
         raise
@@ -106,7 +106,7 @@ async def _once(
 
 
 class _Prepared:
-    """What a connection has prepared: names by statement, the one used last in the end."""
+    """The prepared statements of a connection: names by statement, the most recently used last."""
 
     def __init__(self) -> None:
         self.names: OrderedDict[_Key, bytes] = OrderedDict()
@@ -119,18 +119,18 @@ class _Prepared:
         return b"hitherto_%d" % self._made
 
     def keep(self, key: _Key, name: bytes) -> None:
-        """Note what was prepared, instead of what was not used for longest."""
+        """Record a prepared statement, in place of the least recently used one."""
         self.names[key] = name
         if len(self.names) > _MOST_PREPARED:
             self.superfluous.append(self.names.popitem(last=False)[1])
 
     def dropped(self, name: bytes) -> None:
-        """Note what Postgres has dropped."""
+        """Record what Postgres has dropped."""
         with suppress(ValueError):
             self.superfluous.remove(name)
 
     def forget(self) -> None:
-        """Take nothing for prepared any more; what may be left of it in Postgres stays there."""
+        """Treat nothing as prepared any more; remains in Postgres stay there."""
         self.names.clear()
         self.superfluous.clear()
 
@@ -139,7 +139,7 @@ _prepared: WeakKeyDictionary[AsyncConnection[Any], _Prepared] = WeakKeyDictionar
 
 
 class _Batch:
-    """Statements as calls of libpq, and what its results mean.
+    """Statements as libpq calls, and the meaning of the results.
 
     Attributes:
         calls: Each puts something into the buffer and has one result.
@@ -151,7 +151,7 @@ class _Batch:
         self.calls: list[partial[None]] = []
         self._connection = connection
         self._prepared = prepared
-        # What each result is about: a statement that is prepared, its rows, or a name that goes.
+        # The subject of each result: a prepared statement, its rows, or a dropped name.
         self._meanings: list[tuple[_Key, bytes] | Transformer | bytes] = []
         pgconn = connection.pgconn
         names = prepared.names
@@ -179,7 +179,7 @@ class _Batch:
                     pq.Format.BINARY if each.binary else pq.Format.TEXT,
                 ),
             )
-        # Behind the statements: before them, it would begin the transaction that they begin.
+        # After the statements: before them, it would start the transaction that they start.
         for name in prepared.superfluous:
             self._add(name, partial(pgconn.send_query_params, b"DEALLOCATE " + name, None))
 
@@ -188,7 +188,7 @@ class _Batch:
         self._meanings.append(meaning)
 
     def note(self, results: Sequence[pq.abc.PGresult]) -> None:
-        """Note what Postgres has prepared and dropped, whether or not anybody reads the answers."""
+        """Record what Postgres has prepared and dropped, even if the answers are not read."""
         for meaning, result in zip(self._meanings, results, strict=True):
             if result.status not in _ANSWERED:
                 continue
@@ -224,14 +224,14 @@ def _answer(transformer: Transformer, result: pq.abc.PGresult) -> StatementResul
 def _talk(pgconn: pq.abc.PGconn, batch: _Batch) -> PQGen[list[pq.abc.PGresult]]:
     """Make all calls, send them together, and yield until all results are there.
 
-    psycopg lets this run to its end after a cancellation as well, and then drops what it returns.
+    psycopg lets this run to its end after a cancellation as well, and then discards its result.
     """
     pgconn.enter_pipeline_mode()
     for call in batch.calls:
         call()
     pgconn.pipeline_sync()
     while pgconn.flush():
-        # Postgres may have to be rid of answers before it takes more.
+        # Postgres may have to deliver answers before it accepts more.
         if (yield Wait.RW) & Ready.R:
             pgconn.consume_input()
     results: list[pq.abc.PGresult] = []
@@ -253,7 +253,7 @@ def _talk(pgconn: pq.abc.PGconn, batch: _Batch) -> PQGen[list[pq.abc.PGresult]]:
 
 @lru_cache(maxsize=2_000)
 def _numbered(sql: str | bytes) -> tuple[bytes, Sequence[str | int], Sequence[PyFormat]]:
-    """A statement with Postgres' own placeholders; the key and the form of what each stands for."""
+    """A statement with Postgres' own placeholders; the key and the format of each."""
     places: dict[str | int, int] = {}
     forms: list[PyFormat] = []
 

@@ -1,4 +1,4 @@
-"""What a driver error means to a caller. SQLSTATEs, rows and statements never leave the process."""
+"""Translates driver errors for callers. SQLSTATEs, rows and statements never leave the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, 
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """True when the server or the network ended the connection: a read may simply be repeated."""
+    """Whether the server or the network ended the connection: a read may simply be repeated."""
     if isinstance(error, PoolTimeout | TooManyRequests | PoolClosed):
         return False  # there was no connection to lose
     if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
@@ -19,10 +19,10 @@ def is_lost_connection(error: BaseException) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """What a driver's error says that is no row: for whoever reads a log or a terminal.
+    """A description of a driver's error without row data, for logs and terminals.
 
-    The details beside the message quote rows and keys, and so does the message where a value does
-    not fit its type.
+    The details beside the message quote rows and keys, and so does the message itself if a value
+    does not fit its type.
     """
     if not isinstance(error, psycopg.Error) or error.sqlstate is None:
         return str(error)
@@ -31,10 +31,10 @@ def described(error: BaseException) -> str:
 
 
 def _is_away(error: BaseException) -> bool:
-    """True when the server cannot be used now: no answer, shutting down, standby, no resources.
+    """Whether the server is unusable now: no answer, shutting down, standby, no resources.
 
-    Other operational errors, such as a limit of the program, come again with the same statement
-    and must not look like an outage.
+    Other operational errors, such as a program limit, recur with the same statement and must not
+    look like an outage.
     """
     if not isinstance(error, psycopg.Error):
         return False
@@ -44,12 +44,12 @@ def _is_away(error: BaseException) -> bool:
 
 
 def _is_outdated(error: errors.FeatureNotSupported) -> bool:
-    """True when a migration altered what a statement returns after the statement was prepared."""
+    """Whether a migration altered a statement's result after the statement was prepared."""
     return error.diag.source_function == "RevalidateCachedQuery"
 
 
 def translate(error: BaseException) -> HithertoError | None:
-    """The error a caller is told, or None when `error` is not the database's doing."""
+    """The error for the caller, or None if `error` is not the database's."""
     if isinstance(error, PoolTimeout | TooManyRequests):
         return Exhausted(
             "all database connections are busy; try again shortly",

@@ -1,8 +1,8 @@
-"""What all processes of an installation have in common: the hash key.
+"""Ensures that all processes of an installation share the hash key.
 
-Users stand in the audit log, in receipts and among the files of user keys under a keyed hash. A
-process with another key would write under names that nobody finds. The first one that learns states
-which key it is; whoever has another does not start.
+Audit log, receipts and user-key files identify users by a keyed hash. A process with another key
+would write under names that nobody finds. The first process to learn records a fingerprint of its
+key; a process with another key does not start.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _READ = "SELECT value FROM installation WHERE fact = 'hash_key_id'"
 
 
 async def state_hash_key(connection: Connection, key: bytes) -> None:
-    """Say which hash key this installation has, unless that was said; then hold it against it.
+    """Record the installation's hash key, unless it is recorded; then compare it.
 
-    On the role hitherto_maintenance.
+    The role is hitherto_maintenance.
 
     Raises:
-        ValueError: It has another one.
+        ValueError: The installation has another one.
     """
     await connection.execute(_STATE, {"id": hash_key_id(key)})
     await check_hash_key(connection, key)
 
 
 async def check_hash_key(connection: Connection, key: bytes) -> None:
-    """See that this process has the hash key of the installation, if it is known.
+    """Check that this process has the installation's hash key, if that is recorded.
 
     Raises:
-        ValueError: It has another one.
+        ValueError: The installation has another one.
     """
     cursor = await connection.execute(_READ)
     row = await cursor.fetchone()

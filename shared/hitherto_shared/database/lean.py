@@ -1,13 +1,12 @@
-"""Connections as the services' pools lend them: psycopg's, with shorter ways to Postgres.
+"""Connections lent by the services' pools: psycopg's, with shorter ways to Postgres.
 
-Most statements are a text and its parameters, sent one at a time. Those take the way of `exchange`,
-which costs two thirds of the time of a cursor of psycopg; many sets of parameters for one statement
-travel as one batch. Everything else (composed statements, cursors by name, notifications) is
-psycopg's.
+Most statements are a text and its parameters, sent one at a time. They go through `exchange`, which
+takes two thirds of the time of a psycopg cursor; many sets of parameters for one statement travel
+as one batch. Everything else (composed statements, named cursors, notifications) is psycopg's.
 
-In a transaction, what nobody waits for an answer to travels with the next statement: its BEGIN
-with the first one, its COMMIT with the last ones, and in between what was asked by `later` or
-`executemany`. Their errors come up where they are sent, at the end of the transaction at the
+In a transaction, statements whose results are not needed at once travel with the next statement:
+its BEGIN with the first one, its COMMIT with the last ones, and in between those sent with `later`
+or `executemany`. Their errors surface where they are sent, at the end of the transaction at the
 latest.
 """
 
@@ -35,11 +34,11 @@ _BEGIN, _COMMIT, _ROLLBACK = (
     BoundStatement("ROLLBACK"),
 )
 _MOST_WAITING = 200
-"""Statements that wait for the next one, at most: the memory they take is bounded."""
+"""Maximum number of deferred statements, which bounds their memory."""
 
 
 class PendingStatements:
-    """Statements that a read waits for; whoever runs it sends their answers in."""
+    """Statements that a read waits for; its runner sends and answers them."""
 
     def __init__(self, asked: list[BoundStatement]) -> None:
         self.asked = asked
@@ -51,14 +50,14 @@ class PendingStatements:
 
 
 class LeanConnection(ReportingConnection):
-    """A connection in autocommit whose plain statements go by `exchange`.
+    """A connection in autocommit whose plain statements go through `exchange`.
 
     Attributes:
-        lent_for: The tenant whose rows it shows, as far as is known.
-        proven_at: When it last answered to a question whether it lives, by the monotonic clock.
+        lent_for: The tenant whose rows it shows, as far as known.
+        proven_at: When it last answered a liveness check, by the monotonic clock.
         taken_at: When it was last taken from psycopg_pool.
-        ready_since: Since when it lies ready to be lent.
-        collecting: Statements are left to whoever runs several reads at a time (`together`).
+        ready_since: Since when it is ready to be lent.
+        collecting: Collects the statements of several concurrent reads (`together`).
     """
 
     collecting = False
@@ -81,7 +80,7 @@ class LeanConnection(ReportingConnection):
         prepare: bool | None = None,
         binary: bool = False,
     ) -> AsyncCursor[TupleRow]:
-        """As psycopg's."""
+        """See psycopg."""
         if params is None or not isinstance(query, str | bytes):
             await self.flush()
             return await super().execute(query, params, binary=binary)
@@ -89,7 +88,7 @@ class LeanConnection(ReportingConnection):
         return _Answered(answer)
 
     async def answers(self, asked: list[BoundStatement]) -> list[StatementResult]:
-        """The answers to statements, behind what waits for the next one."""
+        """The answers to statements, after any deferred ones."""
         if self.collecting:
             return await PendingStatements(asked)
         waiting, self._waiting = self._waiting, []
@@ -97,13 +96,13 @@ class LeanConnection(ReportingConnection):
         return found[len(waiting) :]
 
     async def later(self, asked: list[BoundStatement]) -> None:
-        """Send statements with the next one; outside of a transaction at once."""
+        """Defer statements to the next one; outside a transaction they are sent at once."""
         self._waiting += asked
         if not self._in_transaction or len(self._waiting) > _MOST_WAITING:
             await self.flush()
 
     async def flush(self) -> None:
-        """Send what waits for the next statement."""
+        """Send the deferred statements."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             await exchange(self, waiting)
@@ -112,7 +111,7 @@ class LeanConnection(ReportingConnection):
     async def transaction(  # type: ignore[override]
         self, savepoint_name: str | None = None, force_rollback: bool = False
     ) -> AsyncIterator[AsyncTransaction | None]:
-        """As psycopg's, with no trips of its own unless it is rolled back."""
+        """See psycopg; takes no round trips of its own unless it is rolled back."""
         if self._in_transaction or savepoint_name or force_rollback:
             await self.flush()
             async with super().transaction(savepoint_name, force_rollback) as inner:
@@ -147,7 +146,7 @@ class LeanConnection(ReportingConnection):
 
 
 async def later(connection: AsyncConnection[TupleRow], query: str | bytes, params: Params) -> None:
-    """Run a statement that nobody waits for an answer to, if need be with the next one."""
+    """Run a statement without waiting for its answer, deferred to the next one if possible."""
     if isinstance(connection, LeanConnection):
         await connection.later([BoundStatement(query, params)])
     else:
@@ -186,7 +185,7 @@ async def _flush(connection: AsyncConnection[Any]) -> None:
 
 
 class _Answered(AsyncCursor[TupleRow]):
-    """What a statement was answered with: a cursor that has nothing left to ask."""
+    """The answer to a statement, as a finished cursor."""
 
     def __init__(self, answer: StatementResult) -> None:
         self._rows = iter(answer.rows)

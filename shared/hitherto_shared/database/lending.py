@@ -1,14 +1,14 @@
-"""Connections of a psycopg_pool lent to one borrower at a time, so that none is ever lost.
+"""Lends connections of a psycopg_pool to one borrower at a time, without ever losing one.
 
-Borrowers are cut off at any moment. psycopg_pool keeps the place of a waiting borrower who was cut
-off until it has a connection to spare, counts it against its limit, and loses a connection whose
-return is cut off. So borrowers wait here, and what talks to the pool are tasks of this module that
-nobody cuts off: they fetch connections for those who wait, and return what the pool has to look
-after. The pool makes and ends connections; it never has more borrowers than connections.
+Borrowers may be cancelled at any time. psycopg_pool keeps the place of a cancelled waiting borrower
+until it has a spare connection, counts it against its limit, and loses a connection whose return is
+cancelled. Borrowers therefore wait here, and tasks of this module, which are never cancelled, talk
+to the pool: they fetch connections for waiting borrowers, and return what the pool must look after.
+The pool opens and closes connections; it never has more borrowers than connections.
 
-The connection used last is lent first, since the process behind it has its plans and caches at
-hand. What is idle lies here for that, and goes back to the pool when it has not been used for a
-while.
+The most recently used connection is lent first, because its backend process has plans and caches
+ready. Idle connections are kept here for that, and return to the pool when they have not been used
+for a while.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hitherto_shared.database.lean import LeanConnection
 logger = logging.getLogger("hitherto.database")
 
 _REST_SECONDS = 30.0
-"""How long a connection lies ready unused before the pool has it back."""
+"""Time for which a connection stays here unused before it returns to the pool."""
 _OUT_SECONDS = 600.0
-"""How long the pool goes without one that is in use, which may be too old by then."""
+"""Age in use after which a connection returns to the pool, because it may be too old."""
 _ASK_SECONDS = 5.0
-"""How long the pool is asked for a connection at a time: only who asks makes it try to connect."""
+"""Time limit of one request to the pool: it tries to connect only while someone asks."""
 _UNDO_SECONDS = 3.0
-"""How long Postgres has to end what a borrower left unfinished, before the connection is closed."""
+"""Time for Postgres to end what a borrower left unfinished, before the connection is closed."""
 _UNFINISHED = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 
@@ -43,8 +43,8 @@ class Lender:
 
     Args:
         pool: Its own limits of time and of borrowers must not be reached before those given here.
-        max_waiting: How many may wait for a connection at once.
-        wait_seconds: For how long.
+        max_waiting: Maximum number of waiting borrowers.
+        wait_seconds: Time limit of the wait.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class Lender:
 
     @property
     def all_lent(self) -> bool:
-        """Whether there is no connection that is not lent, and no room for another one."""
+        """Whether all connections are lent and no further one may be opened."""
         return self._held >= self._pool.max_size and not self._ready
 
     async def take(self) -> LeanConnection:
-        """The connection used last, or the next one that is free, in the order of asking.
+        """The most recently used connection, or the next free one, in the order of requests.
 
         Raises:
-            TooManyRequests: Too many wait already.
+            TooManyRequests: Too many borrowers wait already.
             PoolTimeout: None was free for `wait_seconds`.
-            PoolClosed: There will be none any more.
+            PoolClosed: The pool is closed.
         """
         if self._ready:
             return self._ready.pop()
@@ -86,7 +86,7 @@ class Lender:
                     return await wanted
         except BaseException as error:
             if wanted.done() and not wanted.cancelled() and wanted.exception() is None:
-                # It came at the moment at which the borrower was cut off.
+                # It arrived just when the borrower was cancelled.
                 self.give_back(wanted.result())
             elif wanted in self._wanted:
                 self._wanted.remove(wanted)
@@ -97,7 +97,7 @@ class Lender:
             raise
 
     def give_back(self, connection: LeanConnection) -> None:
-        """Lend it to who waits longest, or keep it ready; it cannot fail and is not waited for."""
+        """Lend it to the longest waiting borrower, or keep it ready; never fails or blocks."""
         now = time.monotonic()
         if (
             self._pool.closed
@@ -112,11 +112,14 @@ class Lender:
             self._ready.append(connection)
 
     def discard(self, connection: LeanConnection) -> None:
-        """Let the pool look after a connection: it makes another one if this one has ended."""
+        """Let the pool check a connection: it opens another one if this one has ended."""
         self._begin(self._returning, self._return(connection))
 
     async def rest(self) -> None:
-        """Return what was not used for a while, which lies below what was; never ends."""
+        """Return connections that were unused for a while, the least recently used ones.
+
+        Never ends.
+        """
         while True:
             await asyncio.sleep(_REST_SECONDS)
             long_ago = time.monotonic() - _REST_SECONDS
@@ -124,7 +127,7 @@ class Lender:
                 self.discard(self._ready.pop(0))
 
     async def close(self) -> None:
-        """Return everything, and refuse those who wait."""
+        """Return everything, and refuse waiting borrowers."""
         for task in self._fetching:
             task.cancel()
         self._refuse(PoolClosed("the pool is closed"))
@@ -134,7 +137,7 @@ class Lender:
             await asyncio.wait(tasks, timeout=_UNDO_SECONDS + 1.0)
 
     def _fetch(self) -> None:
-        """Ask the pool for as many connections as are waited for and can be had."""
+        """Request as many connections from the pool as are needed and available."""
         possible = min(len(self._wanted), self._pool.max_size - self._held)
         under_way = sum(not task.done() for task in self._fetching)
         for _ in range(possible - under_way):
@@ -170,7 +173,7 @@ class Lender:
             self._fetch()
 
     def _next(self) -> asyncio.Future[LeanConnection] | None:
-        """Who waits longest, without those who were cut off a moment ago."""
+        """The longest waiting borrower, skipping cancelled ones."""
         while self._wanted:
             wanted = self._wanted.popleft()
             if not wanted.done():

@@ -1,4 +1,4 @@
-"""The logins of the services: whose password is which, and that none can do more than its role."""
+"""The services' database logins: their passwords, and a check that none exceeds its role."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from hitherto_shared.database.connect import (
 PASSWORD_VARIABLES = ("HITHERTO_RETRIEVAL_PASSWORD", "HITHERTO_EXTRACTION_PASSWORD")
 """Settings with the password of all logins of a service."""
 
-# Roles that this session is or may become, and that no wall holds: neither grants nor row-level
-# security, or those of somebody else.
+# Roles that this session has or may assume, and that grants or row-level security do not restrict,
+# or only as another role.
 _TOO_STRONG = """
 SELECT r.rolname::text
 FROM pg_roles AS r
@@ -45,13 +45,16 @@ LIMIT 3
 
 
 class LoginTooStrong(PermissionError):
-    """A login of a service could undo what holds it; the text has the SQL for an administrator."""
+    """A service's login could bypass its restrictions.
+
+    The text has the SQL for an administrator.
+    """
 
 
 def passwords_for(
     conninfo: str, *, retrieval: str | None, extraction: str | None
 ) -> Mapping[Role, str | None]:
-    """The password of every login: one per service as given, else what `conninfo` alone tells."""
+    """The password of every login: one per service as given, else derived from `conninfo`."""
     known = dict(service_passwords(conninfo))
     if retrieval is not None:
         known.update(dict.fromkeys(RETRIEVAL_LOGINS, retrieval))
@@ -61,10 +64,10 @@ def passwords_for(
 
 
 def require_no_more(connection: psycopg.Connection, role: Role) -> None:
-    """See that whoever holds this connection can become nobody else.
+    """Check that this connection cannot assume another role.
 
     Raises:
-        LoginTooStrong: They can.
+        LoginTooStrong: It can.
     """
     rows = connection.execute(_TOO_STRONG, {"ours": [OWNER, *LOGINS], "schema": SCHEMA}).fetchall()
     names = [row[0] for row in rows]
@@ -83,7 +86,7 @@ def require_no_more(connection: psycopg.Connection, role: Role) -> None:
 
 
 def refused(conninfo: str, passwords: Mapping[Role, str | None]) -> list[Role]:
-    """The logins that are not let in with these passwords."""
+    """The logins that are refused with these passwords."""
     return [
         role
         for role, password in passwords.items()

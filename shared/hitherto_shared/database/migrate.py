@@ -1,6 +1,6 @@
 """Numbered, forward-only migrations: `migrations/NNNN_name.sql`, each in one transaction.
 
-`hitherto-migrate` applies what is pending; services on the embedded database do it at start, on
+`hitherto-migrate` applies what is pending; services on the embedded database do so at start-up, on
 `DATABASE_URL` they only check. One process migrates at a time: the others poll an advisory lock
 (waiting *inside* `pg_advisory_lock` deadlocks with CREATE INDEX CONCURRENTLY).
 """
@@ -33,7 +33,7 @@ _NO_TRANSACTION = "-- no-transaction"
 
 
 class MigrationError(Exception):
-    """The database cannot be brought, or is not, to the version this program needs."""
+    """The schema cannot be migrated to, or does not have, the version that this program needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ def all_migrations() -> list[Migration]:
 
 
 def pending(conninfo: str) -> list[str]:
-    """Names of the migrations that are not applied yet; empty when all is well.
+    """Names of the migrations that are not applied yet; empty if there are none.
 
     Raises:
-        MigrationError: An applied migration differs from the file, or the database knows
-            migrations this program does not: it is older than the database.
+        MigrationError: An applied migration differs from the file, or the database knows migrations
+            this program does not: it is older than the database.
         DatabaseUnreachable: There is no connection to be had.
     """
     with connected(conninfo) as connection:
@@ -79,9 +79,9 @@ def migrate(
     """Apply what is pending as `hitherto_owner` and return the names applied.
 
     Args:
-        conninfo: The database; its login may play `hitherto_owner`.
+        conninfo: The database; its login may assume `hitherto_owner`.
         wait_seconds: How long to wait while another process migrates.
-        stop: Set while we wait, it makes us apply nothing.
+        stop: If set during the wait, nothing is applied.
 
     Raises:
         MigrationError: See `pending`; or another process holds the lock for `wait_seconds`.
@@ -101,7 +101,7 @@ def migrate(
 
 
 def _take_lock(connection: psycopg.Connection, wait_seconds: float, stop: threading.Event) -> bool:
-    """Be the only one to migrate; False when `stop` was set before our turn came."""
+    """Become the only process that migrates; False if `stop` was set before."""
     give_up = time.monotonic() + wait_seconds
     while True:
         row = connection.execute("SELECT pg_try_advisory_lock(%s)", [_LOCK]).fetchone()
@@ -158,7 +158,7 @@ def _apply(connection: psycopg.Connection, migration: Migration) -> None:
         connection.execute(record, [migration.name, migration.checksum])
         return
     with connection.transaction():
-        # A lock that is not to be had at once would queue every reader behind us.
+        # Waiting for an unavailable lock would queue every reader behind us.
         connection.execute("SET LOCAL lock_timeout = '2s'")
         connection.execute(statement)
         connection.execute(record, [migration.name, migration.checksum])
@@ -205,7 +205,7 @@ def main() -> None:
             f"`{COMMAND} --set-passwords`",
             file=sys.stderr,
         )
-        # Without a variable, whoever made the logins may have chosen their passwords.
+        # Without a variable, an administrator may have created the logins with other passwords.
         sys.exit(1 if any(given) else 0)
 
 

@@ -1,22 +1,22 @@
-"""Connections of one role, borrowed for one piece of work at a time and bounded in time.
+"""Connections of one role, borrowed for one piece of work at a time and limited in time.
 
-A frozen Postgres ignores `statement_timeout`, so `run` bounds each piece of work itself. Its caller
-is told in time; the work is abandoned. Abandoned work that has a connection gets a moment to end by
-itself, which is cheaper than a new connection. Then it is cancelled: psycopg asks Postgres to end
-the statement and keeps the connection. Where Postgres does not do so either, it is cancelled again,
-and psycopg closes the connection. Work without a connection is cancelled at once, so there is never
-more abandoned work than there are connections.
+A frozen Postgres ignores `statement_timeout`, so `run` limits each piece of work itself. Its caller
+gets an answer in time; the work is abandoned. Abandoned work with a connection gets a moment to end
+by itself, which is cheaper than a new connection. Then it is cancelled: psycopg asks Postgres to
+end the statement and keeps the connection. If Postgres does not do so either, the work is cancelled
+again, and psycopg closes the connection. Work without a connection is cancelled at once, so there
+is never more abandoned work than there are connections.
 
 Nothing here closes a connection that a task waits on: the event loop watches its socket, and libuv
 ends the process when a watched descriptor is closed.
 
-A connection is looked at before it is lent. Nothing is sent for that: the socket of an idle
-connection has nothing to read unless Postgres ended it or has a notice for it, and only then is it
-asked. Once a connection was lost unseen, those made before that moment are asked as well, each of
-them once, so that who repeats a read does not get the next dead one.
+A connection is checked before it is lent, without sending anything: the socket of an idle
+connection has nothing to read unless Postgres ended it or sent a notice, and only then is Postgres
+asked. Once a connection was lost unnoticed, all older ones are checked as well, each once, so that
+a repeated read does not get the next dead one.
 
-A connection of a role that row-level security holds is lent for one tenant, that of the work at
-hand (`tenancy`): whatever it was lent for before, it is set before the first statement.
+A connection of a role under row-level security is lent for one tenant, that of the current work
+(`tenancy`): the tenant is set before the first statement, whatever it was before.
 """
 
 from __future__ import annotations
@@ -53,28 +53,28 @@ _WALLED: frozenset[Role] = frozenset({"hitherto_read", "hitherto_write", "hither
 _FOR_TENANT = "SELECT set_config('hitherto.tenant_id', %s, false)"
 
 _NOTICE_ABANDONED = "SET client_connection_check_interval = '1s'"
-"""Has Postgres end a statement whose connection was cut, where its platform can tell."""
+"""Lets Postgres end a statement whose connection was cut, if its platform can detect that."""
 
-# The pool doubles the pauses between its attempts to connect, and the next borrower starts anew
-# once it has given up: a short patience keeps the pauses short when Postgres is back.
+# The pool doubles the pauses between its attempts to connect, and the next borrower starts again
+# once it has given up: a short time limit keeps the pauses short when Postgres is back.
 _RECONNECT_SECONDS = 5.0
 _CONFIGURE_SECONDS = 5.0
-"""How long a new connection may take to be made ready; a worker of the pool waits for it."""
+"""Time limit for preparing a new connection; a worker of the pool waits for it."""
 
 _IDLE_SECONDS = 300.0
-"""How often psycopg_pool ends what it had back and did not lend."""
+"""Interval at which psycopg_pool closes returned connections that it did not lend."""
 
 _MOMENT_SECONDS = 0.1
-"""How long abandoned work may go on with its connection before it is cancelled."""
+"""Time for which abandoned work may keep its connection before it is cancelled."""
 _INSIST_SECONDS = 3.0
-"""How long Postgres has to end a cancelled statement before its connection is closed."""
+"""Time for Postgres to end a cancelled statement before its connection is closed."""
 
 Connection = AsyncConnection[TupleRow]
 Result = TypeVar("Result")
 
 
 class Reads(Protocol):
-    """Where reads are done: a database, or several that stand in for each other."""
+    """A place to read from: a database, or several that replace each other."""
 
     async def run(
         self,
@@ -88,10 +88,10 @@ class Reads(Protocol):
 
 
 class Database:
-    """A pool of connections that all play one role.
+    """A pool of connections that all have one role.
 
-    Every connection is in autocommit: a statement alone is its own transaction, and more than one
-    stand in `async with connection.transaction()`.
+    Every connection is in autocommit: a single statement is its own transaction, and several belong
+    in `async with connection.transaction()`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Database:
             max_size=max_size,
             max_idle=_IDLE_SECONDS,
             reconnect_timeout=_RECONNECT_SECONDS,
-            # Statements are prepared by `exchange`, which is disturbed by a second way.
+            # `exchange` prepares statements, which a second mechanism would disturb.
             kwargs={"autocommit": True, "prepare_threshold": None},
             configure=self._configuring(configure),
             name=role,
@@ -134,7 +134,7 @@ class Database:
         """
         await self.open_later()
         fewest, most = self._pool.min_size, self._pool.max_size
-        # A pool with room makes another connection for whoever waits for the first.
+        # A pool with room opens another connection for a borrower that waits for the first.
         await self._pool.resize(fewest, fewest)
         give_up = time.monotonic() + timeout
         while True:
@@ -150,7 +150,7 @@ class Database:
         await self._pool.resize(fewest, most)
 
     async def _why(self) -> str:
-        """What stands in the way of a connection."""
+        """Why no connection can be made."""
         try:
             (await asyncio.to_thread(connected, self.conninfo)).close()
         except DatabaseUnreachable as error:
@@ -158,19 +158,19 @@ class Database:
         return "the database takes connections again: start again"
 
     async def open_later(self) -> None:
-        """Begin to connect and wait for nothing: for a database that may be down for now."""
+        """Start connecting without waiting: for a database that may be down for now."""
         await self._pool.open()
         self._resting = asyncio.create_task(self._lender.rest(), name=f"rest-{self.role}")
 
     async def answers(self, *, timeout: float) -> bool:
-        """Whether Postgres is there and answers within `timeout` seconds."""
+        """Whether Postgres answers within `timeout` seconds."""
         try:
             return await self.run(self._answers, timeout=timeout)
         except (psycopg.Error, Unavailable, TooLate):
             return False
 
     async def close(self) -> None:
-        """Give up all connections; work that was cut off gets a moment to notice."""
+        """Close all connections; cancelled work gets a moment to notice."""
         for task in self._detached:
             task.cancel()
         if self._detached:
@@ -182,7 +182,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Borrow a connection, unbounded in time: for background work with its own bounds."""
+        """Borrow a connection without a time limit: for background work with its own limits."""
         connection = await self._living()
         try:
             if self.role in _WALLED:
@@ -196,15 +196,15 @@ class Database:
             self._lender.give_back(connection)
 
     async def _lend_for(self, connection: LeanConnection, tenant_id: str) -> None:
-        """Let the connection see the rows of this tenant and no other's."""
+        """Restrict the connection to the rows of this tenant."""
         if connection.lent_for != tenant_id:
-            # Cut off half-way, it is set anew the next time.
+            # After a cancellation half-way, it is set again the next time.
             connection.lent_for = None
             await connection.execute(_FOR_TENANT, [tenant_id])
             connection.lent_for = tenant_id
 
     async def _living(self) -> LeanConnection:
-        """A connection that was alive a moment ago; the dead ones on the way are replaced.
+        """A connection that was alive a moment ago; dead ones on the way are replaced.
 
         The pool's own check would make the second borrower of a dead connection wait a second.
         """
@@ -242,17 +242,17 @@ class Database:
         timeout: float,
         repeatable: bool = False,
     ) -> Result:
-        """Do `work` on a borrowed connection and answer within `timeout` seconds.
+        """Run `work` on a borrowed connection and return within `timeout` seconds.
 
         Args:
-            work: What to do. It must not swallow cancellation.
-            timeout: Seconds until the caller is told, whatever Postgres does.
-            repeatable: The work only reads, so that a connection lost on the way is replaced once.
+            work: The work. It must not suppress cancellation.
+            timeout: Seconds until the caller gets an answer, whatever Postgres does.
+            repeatable: Whether the work only reads, so that a lost connection is replaced once.
 
         Raises:
             PoolTimeout: All connections stayed busy for `wait_seconds`.
             Unavailable: Postgres refuses connections.
-            TooLate: Time is up. Whether a write was committed is then unknown to us.
+            TooLate: Time is up. Whether a write was committed is then unknown.
         """
         lent = given_up = False
 
@@ -265,8 +265,8 @@ class Database:
                         lent = True
                         return await work(connection)
                 except PoolTimeout:
-                    # Only where every place is taken are we too busy. Elsewhere Postgres is down,
-                    # or it neither takes nor refuses the next connection: `timeout` ends that.
+                    # We are too busy only if all connections are taken. Otherwise Postgres is down,
+                    # or neither accepts nor refuses the next connection: `timeout` ends that.
                     if self._lender.all_lent:
                         raise
                     if self._refused > refused:
@@ -301,13 +301,13 @@ class Database:
 
     @property
     def _refused(self) -> int:
-        """How often a connection could not be made so far."""
+        """The number of failed connection attempts so far."""
         return self._pool.get_stats().get("connections_errors", 0)
 
     def _configuring(
         self, also: Callable[[Connection], Awaitable[None]] | None
     ) -> Callable[[LeanConnection], Awaitable[None]]:
-        """What is done to every new connection, and then `also`."""
+        """The preparation of every new connection, followed by `also`."""
 
         async def configure(connection: LeanConnection) -> None:
             try:
@@ -324,7 +324,7 @@ class Database:
         return configure
 
     def _abandon(self, task: asyncio.Task[Any], *, after: float) -> None:
-        """Let `task` end by itself, or end it once `after` seconds have passed."""
+        """Let `task` end by itself, or cancel it after `after` seconds."""
         self._detached.add(task)
         task.add_done_callback(self._forget)
         if after:
@@ -333,7 +333,7 @@ class Database:
             self._cancel(task)
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task`, and again for as long as it goes on."""
+        """Cancel `task`, repeatedly as long as it continues."""
         if not task.done():
             task.cancel()
             asyncio.get_running_loop().call_later(_INSIST_SECONDS, self._cancel, task)
@@ -345,7 +345,7 @@ class Database:
 
 
 def _can_be_read(descriptor: int) -> bool:
-    """Whether a socket has data, or has ended; asks the kernel and waits for nothing."""
+    """Whether a socket has data, or has ended; checks without waiting."""
     if hasattr(select, "poll"):
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)

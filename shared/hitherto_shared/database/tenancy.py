@@ -1,10 +1,10 @@
-"""Whose rows the work at hand may see: the tenant that row-level security lets through.
+"""The current tenant, whose rows row-level security makes visible.
 
-Every statement names its tenant. This is the second wall, for the statement that forgets to: the
-policies of the schema (`migrations/0024_walls.sql`) let the roles that work for one user see the
-rows of one tenant only, the one in the setting `hitherto.tenant_id` of the session. A pool sets it
-before it lends a connection (`Database.connection`), from what stands here. Work for nobody sees no
-row. The role hitherto_maintenance looks across tenants and needs none.
+Every statement names its tenant. This is the second layer of isolation, for a statement that omits
+it: the policies of the schema (`migrations/0024_walls.sql`) show the roles that work for one user
+only the rows of the tenant in the session's setting `hitherto.tenant_id`. A pool sets it from here
+before it lends a connection (`Database.connection`). Work for no tenant sees no row. The role
+hitherto_maintenance sees all tenants and needs no setting.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _tenant: ContextVar[str] = ContextVar("hitherto_tenant", default=NOBODY)
 
 
 def act_for(tenant_id: str) -> None:
-    """Work for a tenant from here to the end of this task: a call that came in, a job."""
+    """Set the tenant from here to the end of this task: for a call or a job."""
     _tenant.set(tenant_id)
 
 
 @contextmanager
 def acting_for(tenant_id: str) -> Iterator[None]:
-    """Work for a tenant within the block: one of several that background work is about."""
+    """Set the tenant within the block: for one of several in background work."""
     before = _tenant.set(tenant_id)
     try:
         yield
@@ -35,5 +35,5 @@ def acting_for(tenant_id: str) -> Iterator[None]:
 
 
 def tenant_at_work() -> str:
-    """The tenant whose work this is; `NOBODY` outside of calls and jobs."""
+    """The current tenant; `NOBODY` outside calls and jobs."""
     return _tenant.get()

@@ -1,10 +1,10 @@
-"""Several reads at a time on one connection: what they ask at the same moment travels together.
+"""Runs several reads at a time on one connection, and sends their concurrent statements together.
 
     profile, tags = await together(connection, read_profile(connection), read_tags(connection))
 
-Each read is a coroutine that may ask as often as it likes. All are run up to their first statement;
-these go to Postgres in one batch, in the order of the reads; and so on until all have returned.
-That takes as many trips as the longest of them has statements.
+Each read is a coroutine with any number of statements. All run up to their first statement; these
+go to Postgres in one batch, in the order of the reads; and so on until all have returned. That
+takes as many round trips as the longest of them has statements.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Read = Coroutine[Any, Any, Any]
 
 
 async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[Any]:
-    """What the reads return, in their order.
+    """The results of the reads, in order.
 
-    Reads that begin in a transaction stay in it; none may begin one.
+    Reads that start in a transaction stay in it; none may start one.
 
     Raises:
-        Exception: What the first of them raised that failed; the others do not go on.
+        Exception: The error of the first read that failed; the others do not continue.
     """
     if not isinstance(connection, LeanConnection):
         return [await read for read in reads]
@@ -57,7 +57,7 @@ async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[
 
 
 class _ReadStep:
-    """A read on its way to its next statement, or to its end; other waits are waited for."""
+    """A read on its way to its next statement, or to its end; other waits are awaited."""
 
     def __init__(
         self, connection: LeanConnection, read: Read, given: list[StatementResult] | None

@@ -1,8 +1,8 @@
-"""Why no connection to the database comes about, and what to do, in words of our own.
+"""Describes why no connection to the database could be made, and the remedy, in our own words.
 
-What libpq says is English in every process of ours. What a server says is in its own language
-(`lc_messages`), and of a connection that was refused the driver keeps no SQLSTATE: the connection
-is tried once more, and libpq's record of what came over the wire has it.
+libpq's own messages are in English in every process of ours. A server's messages are in its
+language (`lc_messages`), and the driver keeps no SQLSTATE of a refused connection: the connection
+is tried once more, and libpq's trace of the protocol has it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _compiled(*reasons: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(pattern), why) for pattern, why in reasons]
 
 
-# What libpq says by itself, in lower case. The first that is found decides.
+# libpq's own messages, in lower case. The first match decides.
 _OF_LIBPQ = _compiled(
     (r"servname not supported|invalid (\S+ )?value|invalid port", _MALFORMED),
     (
@@ -68,7 +68,7 @@ _OF_LIBPQ = _compiled(
         "on the way, and that Postgres is not frozen",
     ),
 )
-# What a server says, by its SQLSTATE or the first two characters of it.
+# A server's errors, by SQLSTATE or its first two characters.
 _BY_STATE = {
     "28": _LOGIN,
     "42501": _LOGIN,
@@ -76,7 +76,7 @@ _BY_STATE = {
     "53300": _FULL,
     "57P": _STARTING,
 }
-# And in English, where the SQLSTATE is not to be had.
+# The same in English, if the SQLSTATE is unavailable.
 _IN_ENGLISH = _compiled(
     (
         "authentication failed|role .{0,300} does not exist|permitted to log in"
@@ -103,14 +103,14 @@ _AGAIN_SECONDS = 5.0
 
 
 def why_unreachable(error: psycopg.Error, conninfo: str = "") -> str:
-    """Why no connection came about, and what to do, without a word of the driver's.
+    """Why no connection could be made, and the remedy, without a word of the driver's.
 
-    The driver quotes what it takes for a host or an option, and in a string that is malformed that
-    may be part of the password.
+    The driver quotes what it takes for a host or an option, and in a malformed string that may be
+    part of the password.
 
     Args:
-        error: What the driver raised.
-        conninfo: For another try, which may take seconds; empty: none is made.
+        error: The driver's error.
+        conninfo: For another try, which may take seconds; empty for none.
     """
     if isinstance(error, psycopg.ProgrammingError):
         return _MALFORMED  # it could not even be read
@@ -138,9 +138,9 @@ def _found(said: str, reasons: Sequence[tuple[re.Pattern[str], str]]) -> str | N
 def refused_with(conninfo: str) -> str:
     """The SQLSTATE with which a server refuses a connection.
 
-    Empty where it does not, where it does not answer, and where libpq keeps no record of it.
+    Empty if it does not, if it does not answer, and if libpq has no record of it.
     """
-    # The record holds what proves the password, and goes nowhere.
+    # The record contains the proof of the password, and is not passed on.
     with tempfile.TemporaryFile() as record:
         try:
             connection = pq.PGconn.connect_start(conninfo.encode())
@@ -160,7 +160,7 @@ def refused_with(conninfo: str) -> str:
 
 
 def _connect(connection: abc.PGconn) -> None:
-    """Go on until the connection is there, is refused, or takes too long."""
+    """Continue until the connection is made, is refused, or takes too long."""
     ends = time.monotonic() + _AGAIN_SECONDS
     while connection.status != ConnStatus.BAD and (left := ends - time.monotonic()) > 0:
         match connection.connect_poll():

@@ -1,4 +1,4 @@
-"""Who may come in: decided on the metadata of a call alone, before a byte of its body is read."""
+"""Admission: decided on the metadata of a call alone, before a byte of its body is read."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LOOKUP_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What one method asks of its callers.
+    """The requirements of one method.
 
     Attributes:
         method: Full name `/package.Service/Method`.
         rule: Its access rule; None if it declares none and is denied to everybody.
         planned: Why this version does not offer it; None if it does.
-        reads: It changes nothing.
-        reflection: It is part of server reflection, which any credential may use.
+        reads: Whether it changes nothing.
+        reflection: Whether it is part of server reflection, which any credential may use.
     """
 
     method: str
@@ -43,7 +43,7 @@ class Requirements:
 
 
 class Admission:
-    """Checks callers, then what they ask for."""
+    """Checks callers, then their requests."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Admission:
     async def admit(
         self, needs: Requirements, metadata: Mapping[str, Any], request_id: str
     ) -> Meter:
-        """Let the caller in as the current call of this task; what it asks for is counted.
+        """Admit the caller as the current call of this task, and count the call.
 
         Raises:
             NotAuthenticated: There is no valid credential.
-            Exhausted: The tenant or the person asks for too much in too little time.
-            NotPermitted: The credential can have no request of this method granted.
+            Exhausted: The tenant or the user exceeds a rate limit.
+            NotPermitted: The credential permits no request of this method.
             NotYetAvailable: This version does not offer it.
         """
         principal = await self._authenticator.authenticate(metadata.get(_CREDENTIAL))
@@ -93,10 +93,10 @@ class Admission:
         return meter
 
     async def check_people(self, needs: Requirements, request: Any, context: Context) -> None:
-        """Hold the users and departments that a request names against its caller.
+        """Check the users and departments in a request against the caller's rights.
 
         Raises:
-            NotPermitted: It names somebody whom the caller may not.
+            NotPermitted: The caller may not name one of them.
         """
         if needs.rule is None or not isinstance(request, Message):
             return
@@ -116,8 +116,8 @@ class Admission:
 def named(sent: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The metadata of a call by name.
 
-    Several credentials are put together and so are none: to pick one of them is to let somebody on
-    the way choose who the caller is.
+    Several credentials are joined and so become invalid: picking one of them would let an
+    intermediary choose the caller.
     """
     found: dict[str, Any] = {}
     for key, value in sent:
@@ -127,7 +127,7 @@ def named(sent: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def request_id(metadata: Mapping[str, Any]) -> str:
-    """The id under which a call is logged: the caller's own if it is fit to be one."""
+    """The id under which a call is logged: the caller's own if it is suitable."""
     given = metadata.get("x-request-id")
     if isinstance(given, str) and 0 < len(given) <= _MAX_REQUEST_ID and given.isprintable():
         return given

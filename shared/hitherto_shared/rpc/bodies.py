@@ -1,9 +1,8 @@
-"""How many bytes of requests are held at once, so that memory is bounded whatever callers send.
+"""Limits the bytes of requests in memory, whatever callers send.
 
-How long a body is is known only once it is there, and gRPC holds it while it comes. So each call
-has the room of the longest one before anything of its body is read, and keeps from then on what the
-body took, until the call ends. Who finds no room waits a moment: short bodies give theirs back at
-once.
+The length of a body is known only on arrival, and gRPC buffers it until then. Each call therefore
+reserves the room of the longest body before any of its own is read, and afterwards keeps the actual
+size until the call ends. A call without room waits a moment: short bodies release theirs at once.
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from typing import Self
 from hitherto_shared.rpc.slots import overloaded
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-"""Of one request."""
+"""Maximum size of one request."""
 MAX_BODY_BYTES = 5 * 1024 * 1024
-"""What gRPC takes, so that whoever sends a little too much is told by us, with a reason."""
+"""The limit of gRPC, higher so that requests slightly too large get our own error, with a
+reason."""
 WAIT_SECONDS = 1.0
-"""How long a call waits for room."""
+"""Longest wait for room, in seconds."""
 
 
 class Body:
-    """The room that the body of one call has; left, it is given back."""
+    """The room of one call's body, released on leaving the context."""
 
     def __init__(self, bodies: Bodies, tenant_id: str) -> None:
         self._bodies = bodies
@@ -44,10 +44,10 @@ class Body:
         self.holds(0)
 
     async def room(self, seconds: float = WAIT_SECONDS) -> None:
-        """Have room for a body that may come.
+        """Reserve room for a body that may arrive.
 
         Args:
-            seconds: How long to wait for it.
+            seconds: Longest wait.
 
         Raises:
             Exhausted: There was none.
@@ -56,21 +56,21 @@ class Body:
         self._bytes = MAX_BODY_BYTES
 
     def holds(self, size: int) -> None:
-        """Keep no more than the body that came has."""
+        """Reduce the room to the body that arrived."""
         if size != self._bytes:
             self._bodies.give_back(self._tenant_id, self._bytes - size)
             self._bytes = size
 
 
 class Bodies:
-    """The room of all bodies together, of which no tenant has more than its share."""
+    """The room of all bodies together, of which each tenant has a share at most."""
 
     def __init__(self, most: int, share: float) -> None:
         """All of it is free.
 
         Args:
             most: Bytes; room for one body at least.
-            share: The part of it that one tenant may have, likewise.
+            share: The maximum share of one tenant, also one body at least.
         """
         self._most = max(most, MAX_BODY_BYTES)
         self._most_of_one = max(int(most * share), MAX_BODY_BYTES)
@@ -83,7 +83,7 @@ class Bodies:
         return Body(self, tenant_id)
 
     async def wait(self, tenant_id: str, seconds: float) -> None:
-        """Take the room of the longest body, or raise Exhausted."""
+        """Reserve the room of the longest body, or raise Exhausted."""
         if self._fits(tenant_id):
             self._take(tenant_id, MAX_BODY_BYTES)
             return
@@ -102,7 +102,7 @@ class Bodies:
             self._waiting.pop(turn, None)
 
     def give_back(self, tenant_id: str, size: int) -> None:
-        """Let others have some of this tenant's bytes, whoever waits longest first."""
+        """Release some of this tenant's bytes to the longest waiting calls."""
         self._take(tenant_id, -size)
         for turn, waits in list(self._waiting.items()):
             if self._held + MAX_BODY_BYTES > self._most:

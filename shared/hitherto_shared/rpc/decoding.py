@@ -1,8 +1,8 @@
-"""From the bytes of a request to its message, without bytes that grow many times over.
+"""Decodes requests, and refuses bytes that would grow many times over in memory.
 
-A nested message of two bytes takes a hundred once it is decoded, so that 4 MiB of them are 280 MB.
-How many there are is counted first, on a schema in which every nested message is plain bytes: that
-runs in the protobuf runtime and costs no more than reading the bytes once for each level.
+A nested message of two bytes takes a hundred once it is decoded, so 4 MiB of them become 280 MB.
+They are counted first, with a schema in which every nested message is plain bytes: that runs in the
+protobuf runtime and costs no more than reading the bytes once for each level.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from hitherto_shared.errors import Exhausted, FieldViolation, HithertoError, Inv
 from hitherto_shared.rpc.undecodable import undecodable_field
 
 MAX_ELEMENTS = 250_000
-"""Nested messages and repeated texts in one request: more than the limits of any call allow."""
+"""Maximum nested messages and repeated texts in one request: more than the limits of any call
+allow."""
 _MAX_PATHS = 5_000
-"""Different ways down that are looked at, as free JSON may have many."""
+"""Maximum distinct paths to examine, because free-form JSON may have many."""
 _SMALLEST = 2
-"""Bytes that an element takes at least."""
+"""Minimum bytes of an element."""
 COUNTED_BYTES = MAX_ELEMENTS * _SMALLEST
-"""Requests of more bytes may hold too many elements."""
+"""Larger requests may contain too many elements."""
 
 
 class Decoder:
@@ -40,7 +41,7 @@ class Decoder:
         Args:
             method: Full name of the RPC, for errors.
             deserialize: The generated code's own.
-            declared: What the request is; None where that is not known.
+            declared: The request's type; None if unknown.
         """
         self._method = method
         self._deserialize = deserialize
@@ -51,16 +52,16 @@ class Decoder:
 
         Raises:
             InvalidRequest: The bytes are not the message.
-            Exhausted: They hold too many elements.
+            Exhausted: They contain too many elements.
         """
         if self._declared is not None and len(data) > COUNTED_BYTES:
             try:
                 overfull = _overfull(_outline(self._declared), data)
             except DecodeError:
-                # Not decoded to see where it fails: what stands before the fault is not counted.
+                # Not decoded to find the fault: the part before it is not counted.
                 raise self._undecodable(data) from None
             if overfull is not None:
-                # Raised here, where nothing of what was read is alive any more.
+                # Raised here, where nothing of the decoded request is alive any more.
                 raise Exhausted(
                     f"{overfull}: a request may contain at most {MAX_ELEMENTS:,} nested messages "
                     "and strings in lists, and this one contains more: send less at once",
@@ -104,11 +105,11 @@ class _Outline:
 
 
 def _overfull(outline: _Outline, data: bytes) -> str | None:
-    """Where a request has too many elements, level by level and all alike ones at once; or None.
+    """Where a request has too many elements, level by level and all of one kind at once; or None.
 
-    Messages of one kind that stand one behind the other read as one message with the elements of
-    all. What stands at one path is kept in order, so that nothing hides behind bytes on which the
-    real decoder would have ended before.
+    Messages of one kind in a row read as one message with the elements of all. Bytes at one path
+    are kept in order, so that nothing hides behind bytes at which the real decoder would have ended
+    before.
 
     Raises:
         DecodeError: The bytes are not in the wire format.

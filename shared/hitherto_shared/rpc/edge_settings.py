@@ -1,4 +1,4 @@
-"""What is read from the environment about connections, calls at once and rates."""
+"""Settings for connections, concurrent calls and rates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings
 
 
 class EdgeSettings(BaseSettings):
-    """The bounds that every caller meets before any work is done for it."""
+    """The limits that apply to every caller before any work is done for it."""
 
     max_concurrent_rpcs: int = Field(512, ge=1)
     max_body_bytes: int = Field(536_870_912, ge=1)
@@ -34,4 +34,4 @@ class EdgeSettings(BaseSettings):
 
 
 RATE_SETTINGS = tuple(name for name in EdgeSettings.model_fields if name.endswith("_per_second"))
-"""Names of the settings that limit rates, each of which 0 switches off."""
+"""Names of the settings that limit rates; 0 disables each."""

@@ -1,16 +1,16 @@
-"""The gates every call passes, as one interceptor; handlers behind it just return or raise.
+"""The checks of every call, as one interceptor; handlers behind it just return or raise.
 
-In order: a request id; the credential; the access rule of the RPC (no rule, no entry); calls this
-version does not offer; the rates; a place among the calls at once. All of that is decided on the
-metadata, so that whoever is not admitted has no byte of a body read. Then the body, once there is
-room for it and within its time; the bytes (undecodable ones are the caller's fault, where gRPC
-itself would answer INTERNAL); the rates of the users it names; the users and departments a bound
-credential may name, for which the database is asked who belongs where.
+In order: a request id; the credential; the access rule of the RPC (no rule: denied); RPCs that this
+version does not offer; the rates; a slot among the concurrent calls. All of that is decided on the
+metadata, so that no byte of a body is read before a caller is admitted. Then the body, once there
+is room for it and within its time; decoding (undecodable bytes are the caller's fault, although
+gRPC itself would answer INTERNAL); the rates of the users it names; the users and departments that
+a restricted credential may name, for which the database is asked for departments.
 
-To gRPC every handler takes a stream of bytes, also those that take one message: only so does it
-call them before the body has come. On the wire that is no difference.
+To gRPC every handler takes a stream of bytes, even those that take one message, because only then
+does it call them before the body has arrived. On the wire there is no difference.
 
-Health is answered without a credential, in places of its own.
+Health checks need no credential and have slots of their own.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ logger = logging.getLogger("hitherto.rpc")
 HEALTH = "/grpc.health.v1.Health/"
 REFLECTION = "/grpc.reflection."
 _MAX_FOREIGN_BYTES = 4 * 1024
-"""Requests of health and reflection hold a name and no more."""
+"""Requests of health and reflection contain a name and no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """One method as the gateway answers it.
+    """One method as the gateway runs it.
 
     Attributes:
         name: Full name.
-        needs: What its callers need; None for health, which needs nothing.
+        needs: The requirements on its callers; None for health, which has none.
         decoder: Of its requests.
         max_bytes: Of one request; None if gRPC's own limit is enough.
         behaviour: The handler.
         serialize: Of its responses.
-        streams_requests: It takes a stream of requests.
+        streams_requests: Whether it takes a stream of requests.
     """
 
     name: str
@@ -91,10 +91,10 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         """A gateway.
 
         Args:
-            settings: The bounds.
-            admission: Who may come in.
-            needs: What the methods ask, by full name; of those that are missing, nobody can.
-            requests: What the methods take, by full name.
+            settings: The limits.
+            admission: Admits callers.
+            needs: The requirements of methods, by full name; a missing one cannot be called.
+            requests: The request types of methods, by full name.
         """
         self._settings = settings
         self._admission = admission
@@ -103,9 +103,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self._places = CallSlots(settings.max_concurrent_rpcs, settings.tenant_share)
         self._bodies = Bodies(settings.max_body_bytes, settings.tenant_share)
         self._health = HealthSlots()
-        # A health check waits for nobody; the places of a connection bound what it can send.
+        # A health check never waits for room; the slots of a connection limit what it can send.
         self._health_bodies = Bodies(sys.maxsize, 1.0)
-        # Of large bodies one at a time: counting what is in 4 MiB may take 50 MB.
+        # Only one large body at a time: counting the elements of 4 MiB may take 50 MB.
         self._large = asyncio.Lock()
         self._handlers: dict[str, Any] = {}
 
@@ -180,7 +180,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                     place, body, meter = await self._enter(method, metadata, told_id, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
-                        # A caller who leaves between two answers must end the generator too.
+                        # If the caller leaves between two replies, the handler's generator must end
+                        # too.
                         async with aclosing(method.behaviour(request, context)) as responses:
                             async for response in responses:
                                 data = method.serialize(response)
@@ -196,7 +197,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     async def _enter(
         self, method: _Method, metadata: Mapping[str, Any], told_id: str, context: Context
     ) -> tuple[AbstractContextManager[Any], Body, Meter | None]:
-        """The place of a call that may come in, its body, and where it is counted, if at all."""
+        """The slot of an admitted call, its body, and its meter, if any."""
         if method.needs is None:
             place = self._health.place(context.peer(), watch=method.name.endswith("/Watch"))
             return place, self._health_bodies.body(""), None
@@ -207,7 +208,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     async def _request(
         self, method: _Method, body: Body, meter: Meter | None, context: Context
     ) -> Any:
-        """What the handler gets: the request, or the stream of requests."""
+        """The handler's input: the request, or the stream of requests."""
         if method.streams_requests:
             return self._stream_of_requests(method, body, meter, context)
         seconds = self._settings.body_seconds
@@ -234,7 +235,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         seconds = self._settings.stream_idle_seconds
         patience = WAIT_SECONDS
         while True:
-            # The item before is done with. A stream that has begun is held back, not ended.
+            # The previous item is done. A stream that has begun is delayed, not ended.
             body.holds(0)
             await body.room(patience)
             patience = seconds
@@ -272,7 +273,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             return await asyncio.to_thread(method.decoder.decode, data)
 
     async def _checked(self, method: _Method, request: Any, context: Context) -> Any:
-        """The request, held against the rule."""
+        """The request, checked against the rule."""
         if method.needs is not None:
             await self._admission.check_people(method.needs, request, context)
         return request
@@ -304,7 +305,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
 
 
 def _users(method: _Method, request: Any) -> Iterable[str]:
-    """Whom a request names."""
+    """The users that a request names."""
     rule = method.needs.rule if method.needs is not None else None
     return rule.named_users(request) if rule is not None else ()
 

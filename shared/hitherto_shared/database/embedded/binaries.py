@@ -1,4 +1,4 @@
-"""The programs of Postgres: where the wheel keeps them, and a copy where Postgres cannot go."""
+"""Locates the programs of Postgres in the wheel, and copies them if Postgres cannot reach it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INSTEAD = "set DATABASE_URL to a Postgres 15 or later with pgvector"
 
 
 def require_platform() -> None:
-    """Refuse early, and in plain words, where no embedded Postgres can run.
+    """Refuse early, with a clear message, if no embedded Postgres can run here.
 
     Raises:
         EmbeddedPostgresError: The platform lacks the wheel, or unix sockets and file locks.
@@ -36,7 +36,7 @@ def programs(layout: DataFolderLayout, account: SystemAccount) -> Path:
     """The folder with `initdb` and `postgres`, ready to be run by `account`.
 
     Raises:
-        EmbeddedPostgresError: The wheel is missing or of another version.
+        EmbeddedPostgresError: The wheel is missing or has another version.
     """
     package = _package()
     folder = package / _TREE / "bin"

@@ -1,4 +1,4 @@
-"""One cluster: made, started, found alive, stopped. Callers hold the startup lock."""
+"""Creates, starts, checks and stops one cluster. Callers hold the startup lock."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _RECOVERY_SECONDS = 120.0  # for one that is alive and not ready yet
 _STOP_SECONDS = 20.0
 _LOG_LIMIT_BYTES = 8 << 20
 
-# Written into postgresql.conf once, where a person may change them.
+# Written into postgresql.conf once, where an administrator may change them.
 _CHANGEABLE = {"shared_buffers": "128MB", "max_connections": "100", "timezone": "UTC"}
 
-# Given at each start: the way in, durability, and logs that hold nothing of what people wrote.
+# Passed at each start: socket, durability, and logs without user data.
 _FIXED = {
     "listen_addresses": "",
     "port": "5432",
@@ -40,12 +40,12 @@ _FIXED = {
     "log_destination": "stderr",
     "log_timezone": "UTC",
     "log_error_verbosity": "terse",
-    # A refused statement is told to whoever sent it. Its error can quote a value, terse or not.
+    # The sender of a refused statement gets its error, which can quote a value, terse or not.
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
 }
 
-# Reasons that pass by themselves: the remains of a killed server.
+# Transient reasons: the remains of a killed server.
 _PASSING = ("still in use", "already exists", "Is another postmaster")
 
 
@@ -66,11 +66,11 @@ class Cluster:
         return postmaster.live_pid(self._layout.cluster)
 
     def alive(self) -> bool:
-        """True while a server runs, be it slow or frozen. Cheap, and needs no lock."""
+        """Whether a server runs, even a slow or frozen one. Cheap, and needs no lock."""
         return self.pid is not None or postmaster.listens(self.socket_folder / SOCKET_NAME)
 
     def ensure_exists(self) -> None:
-        """Make the cluster at the first start; a crash midway leaves nothing that counts."""
+        """Create the cluster at the first start; a crash midway leaves nothing usable."""
         found = self._layout.cluster / "PG_VERSION"
         if self._layout.cluster.exists():
             version = found.read_text("utf-8").strip() if found.exists() else "unknown"
@@ -111,16 +111,16 @@ class Cluster:
             )
 
     def ensure_running(self, stop: threading.Event) -> bool:
-        """Start the server unless it runs, and wait until it takes connections.
+        """Start the server unless it runs, and wait until it accepts connections.
 
         Args:
-            stop: Gives the wait up when set.
+            stop: Ends the wait when set.
 
         Returns:
             True when it was started, False when a running one was adopted.
 
         Raises:
-            EmbeddedPostgresError: It does not come up, or is alive and does not get ready.
+            EmbeddedPostgresError: It does not start, or runs without becoming ready.
             Interrupted: `stop` was set.
         """
         began = time.monotonic()
@@ -149,7 +149,7 @@ class Cluster:
             _pause(stop, 0.02)
 
     def _check_patience(self, waited: float, mark: int) -> None:
-        """Raise when a start that failed is not worth another attempt."""
+        """Raise if a failed start is not worth another attempt."""
         said = self._log_since(mark)
         passing = any(text in said for text in _PASSING)
         if waited > (_START_SECONDS if passing else _REFUSED_SECONDS):
@@ -173,14 +173,14 @@ class Cluster:
         command = [str(program), "-D", str(self._layout.cluster)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        # Postgres takes a pid file for valid if any process has its pid. The one named here is
-        # known to be no postmaster, and what guards against orphans stays in force.
+        # Postgres considers a pid file valid if any process has its pid. This one is known not to
+        # be a postmaster, and Postgres' own protection against orphans stays effective.
         environment = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale is not None else {}
         self.rotate_log()
         log = self._layout.open_private(self._layout.log, os.O_WRONLY | os.O_APPEND)
         try:
-            # By a shell that ends at once: the server must not be our child, or its zombie would
-            # stay as long as we do.
+            # Through a shell that ends at once: if the server were our child, its zombie would stay
+            # as long as we do.
             done = self._account.run(
                 ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
                 environment=environment,
@@ -189,14 +189,14 @@ class Cluster:
             )
         finally:
             os.close(log)
-        # A machine that is out of processes for a moment lets the shell start nothing. That is a
-        # failed attempt like any other: 0 is never a postmaster.
+        # A machine that is briefly out of processes lets the shell start nothing. That is an
+        # ordinary failed attempt: 0 is never a postmaster.
         return int(done.stdout or 0)
 
     def stop(self) -> None:
-        """Stop the server: politely, then by its crash-safe immediate way.
+        """Stop the server by a fast shutdown, then by an immediate one, which is crash-safe.
 
-        Nothing is raised when it does not end (it is frozen, say): that is logged.
+        A server that does not end (because it is frozen, for example) is logged, without an error.
         """
         for number in (signal.SIGINT, signal.SIGQUIT):
             pid = self.pid
@@ -225,10 +225,10 @@ class Cluster:
         return True
 
     def rotate_log(self) -> None:
-        """Keep the log within bounds: past the limit it becomes `postgres.log.1`."""
+        """Limit the size of the log: beyond the limit it becomes `postgres.log.1`."""
         if self._log_size() <= _LOG_LIMIT_BYTES:
             return
-        # Copied and cut, not renamed: the server goes on writing to the file it has open.
+        # Copied and truncated, not renamed: the server keeps writing to its open file.
         old = self._layout.log.with_name("postgres.log.1")
         source = self._layout.open_private(self._layout.log, os.O_RDWR)
         with os.fdopen(source, "r+b") as current:

@@ -29,8 +29,8 @@ def credentials_of(layout: DataFolderLayout) -> Credentials:
     """Read the passwords, or generate them before the cluster exists (under the startup lock).
 
     Raises:
-        EmbeddedPostgresError: The file is lost or damaged although there is a cluster, or others
-            may read it.
+        EmbeddedPostgresError: The file is missing or damaged although there is a cluster, or other
+            users may read it.
     """
     try:
         return _read(layout)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class EmbeddedPostgresError(RuntimeError):
-    """The embedded Postgres cannot be used; the text says what is wrong and what to do next."""
+    """The embedded Postgres cannot be used; the text gives the reason and the remedy."""
 
 
 class Interrupted(Exception):
-    """The wait was given up because its owner releases the server."""
+    """The wait ended because its owner releases the server."""

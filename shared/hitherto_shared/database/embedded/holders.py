@@ -1,4 +1,4 @@
-"""Who uses the server: counted by locks that the kernel drops at any death, never by pids."""
+"""Counts the processes that use the server, by locks that the kernel releases at any death."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Holders:
     def startup(
         self, stop: threading.Event | None = None, *, seconds: float = STARTUP_SECONDS
     ) -> Iterator[None]:
-        """Be the only one to start, adopt or stop the server.
+        """Become the only process that starts, adopts or stops the server.
 
         Args:
-            stop: Gives the wait up when set.
-            seconds: How long to wait for another process that does the same.
+            stop: Ends the wait when set.
+            seconds: Time limit of the wait for another such process.
 
         Raises:
             EmbeddedPostgresError: The other process took longer.
@@ -61,12 +61,12 @@ class Holders:
     def join(self) -> None:
         """Become a holder (under the startup lock)."""
         descriptor = _open(self._layout, self._layout.holders_lock)
-        # Nobody ever keeps it exclusively without the startup lock, which we have.
+        # No process keeps it exclusively without the startup lock, which we hold.
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         self._shared = descriptor
 
     def leave(self) -> bool:
-        """Be a holder no more (under the startup lock); True when no other one is left."""
+        """Stop being a holder (under the startup lock); returns whether no other one is left."""
         descriptor, self._shared = self._shared, None
         if descriptor is None or descriptor not in _open_locks:
             return False
@@ -94,7 +94,7 @@ def _open(layout: DataFolderLayout, path: os.PathLike[str]) -> int:
 def _close(descriptor: int) -> None:
     if descriptor in _open_locks:
         _open_locks.discard(descriptor)
-        # Explicitly: a child forked a moment ago may still have the descriptor.
+        # Explicitly: a recently forked child may still have the descriptor.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -117,7 +117,7 @@ def _read(descriptor: int) -> str:
 
 
 def _forget_in_child() -> None:
-    """A forked child is no holder: its copies would outlive the parent's death."""
+    """A forked child is not a holder: its copies would outlive the parent's death."""
     for descriptor in _open_locks:
         with contextlib.suppress(OSError):
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Where things lie in the data folder, and making what is missing without touching what is not."""
+"""Paths in the data folder, and creation of what is missing without changing what exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SYSTEM_FOLDER = Path("/var/lib/hitherto")
 def default_data_dir() -> Path:
     """The data folder when `HITHERTO_DATA_DIR` is not set."""
     if _is_root():
-        # Home of root is closed to others, and Postgres refuses to run as root.
+        # Root's home is closed to others, and Postgres refuses to run as root.
         return _SYSTEM_FOLDER
     return Path.home() / ".local" / "share" / "hitherto"
 
@@ -45,7 +45,7 @@ class DataFolderLayout:
 
     @classmethod
     def prepare(cls, folder: Path) -> DataFolderLayout:
-        """Make the data folder if it is missing; a folder that exists keeps its mode."""
+        """Create the data folder if it is missing; an existing folder keeps its mode."""
         folder = folder.expanduser().absolute()
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         for path in reversed(missing):
@@ -57,19 +57,20 @@ class DataFolderLayout:
         return cls(folder.resolve())
 
     def socket_folder(self, uid: int) -> Path:
-        """The folder of the socket of a server that runs as `uid`. Nothing is created."""
+        """The folder for the socket of a server that runs as `uid`. Nothing is created."""
         beside = self.folder / "run"
-        # libpq takes a comma for the border between two hosts.
+        # libpq takes a comma as a separator between two hosts.
         if _fits(beside) and "," not in str(beside):
             return beside
         digest = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]
         return _TEMPORARY / f"hitherto-{uid}" / digest
 
     def make_socket_folder(self, uid: int, gid: int) -> Path:
-        """Create the folder of the socket, open to `uid` alone.
+        """Create the folder of the socket, accessible to `uid` alone.
 
         Raises:
-            EmbeddedPostgresError: Somebody else made a folder of that name in the temporary folder.
+            EmbeddedPostgresError: Another user created a folder with that name in the temporary
+                folder.
         """
         folder = self.socket_folder(uid)
         if folder.parent != self.folder:
@@ -105,7 +106,7 @@ def _make_folder(path: Path, *, last: bool) -> None:
             " be written"
         ) from error
     if _is_root():
-        # Postgres runs as another user and must come through; the umask may forbid it.
+        # Postgres runs as another user and must be able to enter; the umask may forbid it.
         path.chmod(0o711 if last else 0o755)
 
 

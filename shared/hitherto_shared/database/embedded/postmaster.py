@@ -1,8 +1,10 @@
-"""Is the server alive? A pid alone never answers that: it may be a zombie's or somebody else's.
+"""Determines whether the server is alive.
 
-Two signs count, and a server is dead only when both are absent: its pid file names a process that
-is a postmaster of this very cluster, or something listens on its socket. The second one also holds
-across containers that share the data folder, and for a server that is frozen.
+A pid alone does not: it may be a zombie's or another program's.
+
+A server is dead only if both signs are absent: its pid file names a process that is a postmaster of
+this very cluster, or something listens on its socket. The second sign also works across containers
+that share the data folder, and for a frozen server.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _STATUS_LINE = 7
 
 @dataclass(frozen=True, slots=True)
 class PidFile:
-    """What `postmaster.pid` says, which may be long out of date.
+    """The contents of `postmaster.pid`, which may be long out of date.
 
     Attributes:
         status: `starting`, `ready`, `standby`, `stopping`, or empty while the file is written.
@@ -31,7 +33,7 @@ class PidFile:
 
 
 def read_pid_file(cluster: Path) -> PidFile | None:
-    """The content of the pid file; None when there is none or it is incomplete."""
+    """The content of the pid file; None if there is none or it is incomplete."""
     try:
         lines = (cluster / "postmaster.pid").read_text("utf-8", errors="replace").splitlines()
         pid = abs(int(lines[0]))
@@ -41,7 +43,7 @@ def read_pid_file(cluster: Path) -> PidFile | None:
 
 
 def live_pid(cluster: Path) -> int | None:
-    """Pid of the living postmaster of `cluster`, or None; a frozen one lives."""
+    """Pid of the living postmaster of `cluster`, or None; a frozen one counts as living."""
     found = read_pid_file(cluster)
     return found.pid if found is not None and is_postmaster(found.pid, cluster) else None
 
@@ -64,7 +66,7 @@ def is_postmaster(pid: int, cluster: Path) -> bool:
 
 
 def listens(socket_path: Path) -> bool:
-    """True when a server holds the socket, however slow it is to answer."""
+    """Whether a server holds the socket, however slowly it answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_CONNECT_SECONDS)
         try:
@@ -77,10 +79,10 @@ def listens(socket_path: Path) -> bool:
 
 
 def end_orphans(cluster: Path) -> list[int]:
-    """Kill what a dead postmaster left behind and return the pids.
+    """Kill the orphans of a dead postmaster and return their pids.
 
     Busy backends notice its death only after their statement, and none of their work can be
-    acknowledged any more; as long as one of them lives, no new server can start.
+    acknowledged any more; while one of them lives, no new server can start.
     """
     ended = []
     for process in psutil.process_iter():
@@ -102,7 +104,7 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
 
 
 def _reap(pid: int) -> None:
-    # Where we are process 1 of a container, the dead server has become our child.
+    # If we are process 1 of a container, the dead server has become our child.
     try:
         os.waitpid(pid, os.WNOHANG)
     except OSError:

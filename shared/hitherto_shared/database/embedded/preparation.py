@@ -1,6 +1,6 @@
-"""What the services find in a fresh cluster: their database, its roles and the extension.
+"""Prepares a new cluster for the services: their database, its roles and the extension.
 
-Checked at each acquisition, so that a process killed midway leaves nothing half done.
+It is checked at each acquisition, so that a process killed midway leaves nothing incomplete.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hitherto_shared.database.embedded.credentials import Credentials
 
 DATABASE = "hitherto"
 LOGIN_ROLE = "hitherto"
-"""Who migrates. The logins of the services have passwords derived from this one's."""
+"""The login that migrates. The passwords of the services' logins are derived from its password."""
 
 
 def prepare(superuser_conninfo: Callable[[str], str], credentials: Credentials) -> None:
     """Create what is missing as superuser (under the startup lock).
 
     Args:
-        superuser_conninfo: Gives the superuser's conninfo for a database.
+        superuser_conninfo: Returns the superuser's conninfo for a database.
         credentials: Has the password of the login role.
 
     Raises:

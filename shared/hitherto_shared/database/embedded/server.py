@@ -1,4 +1,4 @@
-"""The embedded Postgres as the rest of the program sees it: acquire, connect, release."""
+"""The public interface of the embedded Postgres: acquire, connect, release."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _ANSWER_SECONDS = 15.0
 
 
 class EmbeddedPostgres:
-    """This process's hold on the server of a data folder. Made by `acquire` only.
+    """This process's hold on the server of a data folder. Created only by `acquire`.
 
-    All calls block; from an event loop make them in a thread. The hold ends with `release`, with
-    the `with` block, at the interpreter's end, or with the process, whatever its death.
+    All calls block; from an event loop run them in a thread. The hold ends with `release`, with the
+    `with` block, at the interpreter's end, or with the process, however it ends.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class EmbeddedPostgres:
 
     @classmethod
     def acquire(cls, data_dir: Path, *, supervise: bool = True) -> EmbeddedPostgres:
-        """Hold the server of `data_dir`: made, started or adopted as needed, and ready.
+        """Hold the server of `data_dir`: created, started or adopted as needed, and ready.
 
         Args:
             data_dir: The data folder; created with its parents if missing.
-            supervise: Restart the server when it dies, as long as it is held.
+            supervise: Whether to restart the server if it dies while it is held.
 
         Raises:
-            EmbeddedPostgresError: It cannot be had; the text says what to do.
+            EmbeddedPostgresError: It is unavailable; the text gives the remedy.
         """
         require_platform()
         layout = DataFolderLayout.prepare(data_dir)
@@ -82,11 +82,11 @@ class EmbeddedPostgres:
         return held
 
     def conninfo(self, database: str = DATABASE) -> str:
-        """How the services log in; a role is to be taken with `connect.with_role`."""
+        """The services' connection string; `connect.with_role` adds a role."""
         return self._conninfo(database, LOGIN_ROLE, self._credentials.login_password)
 
     def superuser_conninfo(self, database: str = "postgres") -> str:
-        """How an administrator logs in: for tests and repairs, never for a service's work."""
+        """An administrator's connection string, for tests and repairs, never for a service."""
         return self._conninfo(database, "postgres", self._credentials.superuser_password)
 
     @property
@@ -95,7 +95,7 @@ class EmbeddedPostgres:
         return self._cluster.pid
 
     def release(self) -> None:
-        """Give the server up; the last holder of all stops it. Further calls do nothing.
+        """Release the server; the last holder stops it. Further calls do nothing.
 
         Raises:
             EmbeddedPostgresError: Another process keeps the startup lock; the hold then ends with
@@ -135,7 +135,7 @@ class EmbeddedPostgres:
         )
 
     def _prepare(self) -> None:
-        """Prepare the database; also the proof that the server answers."""
+        """Prepare the database; this also proves that the server answers."""
         give_up = time.monotonic() + _ANSWER_SECONDS
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Watches over the server and brings it back when it died; runs in every holder.
+"""Watches the server and restarts it if it dies; runs in every holder.
 
-A thread and not an asyncio task: it goes on while an event loop is busy or blocked, serves command
-lines and tests that have no loop, and its waits (locks, process starts) may simply block. Being a
+It is a thread and not an asyncio task: it continues while an event loop is busy or blocked, serves
+command lines and tests without a loop, and may simply block on locks and process starts. As a
 daemon it never keeps a process from ending. Several holders watch at once: the startup lock lets
 one of them act, and the others find the server alive again.
 """
@@ -23,7 +23,7 @@ _JOIN_SECONDS = 30.0
 
 
 class Supervisor:
-    """Restarts a dead server until told to stop. A slow or frozen one is left alone."""
+    """Restarts a dead server until stopped. A slow or frozen one is left alone."""
 
     def __init__(self, cluster: Cluster, holders: Holders) -> None:
         self._cluster = cluster
@@ -34,11 +34,11 @@ class Supervisor:
         )
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch, and a restart that is going on; returns when no more will happen."""
+        """Stop watching, and any restart in progress; returns when no more will happen."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
@@ -55,7 +55,8 @@ class Supervisor:
             except Interrupted:
                 return
             except Exception as error:
-                # Whatever it is (disk full, a lock kept for too long), it may be over next time.
+                # Whatever the error (disk full, a lock held for too long), it may be gone next
+                # time.
                 logger.error("the embedded Postgres is down and was not restarted: %s", error)
                 pause = _AFTER_FAILURE_SECONDS
 
