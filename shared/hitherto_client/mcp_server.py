@@ -25,7 +25,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hitherto_client.client import HithertoClient
+from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
 
@@ -110,7 +110,7 @@ async def serve_stdio(toolbox: Toolbox) -> None:
 
 
 def http_config(
-    client: HithertoClient,
+    client: Hitherto,
     host: str,
     port: int,
     *,
@@ -150,7 +150,7 @@ def http_config(
 class HttpCallers:
     """The toolboxes of those who call over HTTP, by credential and user."""
 
-    def __init__(self, client: HithertoClient, user_id: str = "") -> None:
+    def __init__(self, client: Hitherto, user_id: str = "") -> None:
         self._client = client
         self._user_id = user_id
         self._toolboxes: OrderedDict[tuple[bytes, str], Toolbox] = OrderedDict()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+
 from hitherto_client.calls import Credential, Endpoint, RetryPolicy
 from hitherto_client.tls import TlsFiles
 
@@ -21,7 +23,8 @@ class Target:
     retrieval: Endpoint
     extraction: Endpoint
     credential: Credential | None
-    tls: TlsFiles
+    tls: grpc.ChannelCredentials | None
+    """None for no TLS."""
     timeout: float | None
     """Seconds for every call, retries included; None: the default of each call."""
     retry: RetryPolicy
@@ -42,7 +45,8 @@ def find_target(
     """The target that the arguments and, for unset ones, the environment describe.
 
     Raises:
-        ValueError: The key or the token is unusable, or there are both.
+        ValueError: The key, the token or a file for TLS is unusable, or there are both key and
+            token.
     """
     env = os.environ
     if not (api_key or token):
@@ -60,7 +64,7 @@ def find_target(
             _path(tls_ca_file or env.get("HITHERTO_TLS_CA_FILE")),
             _path(tls_certificate_file or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),
             _path(tls_key_file or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")),
-        ),
+        ).credentials(),
         timeout,
         retry or RetryPolicy(),
     )

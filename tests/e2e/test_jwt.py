@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import job_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
 from hitherto_shared.auth.access import rules_of
 from hitherto_shared.rpc.planned import PLANNED
 from tests.e2e.conftest import Services, Shared, StartServices
@@ -363,11 +363,11 @@ async def test_the_client_asks_for_a_token_for_every_call(guarded: Services) -> 
         return handed_out[-1]
 
     def use() -> None:
-        with HithertoClient(
+        with Hitherto(
             guarded.retrieval_address, guarded.extraction_address, token=provider
         ) as client:
             client.get_context("ana")
-            client.extraction.ListJobs(extraction.ListJobsRequest())
+            list(client.jobs())
 
     await asyncio.to_thread(use)
     assert len(handed_out) == 2

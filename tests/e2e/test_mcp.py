@@ -17,8 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from hitherto_client import mcp_server
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto, mcp_server
 from hitherto_client.tools import GUIDE, TOOLS
 from tests.e2e.conftest import Services
 from tests.e2e.test_tools import credential
@@ -28,7 +27,7 @@ from tests.tenants import Tenant
 @asynccontextmanager
 async def served(services: Services, user: str = "") -> AsyncIterator[str]:
     """The server over HTTP on a free port; its URL."""
-    client = HithertoClient(
+    client = Hitherto(
         services.retrieval_address,
         services.extraction_address,
         token=mcp_server.credential.get,

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as stubs
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
 from hitherto_retrieval import __main__ as retrieval_process
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.rpc.server import ServerFailed
@@ -152,8 +152,8 @@ async def test_row_64_the_client_shows_its_certificate(
         address = f"127.0.0.1:{server.port}"
 
         def asked() -> bool:
-            with HithertoClient(address, tls_ca_file=ours.file, timeout=30) as client:
-                return bool(client.list_memories("ana").total_size == 0)
+            with Hitherto(address, tls_ca_file=ours.file, timeout=30) as client:
+                return not list(client.memories("ana"))
 
         monkeypatch.setenv("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE", str(caller.certificate))
         monkeypatch.setenv("HITHERTO_TLS_CLIENT_KEY_FILE", str(caller.key))
@@ -165,11 +165,11 @@ def test_a_certificate_without_its_key_or_without_tls_is_told(
 ) -> None:
     caller = ours.pair("caller")
     with pytest.raises(ValueError, match="goes with its key"):
-        HithertoClient(tls_ca_file=ours.file, tls_certificate_file=caller.certificate)
+        Hitherto(tls_ca_file=ours.file, tls_certificate_file=caller.certificate)
     with pytest.raises(ValueError, match="HITHERTO_TLS_CA_FILE"):
-        HithertoClient(tls_certificate_file=caller.certificate, tls_key_file=caller.key)
+        Hitherto(tls_certificate_file=caller.certificate, tls_key_file=caller.key)
     with pytest.raises(ValueError, match="HITHERTO_TLS_CLIENT_KEY_FILE, which names"):
-        HithertoClient(
+        Hitherto(
             tls_ca_file=ours.file,
             tls_certificate_file=caller.certificate,
             tls_key_file=tmp_path / "missing.key",

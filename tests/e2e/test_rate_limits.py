@@ -14,7 +14,7 @@ from hitherto.v1 import conversation_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
 from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_shared.rpc.rates import BURST_SECONDS
 from tests.e2e.conftest import Services, StartServices
@@ -69,7 +69,7 @@ async def test_a_person_who_reads_too_often_and_one_who_sends_too_much(
         refused_at = time.monotonic()
 
         def come_back() -> None:
-            with HithertoClient(services.retrieval_address, services.extraction_address) as client:
+            with Hitherto(services.retrieval_address, services.extraction_address) as client:
                 client.get_context("ana", timeout=60)
 
         await asyncio.to_thread(come_back)

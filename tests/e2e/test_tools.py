@@ -18,7 +18,7 @@ from hitherto.v1 import document_pb2, job_pb2, profile_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
 from tests.e2e.conftest import Services
 from tests.e2e.requests import message, submit, transcript
@@ -47,8 +47,8 @@ class Calling:
 
 
 @pytest.fixture
-def client(services: Services, tenant: Tenant) -> Iterator[HithertoClient]:
-    with HithertoClient(
+def client(services: Services, tenant: Tenant) -> Iterator[Hitherto]:
+    with Hitherto(
         services.retrieval_address,
         services.extraction_address,
         token=credential(tenant, "ana"),
@@ -57,7 +57,7 @@ def client(services: Services, tenant: Tenant) -> Iterator[HithertoClient]:
 
 
 @pytest.fixture
-def ana(client: HithertoClient) -> Calling:
+def ana(client: Hitherto) -> Calling:
     return Calling(Toolbox(client, "ana"))
 
 
@@ -188,7 +188,7 @@ async def test_mistakes_of_the_model_are_results(ana: Calling) -> None:
 
 
 async def test_a_credential_for_every_user_is_refused(services: Services, tenant: Tenant) -> None:
-    with HithertoClient(
+    with Hitherto(
         services.retrieval_address, services.extraction_address, token=tenant.token
     ) as client:
         with pytest.raises(UnboundCredentialError, match="hitherto keys create --user"):
@@ -197,7 +197,7 @@ async def test_a_credential_for_every_user_is_refused(services: Services, tenant
         assert not (await asyncio.to_thread(allowed.call, "get_profile")).is_error
 
 
-async def test_tools_reach_nobody_else(client: HithertoClient) -> None:
+async def test_tools_reach_nobody_else(client: Hitherto) -> None:
     result = await Calling(Toolbox(client, "bo")).result("get_profile")
     assert result.is_error
     assert result.value["reason"] == "USER_NOT_ALLOWED"
@@ -206,7 +206,7 @@ async def test_tools_reach_nobody_else(client: HithertoClient) -> None:
 async def test_a_credential_without_the_right_is_an_error(
     services: Services, tenant: Tenant
 ) -> None:
-    with HithertoClient(
+    with Hitherto(
         services.retrieval_address,
         services.extraction_address,
         token=credential(tenant, "ana", scope="write"),

@@ -68,7 +68,8 @@ class AsyncHitherto(
             retry: When failed calls are retried.
 
         Raises:
-            ValueError: The key or the token is unusable, or there are both.
+            ValueError: The key, the token or a file for TLS is unusable, or there are both key and
+                token.
         """
         super().__init__(
             find_target(
@@ -84,8 +85,15 @@ class AsyncHitherto(
             )
         )
 
+    @property
+    def has_credential(self) -> bool:
+        """Whether calls carry a credential."""
+        return self._target.credential is not None
+
     async def close(self) -> None:
-        """Close the channels; calls in flight are cancelled."""
+        """Close the channels; calls in flight are cancelled, and later ones raise ValueError."""
+        with self._opening:
+            self._closed = True
         if self._opened is not None:
             await self._opened.close()
 

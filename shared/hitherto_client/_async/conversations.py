@@ -53,7 +53,7 @@ class AsyncConversations(AsyncCalling):
             messages=messages,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.extraction.AppendMessages, request, user, timeout)
+        reply = await self._write(self.connection.extraction.AppendMessages, request, user, timeout)
         return read(Added, reply)
 
     async def end_conversation(
@@ -71,7 +71,9 @@ class AsyncConversations(AsyncCalling):
             conversation_id=conversation,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.extraction.EndConversation, request, user, timeout)
+        reply = await self._write(
+            self.connection.extraction.EndConversation, request, user, timeout
+        )
         return read(Job, reply.job)
 
     async def submit_transcripts(
@@ -92,7 +94,7 @@ class AsyncConversations(AsyncCalling):
             idempotency_key=idempotency_key,
         )
         begun = self._tokens.begin()
-        reply = await self._stubs.extraction.SubmitTranscripts(request, timeout=timeout)
+        reply = await self.connection.extraction.SubmitTranscripts(request, timeout=timeout)
         for user in {transcript.user_id for transcript in request.transcripts}:
             self._tokens.note(user, reply.consistency_token, begun=begun)
         return tuple(read(Job, job) for job in reply.jobs)
@@ -116,7 +118,7 @@ class AsyncConversations(AsyncCalling):
                 from the first transcript does no harm.
         """
         reply = await stream_transcripts(
-            self._stubs.extraction.StreamTranscripts,
+            self.connection.extraction.StreamTranscripts,
             (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
             self._target.extraction,
             self._target.retry,
@@ -135,7 +137,9 @@ class AsyncConversations(AsyncCalling):
         """
         request = build(writing.PreviewExtractionRequest, transcript=transcript)
         user = request.transcript.user_id
-        reply = await self._read(self._stubs.extraction.PreviewExtraction, request, user, timeout)
+        reply = await self._read(
+            self.connection.extraction.PreviewExtraction, request, user, timeout
+        )
         return read(Preview, reply)
 
     async def conversations(
@@ -157,7 +161,7 @@ class AsyncConversations(AsyncCalling):
             created_before=created_before,
             page_size=page_size,
         )
-        call = self._stubs.retrieval.ListConversations
+        call = self.connection.retrieval.ListConversations
         async for page in self._pages(call, request, user, timeout):
             for summary in page.conversations:
                 yield read(ConversationSummary, summary)
@@ -177,7 +181,7 @@ class AsyncConversations(AsyncCalling):
             conversation_id=conversation,
             message_limit=message_limit,
         )
-        reply = await self._find(self._stubs.retrieval.GetConversation, request, user, timeout)
+        reply = await self._find(self.connection.retrieval.GetConversation, request, user, timeout)
         return read(Conversation, reply) if reply and not reply.reason else None
 
     async def recent_conversations(
@@ -197,7 +201,7 @@ class AsyncConversations(AsyncCalling):
             include_messages=include_messages,
             message_limit=message_limit,
         )
-        call = self._stubs.retrieval.GetRecentConversations
+        call = self.connection.retrieval.GetRecentConversations
         reply = await self._read(call, request, user, timeout)
         return tuple(read(Conversation, conversation) for conversation in reply.conversations)
 
@@ -220,5 +224,7 @@ class AsyncConversations(AsyncCalling):
             conversation_id=conversation,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.privacy.DeleteConversation, request, user, timeout)
+        reply = await self._write(
+            self.connection.privacy.DeleteConversation, request, user, timeout
+        )
         return dict(reply.counts)

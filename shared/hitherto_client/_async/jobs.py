@@ -23,7 +23,7 @@ class AsyncJobs(AsyncCalling):
             HithertoCallError: It does not exist (`JOB_NOT_FOUND`), or the call failed.
         """
         request = build(pb.GetJobRequest, job_id=_id(job))
-        reply = await self._read(self._stubs.extraction.GetJob, request, "", timeout)
+        reply = await self._read(self.connection.extraction.GetJob, request, "", timeout)
         return self._heard_of(reply.job)
 
     async def watch_job(
@@ -41,7 +41,7 @@ class AsyncJobs(AsyncCalling):
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
         async for state in watch_job(
-            self._stubs.extraction.WatchJob,
+            self.connection.extraction.WatchJob,
             self._target.extraction,
             self._target.retry,
             _id(job),
@@ -86,7 +86,7 @@ class AsyncJobs(AsyncCalling):
             kinds=kinds,
             page_size=page_size,
         )
-        async for page in self._pages(self._stubs.extraction.ListJobs, request, user, timeout):
+        async for page in self._pages(self.connection.extraction.ListJobs, request, user, timeout):
             for job in page.jobs:
                 yield read(Job, job)
 
@@ -95,7 +95,7 @@ class AsyncJobs(AsyncCalling):
     ) -> Job:
         """Queue a dead or cancelled job again."""
         request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = await self._write(self._stubs.extraction.RetryJob, request, "", timeout)
+        reply = await self._write(self.connection.extraction.RetryJob, request, "", timeout)
         return self._heard_of(reply.job)
 
     async def cancel_job(
@@ -103,7 +103,7 @@ class AsyncJobs(AsyncCalling):
     ) -> Job:
         """Cancel a job that is not final; what it has learnt so far stays."""
         request = build(pb.CancelJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = await self._write(self._stubs.extraction.CancelJob, request, "", timeout)
+        reply = await self._write(self.connection.extraction.CancelJob, request, "", timeout)
         return self._heard_of(reply.job)
 
     def _heard_of(self, job: job_pb2.Job) -> Job:

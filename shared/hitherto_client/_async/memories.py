@@ -94,7 +94,7 @@ class AsyncMemories(AsyncCalling):
             sensitive=sensitive,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.memories.SaveMemory, request, user, timeout)
+        reply = await self._write(self.connection.memories.SaveMemory, request, user, timeout)
         return read(SavedMemory, reply)
 
     async def update_memory(
@@ -177,7 +177,7 @@ class AsyncMemories(AsyncCalling):
             version=version,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.memories.UpdateMemory, request, user, timeout)
+        reply = await self._write(self.connection.memories.UpdateMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     async def forget_memory(
@@ -203,7 +203,7 @@ class AsyncMemories(AsyncCalling):
             reason=reason,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.memories.ForgetMemory, request, user, timeout)
+        reply = await self._write(self.connection.memories.ForgetMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     async def restore_memory(
@@ -228,7 +228,7 @@ class AsyncMemories(AsyncCalling):
             reason=reason,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.memories.RestoreMemory, request, user, timeout)
+        reply = await self._write(self.connection.memories.RestoreMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     async def review_memory(
@@ -255,7 +255,7 @@ class AsyncMemories(AsyncCalling):
             reason=reason,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.memories.ReviewMemory, request, user, timeout)
+        reply = await self._write(self.connection.memories.ReviewMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     async def import_memories(
@@ -277,7 +277,7 @@ class AsyncMemories(AsyncCalling):
                 from the first memory does no harm.
         """
         reply = await stream_memories(
-            self._stubs.memories.StreamMemories,
+            self.connection.memories.StreamMemories,
             (build(pb.SaveMemoryRequest, **memory) for memory in memories),
             self._target.extraction,
             self._target.retry,
@@ -324,5 +324,5 @@ class AsyncMemories(AsyncCalling):
             edit=edit and {"original": edit[0], "edited": edit[1]},
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.memories.RecordFeedback, request, user, timeout)
+        reply = await self._write(self.connection.memories.RecordFeedback, request, user, timeout)
         return read(Feedback, reply)

@@ -22,7 +22,7 @@ class AsyncPrivacy(AsyncCalling):
     async def get_user_settings(self, user: str, *, timeout: float | None = None) -> UserSettings:
         """The effective settings of a user."""
         request = build(pb.GetUserSettingsRequest, user_id=user)
-        reply = await self._read(self._stubs.privacy.GetUserSettings, request, user, timeout)
+        reply = await self._read(self.connection.privacy.GetUserSettings, request, user, timeout)
         return read(UserSettings, reply.user_settings)
 
     async def update_user_settings(
@@ -69,7 +69,9 @@ class AsyncPrivacy(AsyncCalling):
             update_mask=[*changes, *clear],
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.privacy.UpdateUserSettings, request, user, timeout)
+        reply = await self._write(
+            self.connection.privacy.UpdateUserSettings, request, user, timeout
+        )
         return read(UserSettings, reply.user_settings)
 
     async def clear_memories(
@@ -95,7 +97,7 @@ class AsyncPrivacy(AsyncCalling):
             include_conversations=include_conversations,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.privacy.ClearMemories, request, user, timeout)
+        reply = await self._write(self.connection.privacy.ClearMemories, request, user, timeout)
         return dict(reply.counts)
 
     async def export_user(
@@ -121,7 +123,7 @@ class AsyncPrivacy(AsyncCalling):
             ExportBroken: The data do not match the manifest.
         """
         manifest = await receive_export(
-            self._stubs.privacy.ExportUser,
+            self.connection.privacy.ExportUser,
             self._target.extraction,
             build(pb.ExportUserRequest, user_id=user, consistency_token=self._tokens.of(user)),
             into,
@@ -139,7 +141,7 @@ class AsyncPrivacy(AsyncCalling):
         call keeps what it has done; the next call does the rest, and its receipt covers all of it.
         """
         request = build(pb.EraseUserRequest, user_id=user, idempotency_key=idempotency_key)
-        reply = await self._write(self._stubs.privacy.EraseUser, request, user, timeout)
+        reply = await self._write(self.connection.privacy.EraseUser, request, user, timeout)
         return read(EraseReceipt, reply.receipt)
 
     async def reinstate_user(
@@ -151,5 +153,5 @@ class AsyncPrivacy(AsyncCalling):
             True if the user was erased before.
         """
         request = build(pb.ReinstateUserRequest, user_id=user, idempotency_key=idempotency_key)
-        reply = await self._write(self._stubs.privacy.ReinstateUser, request, user, timeout)
+        reply = await self._write(self.connection.privacy.ReinstateUser, request, user, timeout)
         return reply.reinstated

@@ -22,7 +22,7 @@ class AsyncProfiles(AsyncCalling):
     async def get_profile(self, user: str, *, timeout: float | None = None) -> Profile | None:
         """The user's profile; None if there is none, or memory is switched off."""
         request = build(reading.GetProfileRequest, user_id=user)
-        reply = await self._find(self._stubs.retrieval.GetProfile, request, user, timeout)
+        reply = await self._find(self.connection.retrieval.GetProfile, request, user, timeout)
         return read(Profile, reply.profile) if reply and not reply.reason else None
 
     async def profiles(
@@ -30,7 +30,7 @@ class AsyncProfiles(AsyncCalling):
     ) -> AsyncIterator[Profile]:
         """The profiles that the credential may see, fetched page by page."""
         request = build(reading.ListProfilesRequest, department=department, page_size=page_size)
-        async for page in self._pages(self._stubs.retrieval.ListProfiles, request, "", timeout):
+        async for page in self._pages(self.connection.retrieval.ListProfiles, request, "", timeout):
             for profile in page.profiles:
                 yield read(Profile, profile)
 
@@ -39,7 +39,7 @@ class AsyncProfiles(AsyncCalling):
     ) -> AsyncIterator[HistoryEvent]:
         """Every change of the user's profile, newest first, fetched page by page."""
         request = build(reading.GetProfileHistoryRequest, user_id=user, page_size=page_size)
-        call = self._stubs.retrieval.GetProfileHistory
+        call = self.connection.retrieval.GetProfileHistory
         async for page in self._pages(call, request, user, timeout):
             for event in page.events:
                 yield read(HistoryEvent, event)
@@ -102,7 +102,7 @@ class AsyncProfiles(AsyncCalling):
             version=version,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.memories.UpdateProfile, request, user, timeout)
+        reply = await self._write(self.connection.memories.UpdateProfile, request, user, timeout)
         return read(Profile, reply.profile)
 
     async def ingest_documents(
@@ -120,7 +120,9 @@ class AsyncProfiles(AsyncCalling):
             documents=documents,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.extraction.IngestDocuments, request, user, timeout)
+        reply = await self._write(
+            self.connection.extraction.IngestDocuments, request, user, timeout
+        )
         return read(Ingested, reply)
 
     async def documents(
@@ -148,7 +150,9 @@ class AsyncProfiles(AsyncCalling):
             metadata_filter=metadata_filter,
             page_size=page_size,
         )
-        async for page in self._pages(self._stubs.retrieval.ListDocuments, request, user, timeout):
+        async for page in self._pages(
+            self.connection.retrieval.ListDocuments, request, user, timeout
+        ):
             for document in page.documents:
                 yield read(Document, document)
 
@@ -157,7 +161,7 @@ class AsyncProfiles(AsyncCalling):
     ) -> Document | None:
         """A document with its content; None if there is none."""
         request = build(reading.GetDocumentRequest, user_id=user, document_id=document_id)
-        reply = await self._find(self._stubs.retrieval.GetDocument, request, user, timeout)
+        reply = await self._find(self.connection.retrieval.GetDocument, request, user, timeout)
         return read(Document, reply.document) if reply and not reply.reason else None
 
     async def delete_document(
@@ -179,7 +183,7 @@ class AsyncProfiles(AsyncCalling):
             document_id=document_id,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.extraction.DeleteDocument, request, user, timeout)
+        reply = await self._write(self.connection.extraction.DeleteDocument, request, user, timeout)
         return dict(reply.counts)
 
 

@@ -101,7 +101,7 @@ class AsyncReads(AsyncCalling):
             known_at=known_at,
             reference_time=reference_time,
         )
-        reply = await self._read(self._stubs.retrieval.GetContext, request, user, timeout)
+        reply = await self._read(self.connection.retrieval.GetContext, request, user, timeout)
         return read(Context, reply)
 
     async def enhance_prompt(
@@ -116,14 +116,14 @@ class AsyncReads(AsyncCalling):
     ) -> EnhancedPrompt:
         """The prompt `base`, followed by what is known about the user.
 
-        It never raises HithertoCallError: on any error, and after `timeout` seconds, the result
-        holds `base` unchanged and says why. An assistant without memory is better than none.
+        It never fails: on any error, and after `timeout` seconds, the result holds `base` unchanged
+        and says why. An assistant without memory is better than none.
         """
         try:
             context = await self.get_context(
                 user, query, conversation=conversation, max_tokens=max_tokens, timeout=timeout
             )
-        except HithertoCallError as error:
+        except (HithertoCallError, ValueError, TypeError) as error:
             return EnhancedPrompt(base, enhanced=False, problem=str(error))
         if not context.prompt_block:
             return EnhancedPrompt(base, enhanced=False)
@@ -220,7 +220,7 @@ class AsyncReads(AsyncCalling):
             excerpt_messages=excerpt_messages,
             explain=explain,
         )
-        reply = await self._read(self._stubs.retrieval.SearchMemories, request, user, timeout)
+        reply = await self._read(self.connection.retrieval.SearchMemories, request, user, timeout)
         return read(SearchResults, reply)
 
     async def memories(
@@ -286,7 +286,9 @@ class AsyncReads(AsyncCalling):
             order_by=order_by,
             page_size=page_size,
         )
-        async for page in self._pages(self._stubs.retrieval.ListMemories, request, user, timeout):
+        async for page in self._pages(
+            self.connection.retrieval.ListMemories, request, user, timeout
+        ):
             for memory in page.memories:
                 yield read(Memory, memory)
 
@@ -295,7 +297,7 @@ class AsyncReads(AsyncCalling):
     ) -> Memory | None:
         """One memory, whatever its status; None if there is none, or memory is switched off."""
         request = build(pb.GetMemoryRequest, user_id=user, memory_id=memory_id)
-        reply = await self._find(self._stubs.retrieval.GetMemory, request, user, timeout)
+        reply = await self._find(self.connection.retrieval.GetMemory, request, user, timeout)
         return read(Memory, reply.memory) if reply and reply.HasField("memory") else None
 
     async def memory_history(
@@ -309,7 +311,7 @@ class AsyncReads(AsyncCalling):
         request = build(
             pb.GetMemoryHistoryRequest, user_id=user, memory_id=memory_id, page_size=page_size
         )
-        call = self._stubs.retrieval.GetMemoryHistory
+        call = self.connection.retrieval.GetMemoryHistory
         async for page in self._pages(call, request, user, timeout):
             for event in page.events:
                 yield read(HistoryEvent, event)
@@ -333,7 +335,7 @@ class AsyncReads(AsyncCalling):
             timeout: Seconds, retries included. Unset: 10.
         """
         request = build(pb.FindEntitiesRequest, user_id=user, name=name, type=type, limit=limit)
-        reply = await self._read(self._stubs.retrieval.FindEntities, request, user, timeout)
+        reply = await self._read(self.connection.retrieval.FindEntities, request, user, timeout)
         return tuple(read(Entity, entity) for entity in reply.entities)
 
     async def get_suggestions(
@@ -341,5 +343,5 @@ class AsyncReads(AsyncCalling):
     ) -> Suggestions:
         """What the user may want to ask next (3 suggestions unless `limit` says otherwise)."""
         request = build(pb.GetSuggestionsRequest, user_id=user, limit=limit)
-        reply = await self._read(self._stubs.retrieval.GetSuggestions, request, user, timeout)
+        reply = await self._read(self.connection.retrieval.GetSuggestions, request, user, timeout)
         return read(Suggestions, reply)

@@ -27,7 +27,7 @@ class AsyncSessions(AsyncCalling):
         request = build(
             retrieval_service_pb2.GetSessionRequest, user_id=user, session_id=session_id
         )
-        reply = await self._read(self._stubs.retrieval.GetSession, request, user, timeout)
+        reply = await self._read(self.connection.retrieval.GetSession, request, user, timeout)
         return read(Session, reply)
 
     async def update_session(
@@ -58,7 +58,7 @@ class AsyncSessions(AsyncCalling):
             recent_items=recent_items,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.sessions.UpdateSession, request, user, timeout)
+        reply = await self._write(self.connection.sessions.UpdateSession, request, user, timeout)
         return read(UpdatedSession, reply)
 
     async def add_pending_action(
@@ -92,7 +92,7 @@ class AsyncSessions(AsyncCalling):
             description=description,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.sessions.AddPendingAction, request, user, timeout)
+        reply = await self._write(self.connection.sessions.AddPendingAction, request, user, timeout)
         return read(AddedAction, reply)
 
     async def resolve_pending_action(
@@ -130,5 +130,7 @@ class AsyncSessions(AsyncCalling):
             result=result,
             idempotency_key=idempotency_key,
         )
-        reply = await self._write(self._stubs.sessions.ResolvePendingAction, request, user, timeout)
+        reply = await self._write(
+            self.connection.sessions.ResolvePendingAction, request, user, timeout
+        )
         return read(PendingAction, reply.pending_action)

@@ -23,13 +23,22 @@ class Calling:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._tokens = ConsistencyTokens()
+        self._closed = False
         self._opened: Connection | None = None
         self._opening = threading.Lock()
 
     @property
-    def _stubs(self) -> Connection:
-        """The connection; made by the first call, whose event loop it then belongs to."""
+    def connection(self) -> Connection:
+        """The stubs of every RPC, for what has no method, with the same deadlines and retries.
+
+        It is made by the first call, whose event loop it then belongs to.
+
+        Raises:
+            ValueError: The client is closed.
+        """
         with self._opening:
+            if self._closed:
+                raise ValueError("the client is closed")
             if self._opened is None:
                 self._opened = Connection(self._target)
             return self._opened

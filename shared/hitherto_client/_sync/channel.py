@@ -24,7 +24,6 @@ from hitherto_client.calls import (
     with_idempotency_key,
 )
 from hitherto_client.errors import read_error
-from hitherto_client.tls import TlsFiles
 
 _OPTIONS: tuple[tuple[str, int], ...] = (
     # A page of 1,000 long memories is larger than gRPC's default of 4 MiB.
@@ -38,20 +37,15 @@ _OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-def open_channel(address: str, tls: TlsFiles) -> grpc.Channel:
-    """A channel to `address`, encrypted if there is an authority to check the server against.
-
-    Raises:
-        ValueError: The files for TLS are unusable.
-    """
+def open_channel(address: str, tls: grpc.ChannelCredentials | None) -> grpc.Channel:
+    """A channel to `address`, encrypted if `tls` says how."""
     options = list(_OPTIONS)
     if _is_loopback(address):
         # An HTTP proxy of the environment is meant for the outside world.
         options.append(("grpc.enable_http_proxy", 0))
-    credentials = tls.credentials()
-    if credentials is None:
+    if tls is None:
         return grpc.insecure_channel(address, options)
-    return grpc.secure_channel(address, credentials, options)
+    return grpc.secure_channel(address, tls, options)
 
 
 def _is_loopback(address: str) -> bool:

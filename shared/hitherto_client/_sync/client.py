@@ -69,7 +69,8 @@ class Hitherto(
             retry: When failed calls are retried.
 
         Raises:
-            ValueError: The key or the token is unusable, or there are both.
+            ValueError: The key, the token or a file for TLS is unusable, or there are both key and
+                token.
         """
         super().__init__(
             find_target(
@@ -85,8 +86,15 @@ class Hitherto(
             )
         )
 
+    @property
+    def has_credential(self) -> bool:
+        """Whether calls carry a credential."""
+        return self._target.credential is not None
+
     def close(self) -> None:
-        """Close the channels; calls in flight are cancelled."""
+        """Close the channels; calls in flight are cancelled, and later ones raise ValueError."""
+        with self._opening:
+            self._closed = True
         if self._opened is not None:
             self._opened.close()
 

@@ -27,11 +27,7 @@ class Connection:
     """
 
     def __init__(self, target: Target) -> None:
-        """Prepare the channels; they connect with the first call.
-
-        Raises:
-            ValueError: A file for TLS is unusable.
-        """
+        """Prepare the channels; they connect with the first call."""
         self.target = target
         self.channels: dict[str, grpc.Channel] = {}
         """The bare channel to each service, by its name."""

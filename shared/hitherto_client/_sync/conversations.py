@@ -54,7 +54,7 @@ class Conversations(Calling):
             messages=messages,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.extraction.AppendMessages, request, user, timeout)
+        reply = self._write(self.connection.extraction.AppendMessages, request, user, timeout)
         return read(Added, reply)
 
     def end_conversation(
@@ -72,7 +72,7 @@ class Conversations(Calling):
             conversation_id=conversation,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.extraction.EndConversation, request, user, timeout)
+        reply = self._write(self.connection.extraction.EndConversation, request, user, timeout)
         return read(Job, reply.job)
 
     def submit_transcripts(
@@ -93,7 +93,7 @@ class Conversations(Calling):
             idempotency_key=idempotency_key,
         )
         begun = self._tokens.begin()
-        reply = self._stubs.extraction.SubmitTranscripts(request, timeout=timeout)
+        reply = self.connection.extraction.SubmitTranscripts(request, timeout=timeout)
         for user in {transcript.user_id for transcript in request.transcripts}:
             self._tokens.note(user, reply.consistency_token, begun=begun)
         return tuple(read(Job, job) for job in reply.jobs)
@@ -117,7 +117,7 @@ class Conversations(Calling):
                 from the first transcript does no harm.
         """
         reply = stream_transcripts(
-            self._stubs.extraction.StreamTranscripts,
+            self.connection.extraction.StreamTranscripts,
             (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
             self._target.extraction,
             self._target.retry,
@@ -136,7 +136,7 @@ class Conversations(Calling):
         """
         request = build(writing.PreviewExtractionRequest, transcript=transcript)
         user = request.transcript.user_id
-        reply = self._read(self._stubs.extraction.PreviewExtraction, request, user, timeout)
+        reply = self._read(self.connection.extraction.PreviewExtraction, request, user, timeout)
         return read(Preview, reply)
 
     def conversations(
@@ -158,7 +158,7 @@ class Conversations(Calling):
             created_before=created_before,
             page_size=page_size,
         )
-        call = self._stubs.retrieval.ListConversations
+        call = self.connection.retrieval.ListConversations
         for page in self._pages(call, request, user, timeout):
             for summary in page.conversations:
                 yield read(ConversationSummary, summary)
@@ -178,7 +178,7 @@ class Conversations(Calling):
             conversation_id=conversation,
             message_limit=message_limit,
         )
-        reply = self._find(self._stubs.retrieval.GetConversation, request, user, timeout)
+        reply = self._find(self.connection.retrieval.GetConversation, request, user, timeout)
         return read(Conversation, reply) if reply and not reply.reason else None
 
     def recent_conversations(
@@ -198,7 +198,7 @@ class Conversations(Calling):
             include_messages=include_messages,
             message_limit=message_limit,
         )
-        call = self._stubs.retrieval.GetRecentConversations
+        call = self.connection.retrieval.GetRecentConversations
         reply = self._read(call, request, user, timeout)
         return tuple(read(Conversation, conversation) for conversation in reply.conversations)
 
@@ -221,5 +221,5 @@ class Conversations(Calling):
             conversation_id=conversation,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.privacy.DeleteConversation, request, user, timeout)
+        reply = self._write(self.connection.privacy.DeleteConversation, request, user, timeout)
         return dict(reply.counts)

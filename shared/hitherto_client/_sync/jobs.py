@@ -24,7 +24,7 @@ class Jobs(Calling):
             HithertoCallError: It does not exist (`JOB_NOT_FOUND`), or the call failed.
         """
         request = build(pb.GetJobRequest, job_id=_id(job))
-        reply = self._read(self._stubs.extraction.GetJob, request, "", timeout)
+        reply = self._read(self.connection.extraction.GetJob, request, "", timeout)
         return self._heard_of(reply.job)
 
     def watch_job(self, job: Job | str, *, timeout: float | None = None) -> Iterator[Job]:
@@ -40,7 +40,7 @@ class Jobs(Calling):
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
         for state in watch_job(
-            self._stubs.extraction.WatchJob,
+            self.connection.extraction.WatchJob,
             self._target.extraction,
             self._target.retry,
             _id(job),
@@ -85,7 +85,7 @@ class Jobs(Calling):
             kinds=kinds,
             page_size=page_size,
         )
-        for page in self._pages(self._stubs.extraction.ListJobs, request, user, timeout):
+        for page in self._pages(self.connection.extraction.ListJobs, request, user, timeout):
             for job in page.jobs:
                 yield read(Job, job)
 
@@ -94,7 +94,7 @@ class Jobs(Calling):
     ) -> Job:
         """Queue a dead or cancelled job again."""
         request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = self._write(self._stubs.extraction.RetryJob, request, "", timeout)
+        reply = self._write(self.connection.extraction.RetryJob, request, "", timeout)
         return self._heard_of(reply.job)
 
     def cancel_job(
@@ -102,7 +102,7 @@ class Jobs(Calling):
     ) -> Job:
         """Cancel a job that is not final; what it has learnt so far stays."""
         request = build(pb.CancelJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = self._write(self._stubs.extraction.CancelJob, request, "", timeout)
+        reply = self._write(self.connection.extraction.CancelJob, request, "", timeout)
         return self._heard_of(reply.job)
 
     def _heard_of(self, job: job_pb2.Job) -> Job:

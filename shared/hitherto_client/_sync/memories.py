@@ -95,7 +95,7 @@ class Memories(Calling):
             sensitive=sensitive,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.memories.SaveMemory, request, user, timeout)
+        reply = self._write(self.connection.memories.SaveMemory, request, user, timeout)
         return read(SavedMemory, reply)
 
     def update_memory(
@@ -178,7 +178,7 @@ class Memories(Calling):
             version=version,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.memories.UpdateMemory, request, user, timeout)
+        reply = self._write(self.connection.memories.UpdateMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     def forget_memory(
@@ -204,7 +204,7 @@ class Memories(Calling):
             reason=reason,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.memories.ForgetMemory, request, user, timeout)
+        reply = self._write(self.connection.memories.ForgetMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     def restore_memory(
@@ -229,7 +229,7 @@ class Memories(Calling):
             reason=reason,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.memories.RestoreMemory, request, user, timeout)
+        reply = self._write(self.connection.memories.RestoreMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     def review_memory(
@@ -256,7 +256,7 @@ class Memories(Calling):
             reason=reason,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.memories.ReviewMemory, request, user, timeout)
+        reply = self._write(self.connection.memories.ReviewMemory, request, user, timeout)
         return read(Memory, reply.memory)
 
     def import_memories(
@@ -278,7 +278,7 @@ class Memories(Calling):
                 from the first memory does no harm.
         """
         reply = stream_memories(
-            self._stubs.memories.StreamMemories,
+            self.connection.memories.StreamMemories,
             (build(pb.SaveMemoryRequest, **memory) for memory in memories),
             self._target.extraction,
             self._target.retry,
@@ -325,5 +325,5 @@ class Memories(Calling):
             edit=edit and {"original": edit[0], "edited": edit[1]},
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.memories.RecordFeedback, request, user, timeout)
+        reply = self._write(self.connection.memories.RecordFeedback, request, user, timeout)
         return read(Feedback, reply)

@@ -23,7 +23,7 @@ class Privacy(Calling):
     def get_user_settings(self, user: str, *, timeout: float | None = None) -> UserSettings:
         """The effective settings of a user."""
         request = build(pb.GetUserSettingsRequest, user_id=user)
-        reply = self._read(self._stubs.privacy.GetUserSettings, request, user, timeout)
+        reply = self._read(self.connection.privacy.GetUserSettings, request, user, timeout)
         return read(UserSettings, reply.user_settings)
 
     def update_user_settings(
@@ -70,7 +70,7 @@ class Privacy(Calling):
             update_mask=[*changes, *clear],
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.privacy.UpdateUserSettings, request, user, timeout)
+        reply = self._write(self.connection.privacy.UpdateUserSettings, request, user, timeout)
         return read(UserSettings, reply.user_settings)
 
     def clear_memories(
@@ -96,7 +96,7 @@ class Privacy(Calling):
             include_conversations=include_conversations,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.privacy.ClearMemories, request, user, timeout)
+        reply = self._write(self.connection.privacy.ClearMemories, request, user, timeout)
         return dict(reply.counts)
 
     def export_user(
@@ -122,7 +122,7 @@ class Privacy(Calling):
             ExportBroken: The data do not match the manifest.
         """
         manifest = receive_export(
-            self._stubs.privacy.ExportUser,
+            self.connection.privacy.ExportUser,
             self._target.extraction,
             build(pb.ExportUserRequest, user_id=user, consistency_token=self._tokens.of(user)),
             into,
@@ -140,7 +140,7 @@ class Privacy(Calling):
         call keeps what it has done; the next call does the rest, and its receipt covers all of it.
         """
         request = build(pb.EraseUserRequest, user_id=user, idempotency_key=idempotency_key)
-        reply = self._write(self._stubs.privacy.EraseUser, request, user, timeout)
+        reply = self._write(self.connection.privacy.EraseUser, request, user, timeout)
         return read(EraseReceipt, reply.receipt)
 
     def reinstate_user(
@@ -152,5 +152,5 @@ class Privacy(Calling):
             True if the user was erased before.
         """
         request = build(pb.ReinstateUserRequest, user_id=user, idempotency_key=idempotency_key)
-        reply = self._write(self._stubs.privacy.ReinstateUser, request, user, timeout)
+        reply = self._write(self.connection.privacy.ReinstateUser, request, user, timeout)
         return reply.reinstated

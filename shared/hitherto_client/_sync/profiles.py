@@ -23,7 +23,7 @@ class Profiles(Calling):
     def get_profile(self, user: str, *, timeout: float | None = None) -> Profile | None:
         """The user's profile; None if there is none, or memory is switched off."""
         request = build(reading.GetProfileRequest, user_id=user)
-        reply = self._find(self._stubs.retrieval.GetProfile, request, user, timeout)
+        reply = self._find(self.connection.retrieval.GetProfile, request, user, timeout)
         return read(Profile, reply.profile) if reply and not reply.reason else None
 
     def profiles(
@@ -31,7 +31,7 @@ class Profiles(Calling):
     ) -> Iterator[Profile]:
         """The profiles that the credential may see, fetched page by page."""
         request = build(reading.ListProfilesRequest, department=department, page_size=page_size)
-        for page in self._pages(self._stubs.retrieval.ListProfiles, request, "", timeout):
+        for page in self._pages(self.connection.retrieval.ListProfiles, request, "", timeout):
             for profile in page.profiles:
                 yield read(Profile, profile)
 
@@ -40,7 +40,7 @@ class Profiles(Calling):
     ) -> Iterator[HistoryEvent]:
         """Every change of the user's profile, newest first, fetched page by page."""
         request = build(reading.GetProfileHistoryRequest, user_id=user, page_size=page_size)
-        call = self._stubs.retrieval.GetProfileHistory
+        call = self.connection.retrieval.GetProfileHistory
         for page in self._pages(call, request, user, timeout):
             for event in page.events:
                 yield read(HistoryEvent, event)
@@ -103,7 +103,7 @@ class Profiles(Calling):
             version=version,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.memories.UpdateProfile, request, user, timeout)
+        reply = self._write(self.connection.memories.UpdateProfile, request, user, timeout)
         return read(Profile, reply.profile)
 
     def ingest_documents(
@@ -121,7 +121,7 @@ class Profiles(Calling):
             documents=documents,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.extraction.IngestDocuments, request, user, timeout)
+        reply = self._write(self.connection.extraction.IngestDocuments, request, user, timeout)
         return read(Ingested, reply)
 
     def documents(
@@ -149,7 +149,7 @@ class Profiles(Calling):
             metadata_filter=metadata_filter,
             page_size=page_size,
         )
-        for page in self._pages(self._stubs.retrieval.ListDocuments, request, user, timeout):
+        for page in self._pages(self.connection.retrieval.ListDocuments, request, user, timeout):
             for document in page.documents:
                 yield read(Document, document)
 
@@ -158,7 +158,7 @@ class Profiles(Calling):
     ) -> Document | None:
         """A document with its content; None if there is none."""
         request = build(reading.GetDocumentRequest, user_id=user, document_id=document_id)
-        reply = self._find(self._stubs.retrieval.GetDocument, request, user, timeout)
+        reply = self._find(self.connection.retrieval.GetDocument, request, user, timeout)
         return read(Document, reply.document) if reply and not reply.reason else None
 
     def delete_document(
@@ -180,7 +180,7 @@ class Profiles(Calling):
             document_id=document_id,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.extraction.DeleteDocument, request, user, timeout)
+        reply = self._write(self.connection.extraction.DeleteDocument, request, user, timeout)
         return dict(reply.counts)
 
 

@@ -102,7 +102,7 @@ class Reads(Calling):
             known_at=known_at,
             reference_time=reference_time,
         )
-        reply = self._read(self._stubs.retrieval.GetContext, request, user, timeout)
+        reply = self._read(self.connection.retrieval.GetContext, request, user, timeout)
         return read(Context, reply)
 
     def enhance_prompt(
@@ -117,14 +117,14 @@ class Reads(Calling):
     ) -> EnhancedPrompt:
         """The prompt `base`, followed by what is known about the user.
 
-        It never raises HithertoCallError: on any error, and after `timeout` seconds, the result
-        holds `base` unchanged and says why. An assistant without memory is better than none.
+        It never fails: on any error, and after `timeout` seconds, the result holds `base` unchanged
+        and says why. An assistant without memory is better than none.
         """
         try:
             context = self.get_context(
                 user, query, conversation=conversation, max_tokens=max_tokens, timeout=timeout
             )
-        except HithertoCallError as error:
+        except (HithertoCallError, ValueError, TypeError) as error:
             return EnhancedPrompt(base, enhanced=False, problem=str(error))
         if not context.prompt_block:
             return EnhancedPrompt(base, enhanced=False)
@@ -221,7 +221,7 @@ class Reads(Calling):
             excerpt_messages=excerpt_messages,
             explain=explain,
         )
-        reply = self._read(self._stubs.retrieval.SearchMemories, request, user, timeout)
+        reply = self._read(self.connection.retrieval.SearchMemories, request, user, timeout)
         return read(SearchResults, reply)
 
     def memories(
@@ -287,7 +287,7 @@ class Reads(Calling):
             order_by=order_by,
             page_size=page_size,
         )
-        for page in self._pages(self._stubs.retrieval.ListMemories, request, user, timeout):
+        for page in self._pages(self.connection.retrieval.ListMemories, request, user, timeout):
             for memory in page.memories:
                 yield read(Memory, memory)
 
@@ -296,7 +296,7 @@ class Reads(Calling):
     ) -> Memory | None:
         """One memory, whatever its status; None if there is none, or memory is switched off."""
         request = build(pb.GetMemoryRequest, user_id=user, memory_id=memory_id)
-        reply = self._find(self._stubs.retrieval.GetMemory, request, user, timeout)
+        reply = self._find(self.connection.retrieval.GetMemory, request, user, timeout)
         return read(Memory, reply.memory) if reply and reply.HasField("memory") else None
 
     def memory_history(
@@ -310,7 +310,7 @@ class Reads(Calling):
         request = build(
             pb.GetMemoryHistoryRequest, user_id=user, memory_id=memory_id, page_size=page_size
         )
-        call = self._stubs.retrieval.GetMemoryHistory
+        call = self.connection.retrieval.GetMemoryHistory
         for page in self._pages(call, request, user, timeout):
             for event in page.events:
                 yield read(HistoryEvent, event)
@@ -334,7 +334,7 @@ class Reads(Calling):
             timeout: Seconds, retries included. Unset: 10.
         """
         request = build(pb.FindEntitiesRequest, user_id=user, name=name, type=type, limit=limit)
-        reply = self._read(self._stubs.retrieval.FindEntities, request, user, timeout)
+        reply = self._read(self.connection.retrieval.FindEntities, request, user, timeout)
         return tuple(read(Entity, entity) for entity in reply.entities)
 
     def get_suggestions(
@@ -342,5 +342,5 @@ class Reads(Calling):
     ) -> Suggestions:
         """What the user may want to ask next (3 suggestions unless `limit` says otherwise)."""
         request = build(pb.GetSuggestionsRequest, user_id=user, limit=limit)
-        reply = self._read(self._stubs.retrieval.GetSuggestions, request, user, timeout)
+        reply = self._read(self.connection.retrieval.GetSuggestions, request, user, timeout)
         return read(Suggestions, reply)

@@ -26,7 +26,7 @@ class Sessions(Calling):
         request = build(
             retrieval_service_pb2.GetSessionRequest, user_id=user, session_id=session_id
         )
-        reply = self._read(self._stubs.retrieval.GetSession, request, user, timeout)
+        reply = self._read(self.connection.retrieval.GetSession, request, user, timeout)
         return read(Session, reply)
 
     def update_session(
@@ -57,7 +57,7 @@ class Sessions(Calling):
             recent_items=recent_items,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.sessions.UpdateSession, request, user, timeout)
+        reply = self._write(self.connection.sessions.UpdateSession, request, user, timeout)
         return read(UpdatedSession, reply)
 
     def add_pending_action(
@@ -91,7 +91,7 @@ class Sessions(Calling):
             description=description,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.sessions.AddPendingAction, request, user, timeout)
+        reply = self._write(self.connection.sessions.AddPendingAction, request, user, timeout)
         return read(AddedAction, reply)
 
     def resolve_pending_action(
@@ -129,5 +129,5 @@ class Sessions(Calling):
             result=result,
             idempotency_key=idempotency_key,
         )
-        reply = self._write(self._stubs.sessions.ResolvePendingAction, request, user, timeout)
+        reply = self._write(self.connection.sessions.ResolvePendingAction, request, user, timeout)
         return read(PendingAction, reply.pending_action)

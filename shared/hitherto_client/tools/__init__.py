@@ -1,7 +1,7 @@
 """Memory as tools of a language model: definitions in the formats of model APIs, and a dispatcher.
 
 Example:
-    toolbox = Toolbox(HithertoClient(api_key=key_of_ana), "ana")
+    toolbox = Toolbox(Hitherto(api_key=key_of_ana), "ana")
     reply = openai.chat.completions.create(model=…, messages=messages, tools=openai_tools())
     for tool_call in reply.choices[0].message.tool_calls or ():
         result = toolbox.call(tool_call.function.name, tool_call.function.arguments)

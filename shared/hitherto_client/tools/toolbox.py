@@ -14,7 +14,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from hitherto.v1 import entity_pb2, memory_pb2, memory_service_pb2, search_pb2, session_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_client.client import HithertoClient
+from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import results
 from hitherto_client.tools.arguments import ToolArgumentError, check, moment, read_arguments
@@ -56,14 +56,14 @@ class Toolbox:
     refuses one that may act for any user. Thread-safe.
 
     Example:
-        toolbox = Toolbox(HithertoClient(api_key=key_of_ana), "ana")
+        toolbox = Toolbox(Hitherto(api_key=key_of_ana), "ana")
         result = toolbox.call(tool_call.function.name, tool_call.function.arguments)
         messages.append({"role": "tool", "tool_call_id": tool_call.id, "content": result.text})
     """
 
     def __init__(
         self,
-        client: HithertoClient,
+        client: Hitherto,
         user_id: str,
         *,
         session_id: str = "",
@@ -81,7 +81,7 @@ class Toolbox:
             allow_unbound: Accept a credential that may act for any user. Meant for services that
                 run without authentication.
         """
-        self._client = client
+        self._client = client.connection
         self._user_id = user_id
         self._conversation_id = conversation_id
         self._checked = allow_unbound

@@ -9,9 +9,9 @@ import grpc
 import pytest
 
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, job_pb2, retrieval_service_pb2
-from hitherto_client import HithertoCallError, RetryPolicy, Violation
+from hitherto_client import Hitherto, HithertoCallError, RetryPolicy, Violation
 from hitherto_client.calls import changes_nothing
-from hitherto_client.client import HithertoClient
+from hitherto_client.inputs import TranscriptInput
 from tests.unit.client.fake_services import Failure, Fakes
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
@@ -21,25 +21,24 @@ WRITE_CONFLICT = Failure(grpc.StatusCode.ABORTED, "WRITE_CONFLICT", retry_after=
 
 
 @pytest.fixture
-def client(fakes: Fakes) -> Iterator[HithertoClient]:
-    with HithertoClient(api_key="mk_0123456789ab_secret", retry=QUICK) as client:
+def client(fakes: Fakes) -> Iterator[Hitherto]:
+    with Hitherto(api_key="mk_0123456789ab_secret", retry=QUICK) as client:
         yield client
 
 
-def transcript() -> conversation_pb2.Transcript:
-    return conversation_pb2.Transcript(
-        user_id="sarah",
-        conversation_id="chat-1",
-        messages=[conversation_pb2.Message(role=conversation_pb2.ROLE_USER, content="Hi")],
-    )
+TALK: TranscriptInput = {
+    "user_id": "sarah",
+    "conversation_id": "chat-1",
+    "messages": [{"role": "user", "content": "Hi"}],
+}
 
 
 class TestMetadata:
     def test_every_call_carries_credential_request_id_and_deadline(
-        self, client: HithertoClient, fakes: Fakes
+        self, client: Hitherto, fakes: Fakes
     ) -> None:
         client.get_context("sarah", "hello")
-        client.submit_transcripts([transcript()])
+        client.submit_transcripts([TALK])
         read, write = fakes.calls("GetContext")[0], fakes.calls("SubmitTranscripts")[0]
         assert read.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
         assert write.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
@@ -49,15 +48,15 @@ class TestMetadata:
         assert write.seconds is not None
         assert 10 < round(write.seconds) <= 30
 
-    def test_streams_carry_them_too(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_streams_carry_them_too(self, client: Hitherto, fakes: Fakes) -> None:
         job = fakes.extraction.add_job()
-        assert list(client.watch_job(job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+        assert list(client.watch_job(job.id))[-1].state == "succeeded"
         asked = fakes.calls("WatchJob")[0]
         assert asked.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
         assert asked.metadata["x-request-id"]
 
     def test_without_a_key_nothing_is_sent(self, fakes: Fakes) -> None:
-        with HithertoClient() as client:
+        with Hitherto() as client:
             client.get_context("sarah")
         assert "authorization" not in fakes.calls("GetContext")[0].metadata
 
@@ -65,19 +64,19 @@ class TestMetadata:
         self, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HITHERTO_API_KEY", " mk_fromtheshell_x\n")
-        with HithertoClient() as client:
+        with Hitherto() as client:
             client.get_context("sarah")
         sent = fakes.calls("GetContext")[0].metadata["authorization"]
         assert sent == "Bearer mk_fromtheshell_x"
 
-    def test_a_request_id_of_ones_own_is_kept(self, client: HithertoClient, fakes: Fakes) -> None:
-        client.retrieval.GetContext(
+    def test_a_request_id_of_ones_own_is_kept(self, client: Hitherto, fakes: Fakes) -> None:
+        client.connection.retrieval.GetContext(
             retrieval_service_pb2.GetContextRequest(user_id="sarah"),
             metadata=(("x-request-id", "mine-1"),),
         )
         assert fakes.calls("GetContext")[0].metadata["x-request-id"] == "mine-1"
 
-    def test_ones_own_deadline_wins(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_ones_own_deadline_wins(self, client: Hitherto, fakes: Fakes) -> None:
         client.get_context("sarah", timeout=2.0)
         seconds = fakes.calls("GetContext")[0].seconds
         assert seconds is not None
@@ -85,39 +84,41 @@ class TestMetadata:
 
     def test_a_key_that_cannot_be_sent_is_refused_with_words(self) -> None:
         with pytest.raises(ValueError, match="copy it again"):
-            HithertoClient(api_key="mk_khóa")
+            Hitherto(api_key="mk_khóa")
 
     def test_a_missing_tls_authority_is_named(self) -> None:
         with pytest.raises(ValueError, match="HITHERTO_TLS_CA_FILE"):
-            HithertoClient(tls_ca_file="no-such-file.pem")
+            Hitherto(tls_ca_file="no-such-file.pem")
 
 
 class TestIdempotencyKeys:
     def test_one_is_made_and_stays_the_same_across_retries(
-        self, client: HithertoClient, fakes: Fakes
+        self, client: Hitherto, fakes: Fakes
     ) -> None:
         fakes.fail("SubmitTranscripts", UNAVAILABLE, WRITE_CONFLICT)
-        client.submit_transcripts([transcript()])
+        client.submit_transcripts([TALK])
         keys = [asked.request.idempotency_key for asked in fakes.calls("SubmitTranscripts")]
         ids = [asked.metadata["x-request-id"] for asked in fakes.calls("SubmitTranscripts")]
         assert len(keys) == 3
         assert len(set(keys)) == len(set(ids)) == 1
         assert keys[0]
 
-    def test_another_call_gets_another_one(self, client: HithertoClient, fakes: Fakes) -> None:
-        request = extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[transcript()])
-        client.extraction.SubmitTranscripts(request)
-        client.extraction.SubmitTranscripts(request)
+    def test_another_call_gets_another_one(self, client: Hitherto, fakes: Fakes) -> None:
+        request = extraction_service_pb2.SubmitTranscriptsRequest(
+            transcripts=[conversation_pb2.Transcript(user_id="sarah")]
+        )
+        client.connection.extraction.SubmitTranscripts(request)
+        client.connection.extraction.SubmitTranscripts(request)
         first, second = fakes.calls("SubmitTranscripts")
         assert first.request.idempotency_key != second.request.idempotency_key
         assert request.idempotency_key == ""
 
-    def test_ones_own_is_kept(self, client: HithertoClient, fakes: Fakes) -> None:
-        client.append_messages("sarah", "chat-1", transcript().messages, idempotency_key="import-7")
+    def test_ones_own_is_kept(self, client: Hitherto, fakes: Fakes) -> None:
+        client.add("sarah", TALK["messages"], conversation="chat-1", idempotency_key="import-7")
         assert fakes.calls("AppendMessages")[0].request.idempotency_key == "import-7"
 
     @pytest.mark.parametrize("call", ["end_conversation", "retry_job", "cancel_job"])
-    def test_every_change_gets_one(self, client: HithertoClient, fakes: Fakes, call: str) -> None:
+    def test_every_change_gets_one(self, client: Hitherto, fakes: Fakes, call: str) -> None:
         job = fakes.extraction.add_job()
         if call == "end_conversation":
             client.end_conversation("sarah", "chat-1")
@@ -145,7 +146,7 @@ class TestRetries:
         ],
     )
     def test_reads_are_repeated(
-        self, client: HithertoClient, fakes: Fakes, code: grpc.StatusCode
+        self, client: Hitherto, fakes: Fakes, code: grpc.StatusCode
     ) -> None:
         fakes.retrieval.context.prompt_block = "known"
         fakes.fail("GetContext", Failure(code), Failure(code))
@@ -167,7 +168,7 @@ class TestRetries:
         ],
     )
     def test_other_codes_are_final_even_with_retry_info(
-        self, client: HithertoClient, fakes: Fakes, code: grpc.StatusCode
+        self, client: Hitherto, fakes: Fakes, code: grpc.StatusCode
     ) -> None:
         fakes.fail("GetContext", Failure(code, "SOMETHING", retry_after=0.001))
         with pytest.raises(HithertoCallError) as caught:
@@ -175,18 +176,16 @@ class TestRetries:
         assert caught.value.code is code
         assert len(fakes.calls("GetContext")) == 1
 
-    def test_a_reason_without_retry_info_is_final(
-        self, client: HithertoClient, fakes: Fakes
-    ) -> None:
+    def test_a_reason_without_retry_info_is_final(self, client: Hitherto, fakes: Fakes) -> None:
         """As the contract says: REQUEST_TOO_LARGE stays too large."""
         fakes.fail(
             "SubmitTranscripts", Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
         )
         with pytest.raises(HithertoCallError):
-            client.submit_transcripts([transcript()])
+            client.submit_transcripts([TALK])
         assert len(fakes.calls("SubmitTranscripts")) == 1
 
-    def test_the_number_of_attempts_is_bounded(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_the_number_of_attempts_is_bounded(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("GetContext", *[UNAVAILABLE] * 10)
         with pytest.raises(HithertoCallError) as caught:
             client.get_context("sarah")
@@ -194,27 +193,25 @@ class TestRetries:
         assert len(fakes.calls("GetContext")) == QUICK.attempts
 
     def test_retry_info_is_followed_beyond_the_attempts(
-        self, client: HithertoClient, fakes: Fakes
+        self, client: Hitherto, fakes: Fakes
     ) -> None:
         busy = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_after=0.001)
         fakes.fail("SubmitTranscripts", *[busy] * 6)
-        assert len(client.submit_transcripts([transcript()]).jobs) == 1
+        assert len(client.submit_transcripts([TALK])) == 1
         assert len(fakes.calls("SubmitTranscripts")) == 7
 
-    def test_a_wait_beyond_the_deadline_is_not_begun(
-        self, client: HithertoClient, fakes: Fakes
-    ) -> None:
+    def test_a_wait_beyond_the_deadline_is_not_begun(self, client: Hitherto, fakes: Fakes) -> None:
         full = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_after=3600)
         fakes.fail("SubmitTranscripts", full)
         with pytest.raises(HithertoCallError) as caught:
-            client.submit_transcripts([transcript()])
+            client.submit_transcripts([TALK])
         assert caught.value.reason == "QUEUE_FULL"
         assert caught.value.retry_after == 3600
 
     def test_they_can_be_switched_off(self, fakes: Fakes) -> None:
         fakes.fail("GetContext", WRITE_CONFLICT)
         with (
-            HithertoClient(retry=RetryPolicy(attempts=1)) as client,
+            Hitherto(retry=RetryPolicy(attempts=1)) as client,
             pytest.raises(HithertoCallError),
         ):
             client.get_context("sarah")
@@ -237,7 +234,7 @@ class TestRetries:
 
 
 class TestErrors:
-    def test_all_details_are_read(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_all_details_are_read(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail(
             "SearchMemories",
             Failure(
@@ -249,7 +246,7 @@ class TestErrors:
             ),
         )
         with pytest.raises(HithertoCallError) as caught:
-            client.search_memories("sarah")
+            client.search("sarah")
         error = caught.value
         assert error.code is grpc.StatusCode.INVALID_ARGUMENT
         assert error.reason == "INVALID_FIELD"
@@ -266,7 +263,7 @@ class TestErrors:
 
     def test_a_service_that_is_not_there(self) -> None:
         with (
-            HithertoClient("127.0.0.1:1", "127.0.0.1:1", retry=QUICK) as client,
+            Hitherto("127.0.0.1:1", "127.0.0.1:1", retry=QUICK) as client,
             pytest.raises(HithertoCallError) as caught,
         ):
             client.get_job("x")
@@ -274,12 +271,12 @@ class TestErrors:
         assert caught.value.reason == ""
 
     def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
-        client = HithertoClient()
+        client = Hitherto()
         client.close()
         with pytest.raises(ValueError, match="closed"):
             client.get_context("sarah")
 
-    def test_threads_may_share_it(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_threads_may_share_it(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.retrieval.context.prompt_block = "known"
         found: list[str] = []
         threads = [
@@ -295,32 +292,32 @@ class TestErrors:
 
 
 class TestWatch:
-    def test_it_ends_with_the_final_job(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_it_ends_with_the_final_job(self, client: Hitherto, fakes: Fakes) -> None:
         job = fakes.extraction.add_job(progress=job_pb2.JobProgress(messages_total=4))
         seen = list(client.watch_job(job.id))
         assert [item.state for item in seen] == [
-            job_pb2.JOB_STATE_RUNNING,
-            job_pb2.JOB_STATE_SUCCEEDED,
+            "running",
+            "succeeded",
         ]
         assert seen[-1].progress.messages_done == 4
 
-    def test_a_broken_stream_is_opened_again(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_a_broken_stream_is_opened_again(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("WatchJob later", UNAVAILABLE, WRITE_CONFLICT, UNAVAILABLE, UNAVAILABLE)
         job = fakes.extraction.add_job()
         seen = list(client.watch_job(job.id))
         assert [item.state for item in seen] == [
-            job_pb2.JOB_STATE_RUNNING,
-            job_pb2.JOB_STATE_SUCCEEDED,
+            "running",
+            "succeeded",
         ]
         assert len(fakes.calls("WatchJob")) == 5
 
-    def test_an_unknown_job_is_final(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_an_unknown_job_is_final(self, client: Hitherto, fakes: Fakes) -> None:
         with pytest.raises(HithertoCallError) as caught:
             list(client.watch_job("no-such-job"))
         assert caught.value.reason == "JOB_NOT_FOUND"
         assert len(fakes.calls("WatchJob")) == 1
 
-    def test_time_can_run_out(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_time_can_run_out(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.extraction.release.clear()
         job = fakes.extraction.add_job()
         with pytest.raises(HithertoCallError) as caught:
@@ -329,40 +326,25 @@ class TestWatch:
 
 
 class TestEnhancePrompt:
-    def test_the_block_follows_the_base(self, client: HithertoClient, fakes: Fakes) -> None:
+    def test_the_block_follows_the_base(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.retrieval.context.prompt_block = "[ABOUT THE USER]"
         enhanced = client.enhance_prompt("Be kind.", "sarah", "hello", max_tokens=100)
         assert enhanced.text == "Be kind.\n\n[ABOUT THE USER]"
         assert enhanced.enhanced
         assert fakes.calls("GetContext")[0].request.max_tokens == 100
 
-    def test_any_error_gives_the_base_and_says_so(
-        self, client: HithertoClient, fakes: Fakes
-    ) -> None:
+    def test_any_error_gives_the_base_and_says_so(self, client: Hitherto, fakes: Fakes) -> None:
         fakes.fail("GetContext", Failure(grpc.StatusCode.INTERNAL, "INTERNAL", "a fault"))
         enhanced = client.enhance_prompt("Be kind.", "sarah")
         assert enhanced.text == "Be kind."
         assert not enhanced.enhanced
         assert "a fault" in enhanced.problem
 
-    def test_a_lone_surrogate_from_the_user_is_such_an_error(self, client: HithertoClient) -> None:
+    def test_a_lone_surrogate_from_the_user_is_such_an_error(self, client: Hitherto) -> None:
         enhanced = client.enhance_prompt("Be kind.", "sarah", "\ud800")
         assert enhanced.text == "Be kind."
         assert enhanced.problem
 
-    def test_nothing_known_is_no_error(self, client: HithertoClient) -> None:
+    def test_nothing_known_is_no_error(self, client: Hitherto) -> None:
         enhanced = client.enhance_prompt("Be kind.", "sarah")
         assert enhanced == type(enhanced)("Be kind.", enhanced=False)
-
-
-def test_health_of_both(client: HithertoClient, fakes: Fakes) -> None:
-    fakes.writes.server.stop(None).wait(10)
-    found = client.health()
-    assert found["retrieval"].serving
-    assert not found["extraction"].serving
-    assert found["extraction"].status == "UNAVAILABLE"
-
-
-def test_health_tells_a_draining_service(client: HithertoClient, fakes: Fakes) -> None:
-    fakes.reads.health.enter_graceful_shutdown()
-    assert client.health()["retrieval"].status == "NOT_SERVING"

@@ -261,3 +261,16 @@ def test_a_refusal_is_final(client: HithertoClient, fakes: Fakes) -> None:
         client.update_memory("ana", "m1", memory_pb2.Memory(content="x"), version=3)
     assert refused.value.reason == "VERSION_MISMATCH"
     assert len(fakes.calls("UpdateMemory")) == 1
+
+
+def test_health_of_both(client: HithertoClient, fakes: Fakes) -> None:
+    fakes.writes.server.stop(None).wait(10)
+    found = client.health()
+    assert found["retrieval"].serving
+    assert not found["extraction"].serving
+    assert found["extraction"].status == "UNAVAILABLE"
+
+
+def test_health_tells_a_draining_service(client: HithertoClient, fakes: Fakes) -> None:
+    fakes.reads.health.enter_graceful_shutdown()
+    assert client.health()["retrieval"].status == "NOT_SERVING"

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hitherto.v1 import retrieval_service_pb2_grpc
-from hitherto_client import HithertoCallError, RetryPolicy
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.command import main
 from tests.unit.client.fake_services import FakeRetrieval, Recorder, make
 
@@ -68,7 +67,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 def test_the_given_authority_is_trusted(secure: tuple[str, Path]) -> None:
     address, authority = secure
-    with HithertoClient(address, tls_ca_file=authority, retry=ONCE) as client:
+    with Hitherto(address, tls_ca_file=authority, retry=ONCE) as client:
         client.get_context("sarah")
 
 
@@ -82,7 +81,7 @@ def test_another_one_is_not(
     other = tmp_path / "other.pem"
     other.write_bytes(certificate()[1])
     with (
-        HithertoClient(address, tls_ca_file=other, retry=ONCE) as client,
+        Hitherto(address, tls_ca_file=other, retry=ONCE) as client,
         pytest.raises(HithertoCallError) as caught,
     ):
         client.get_context("sarah")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
 from hitherto_client.command import main
 from tests.unit.client.fake_services import Fakes
 
@@ -14,14 +14,14 @@ def sent(fakes: Fakes) -> list[str]:
 
 
 def test_a_token_is_sent(fakes: Fakes) -> None:
-    with HithertoClient(token=" a.b.c\n") as client:
+    with Hitherto(token=" a.b.c\n") as client:
         client.get_context("sarah")
     assert sent(fakes) == ["Bearer a.b.c"]
 
 
 def test_a_provider_is_asked_for_every_call(fakes: Fakes) -> None:
     tokens = iter(["a.b.c", "d.e.f"])
-    with HithertoClient(token=lambda: next(tokens)) as client:
+    with Hitherto(token=lambda: next(tokens)) as client:
         client.get_context("sarah")
         client.get_context("sarah")
     assert sent(fakes) == ["Bearer a.b.c", "Bearer d.e.f"]
@@ -29,7 +29,7 @@ def test_a_provider_is_asked_for_every_call(fakes: Fakes) -> None:
 
 @pytest.mark.parametrize("token", ["", "a b", "kh\u00f3a", "a\nb"])
 def test_a_provider_that_gives_no_token_ends_the_call(fakes: Fakes, token: str) -> None:
-    with HithertoClient(token=lambda: token) as client, pytest.raises(ValueError, match="token"):
+    with Hitherto(token=lambda: token) as client, pytest.raises(ValueError, match="token"):
         client.get_context("sarah")
     assert fakes.calls("GetContext") == []
 
@@ -37,17 +37,17 @@ def test_a_provider_that_gives_no_token_ends_the_call(fakes: Fakes, token: str) 
 @pytest.mark.parametrize("token", ["a b", "kh\u00f3a", "a\nb"])
 def test_what_cannot_be_a_token_is_refused_at_once(token: str) -> None:
     with pytest.raises(ValueError, match="token") as caught:
-        HithertoClient(token=token)
+        Hitherto(token=token)
     assert token not in str(caught.value)
 
 
 def test_the_environment_names_the_token(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HITHERTO_TOKEN", "a.b.c")
-    with HithertoClient() as client:
+    with Hitherto() as client:
         client.get_context("sarah")
     assert main(["context", "sarah", "--json"]) == 0
     # What is given is meant more than what lies about.
-    with HithertoClient(api_key="mk_x_y") as client:
+    with Hitherto(api_key="mk_x_y") as client:
         client.get_context("sarah")
     assert sent(fakes) == ["Bearer a.b.c", "Bearer a.b.c", "Bearer mk_x_y"]
 
@@ -56,7 +56,7 @@ def test_a_key_and_a_token_are_one_too_many(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ValueError, match="HITHERTO_TOKEN"):
-        HithertoClient(api_key="mk_x_y", token="a.b.c")
+        Hitherto(api_key="mk_x_y", token="a.b.c")
     monkeypatch.setenv("HITHERTO_TOKEN", "a.b.c")
     monkeypatch.setenv("HITHERTO_API_KEY", "mk_x_y")
     assert main(["context", "sarah"]) == 2
