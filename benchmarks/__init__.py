@@ -1,1 +1,9 @@
-"""Benchmarks: the source of the figures in the documentation."""
+"""Benchmarks: the source of the figures in the documentation.
+
+`command` runs every one of them, `report` prints and judges figures, `comparison` holds two results
+against each other, `serving` and `processes` start what is measured.
+"""
+
+
+class BenchmarkFailed(RuntimeError):
+    """A run cannot come to its end; the message says why."""

@@ -16,27 +16,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import psycopg
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.command import Benchmark, Progress, add_counts, main
+from benchmarks.comparison import by_name
+from benchmarks.report import table
+from benchmarks.serving import database, temporary_folder
 from hitherto_extraction.queue import claims, enqueueing, jobs
 from hitherto_extraction.storage import users
 from hitherto_extraction.upkeep.decay import BATCH, Decay
-from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.migrate import migrate
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 from hitherto_shared.startup import configure_vectors
@@ -130,7 +127,7 @@ class TimedDatabase(Database):
         return found
 
 
-def load(conninfo: str, memories: int, user_count: int, console: Console) -> None:
+def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> None:
     """Fill the database of `conninfo`, whose login is the administrator's."""
     vector = "[" + ",".join(["1"] + ["0"] * (DIMENSIONS - 1)) + "]"
     with psycopg.connect(conninfo, autocommit=True) as connection:
@@ -153,7 +150,7 @@ def load(conninfo: str, memories: int, user_count: int, console: Console) -> Non
             }
             for statement in (_MEMORIES, _VECTORS, _ACCESS):
                 connection.execute(statement, values)
-            console.print(f"loaded {last + 1:,} of {memories:,}")
+            progress("loading", last + 1, memories)
         connection.execute("VACUUM ANALYZE")
 
 
@@ -233,37 +230,38 @@ async def measure(
 
 def show(figures: DecayFigures, console: Console) -> None:
     """Print the figures."""
-    table = Table(title="Decay", show_header=False)
-    for name, value in asdict(figures).items():
-        text = f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
-        table.add_row(name.replace("_", " "), text)
-    console.print(table)
+    rows = [
+        (name.replace("_", " "), f"{value:,.3f}" if isinstance(value, float) else f"{value:,}")
+        for name, value in asdict(figures).items()
+    ]
+    console.print(table("Decay", ("", ""), rows, head=False))
 
 
-def main() -> None:
-    """The command `python -m benchmarks.decay`."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--memories", type=int, default=1_000_000)
-    parser.add_argument("--users", type=int, default=2_000)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    if not 0 < given.users <= given.memories:
-        parser.error("--users must be at least 1 and at most --memories")
-    console = Console(file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="decay-") as folder:
-        # Postgres runs as another account when this runs as root, and must be able to enter.
-        Path(folder).chmod(0o711)
-        with EmbeddedPostgres.acquire(Path(folder) / "data") as server:
-            migrate(server.conninfo())
+async def _measure(given: argparse.Namespace, progress: Progress) -> DecayFigures:
+    if given.users > given.memories:
+        raise ValueError("--users must be at most --memories")
+    with temporary_folder() as folder:
+        async with database(folder) as server:
             begun = time.perf_counter()
-            load(server.superuser_conninfo("hitherto"), given.memories, given.users, console)
-            figures = asyncio.run(
-                measure(server.conninfo(), given.memories, given.users, time.perf_counter() - begun)
-            )
-    show(figures, Console())
-    if given.json is not None:
-        given.json.write_text(json.dumps(asdict(figures), indent=2) + "\n", "utf-8")
+            conninfo = server.superuser_conninfo("hitherto")
+            await asyncio.to_thread(load, conninfo, given.memories, given.users, progress)
+            loaded = time.perf_counter() - begun
+            return await measure(server.conninfo(), given.memories, given.users, loaded)
 
+
+BENCHMARK = Benchmark(
+    name="decay",
+    description="Measure decay over many memories, and how long others wait meanwhile.",
+    arguments=lambda parser: add_counts(
+        parser,
+        argparse.Namespace(memories=1_000_000, users=2_000),
+        {"memories": "in all", "users": "over whom they are spread"},
+    ),
+    measure=_measure,
+    show=show,
+    figures=asdict,
+    compare=by_name(dict),
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import psycopg
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.command import Benchmark, Progress, add_counts, counting, main
+from benchmarks.comparison import by_name
+from benchmarks.report import table
 from benchmarks.serving import BenchmarkDatabase, Writing, reading, temporary_place, writing
 from benchmarks.words import sentence
 from hitherto.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
@@ -131,19 +130,21 @@ async def alternate(
 
 
 async def measure(
-    place: BenchmarkDatabase, searches: int, saves: int, console: Console
+    place: BenchmarkDatabase, searches: int, saves: int, progress: Progress
 ) -> list[EncryptionFigures]:
     """Fill, encrypt, and ask of every size."""
     async with AsyncExitStack() as stack:
         writer = await stack.enter_async_context(writing(place, **_KEY))
+        filled = counting(progress, "saving", 2 * len(SIZES))
         for size in SIZES:
             for kind in ("clear", "sealed"):
                 await fill(writer, f"{kind}-{size}", size)
-                console.print(f"saved {size + BESIDE:,} memories of {kind}-{size}")
+                filled()
+        progress("sealing", 0, 1)
         await encrypt(writer, [f"sealed-{size}" for size in SIZES], place)
-        console.print("sealed")
         reader = await stack.enter_async_context(reading(place, **_KEY))
         rows = []
+        measured = counting(progress, "measuring", len(SIZES))
         for size in SIZES:
             questions = _questions(size, searches + _WARM_UP)
             rng = random.Random(f"saves/{size}")
@@ -169,7 +170,7 @@ async def measure(
             rows.append(
                 EncryptionFigures(size, *read, read[1] / read[0], *saved, saved[1] / saved[0])
             )
-            console.print(f"measured {size:,}")
+            measured()
         return rows
 
 
@@ -186,11 +187,9 @@ def _questions(size: int, number: int) -> list[str]:
 
 def show(rows: Sequence[EncryptionFigures], console: Console) -> None:
     """Print the figures."""
-    table = Table(title="Encryption: sealed by clear")
-    for name in ("sensitive", "search, clear", "sealed", "ratio", "save, clear", "sealed", "ratio"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(
+    names = ("sensitive", "search, clear", "sealed", "ratio", "save, clear", "sealed", "ratio")
+    cells = [
+        (
             f"{row.sensitive:,}",
             f"{row.search_clear:.1f} ms",
             f"{row.search_sealed:.1f} ms",
@@ -199,29 +198,38 @@ def show(rows: Sequence[EncryptionFigures], console: Console) -> None:
             f"{row.save_sealed:.1f} ms",
             f"{row.save_ratio:.2f}",
         )
-    console.print(table)
+        for row in rows
+    ]
+    console.print(table("Encryption: sealed by clear", names, cells, left=0))
 
 
-async def run(searches: int, saves: int, console: Console) -> list[EncryptionFigures]:
-    """All of it, on a database that is removed in the end."""
+async def _measure(given: argparse.Namespace, progress: Progress) -> list[EncryptionFigures]:
     async with temporary_place() as place:
-        return await measure(place, searches, saves, console)
+        return await measure(place, given.searches, given.saves, progress)
 
 
-def main() -> None:
-    """The command `python -m benchmarks.encryption`."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--searches", type=int, default=60, help="of each user")
-    parser.add_argument("--saves", type=int, default=30, help="of each user")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    if given.searches < 1 or given.saves < 1:
-        parser.error("--searches and --saves must be at least 1")
-    rows = asyncio.run(run(given.searches, given.saves, Console(file=sys.stderr)))
-    show(rows, Console())
-    if given.json is not None:
-        given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", "utf-8")
+def _by_name(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {
+        f"{name}, {row['sensitive']} sensitive": value
+        for row in found
+        for name, value in row.items()
+        if name != "sensitive"
+    }
 
+
+BENCHMARK = Benchmark(
+    name="encryption",
+    description="Measure what encrypting sensitive text costs.",
+    arguments=lambda parser: add_counts(
+        parser,
+        argparse.Namespace(searches=60, saves=30),
+        {"searches": "of each user", "saves": "of each user"},
+    ),
+    measure=_measure,
+    show=show,
+    figures=lambda rows: [asdict(row) for row in rows],
+    compare=by_name(_by_name),
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

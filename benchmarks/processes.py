@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from benchmarks import BenchmarkFailed
 from hitherto_shared.config import PREFIX
 from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
@@ -21,10 +22,6 @@ _PORT = re.compile(r"\bport (\d+)\b")
 _LOG_TAIL = 2_000
 _WITHOUT_RATES = {f"{PREFIX}{name.upper()}": "0" for name in RATE_SETTINGS}
 """A benchmark asks for as much as it can, of few users."""
-
-
-class BenchmarkProcessFailed(RuntimeError):
-    """A process of the benchmark did not come up; the message ends with its log."""
 
 
 class BenchmarkProcess:
@@ -50,14 +47,12 @@ class BenchmarkProcess:
         """Wait until it has said on which port it listens.
 
         Raises:
-            ProcessFailed: It ended, or said nothing for a minute.
+            BenchmarkFailed: It ended, or said nothing for a minute.
         """
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not (found := _PORT.search(self.said)):
             if self._process.poll() is not None or time.monotonic() > give_up:
-                raise BenchmarkProcessFailed(
-                    f"{self.name} does not listen; its log ends: {self.said}"
-                )
+                raise BenchmarkFailed(f"{self.name} does not listen; its log ends: {self.said}")
             await asyncio.sleep(0.02)
         self.port = int(found[1])
         return self
@@ -94,7 +89,7 @@ class Processes:
         """Run a module as a process with these environment variables and no others of ours.
 
         Raises:
-            ProcessFailed: It did not come up.
+            BenchmarkFailed: It did not come up.
         """
         log = self._folder / f"{len(self._started)}-{module}.log"
         with log.open("wb") as output:

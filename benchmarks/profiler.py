@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks import BenchmarkFailed
+
 _RATE = "400"
-
-
-class NoProfiler(RuntimeError):
-    """py-spy is missing; the message says how to get it."""
 
 
 @contextmanager
@@ -22,7 +20,7 @@ def recorded(pid: int, target: Path | None) -> Iterator[None]:
     """Write collapsed stacks of process `pid` for as long as the context lasts; None: nothing.
 
     Raises:
-        NoProfiler: py-spy is not installed.
+        BenchmarkFailed: py-spy is not installed.
     """
     if target is None:
         yield
@@ -30,23 +28,10 @@ def recorded(pid: int, target: Path | None) -> Iterator[None]:
     beside = Path(sys.executable).with_name("py-spy")
     found = str(beside) if beside.exists() else shutil.which("py-spy")
     if found is None:
-        raise NoProfiler("--profile needs py-spy: pip install py-spy, then run again")
+        raise BenchmarkFailed("--profile needs py-spy: pip install py-spy, then run again")
+    command = f"record --pid {pid} --rate {_RATE} --format raw --nonblocking --duration unlimited"
     profiler = subprocess.Popen(
-        [
-            found,
-            "record",
-            "--pid",
-            str(pid),
-            "--rate",
-            _RATE,
-            "--format",
-            "raw",
-            "--nonblocking",
-            "--output",
-            str(target),
-            "--duration",
-            "unlimited",
-        ],
+        [found, *command.split(), "--output", str(target)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

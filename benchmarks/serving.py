@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,17 +52,33 @@ class Writing:
     privacy: privacy_service_pb2_grpc.PrivacyServiceAsyncStub
 
 
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is removed in the end."""
+    with tempfile.TemporaryDirectory(prefix="hitherto-") as name:
+        # Postgres runs as another account when this runs as root, and must be able to enter.
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@asynccontextmanager
+async def database(folder: Path) -> AsyncIterator[EmbeddedPostgres]:
+    """A migrated embedded database whose data folder is `folder`/data; leaving stops it."""
+    # A server that dies ends the run instead of being restarted.
+    postgres = await asyncio.to_thread(EmbeddedPostgres.acquire, folder / "data", supervise=False)
+    try:
+        await asyncio.to_thread(migrate, postgres.conninfo())
+        yield postgres
+    finally:
+        await asyncio.to_thread(postgres.release)
+
+
 @asynccontextmanager
 async def temporary_place() -> AsyncIterator[BenchmarkDatabase]:
     """An embedded database in a folder that is removed in the end."""
-    async with AsyncExitStack() as stack:
-        data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hitherto-")))
-        # Postgres runs as another account when this runs as root, and must be able to enter.
-        data_dir.chmod(0o711)
-        postgres = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)
-        stack.push_async_callback(asyncio.to_thread, postgres.release)
-        await asyncio.to_thread(migrate, postgres.conninfo())
-        yield BenchmarkDatabase(postgres.conninfo(), data_dir)
+    with temporary_folder() as folder:
+        async with database(folder) as postgres:
+            yield BenchmarkDatabase(postgres.conninfo(), folder / "data")
 
 
 @asynccontextmanager

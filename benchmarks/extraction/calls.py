@@ -35,10 +35,6 @@ _ROLES = {name.removeprefix("ROLE_").lower(): n for name, n in conversation_pb2.
 _NOT_LEARNT = ("userId", "version", "lastExtractedAt", "updatedAt", "accessLevel")
 
 
-class Unplaced(RuntimeError):
-    """What a run needs to begin with could not be put in place; the text says why."""
-
-
 def transcript_of(row: ConversationCase, user: str) -> conversation_pb2.Transcript:
     """The row's conversation, as it is handed over."""
     transcript = conversation_pb2.Transcript(

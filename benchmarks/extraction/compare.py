@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from benchmarks.bootstrap import DRAWS, counts, draw
-from benchmarks.differences import Difference, as_table, difference
-from benchmarks.extraction.report import check_format
+from benchmarks.comparison import DRAWS, Difference, as_table, counts, difference, draw
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES
-from benchmarks.results import read_json
 
 _AMOUNTS = frozenset(("input_tokens", "output_tokens", "usd", "usd_reference"))
 _PER_THOUSAND = frozenset(("usd", "usd_reference"))
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    """A file that `--json` wrote.
-
-    Raises:
-        ValueError: It cannot be read or is something else; the text says what to do.
-    """
-    found = read_json(path)
-    check_format(found, path.name)
-    return dict(found)
 
 
 def differences(

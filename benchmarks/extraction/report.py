@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase
 from benchmarks.extraction.run import BLOCK_TOKENS, Ran
 from benchmarks.extraction.scores import SCORES, Counts, Verdict, add, ratio
 from benchmarks.extraction.spend import REFERENCE_MODEL
-from benchmarks.results import not_ours
+from benchmarks.report import table
 
 FORMAT = 1
 TARGET_USD_PER_THOUSAND = 5.0
@@ -82,22 +81,17 @@ def show(ran: Ran, verdicts: Sequence[Verdict], console: Console) -> None:
     """Print the table and what stands below it."""
     groups = _groups(ran, verdicts)
     sizes = {name: len(rows) for name, rows in _parts(ran)}
-    table = Table(title=f"Extraction by {ran.model or ran.extractor}, {ran.prompt_version}")
-    table.add_column("")
-    for name in ("rows", *_SHARES.values()):
-        table.add_column(name, justify="right")
+    rows: list[Sequence[str] | None] = []
     section = ""
     for name, counts in groups:
         kind = name.partition(":")[0]
         if section and kind != section:
-            table.add_section()
+            rows.append(None)
         section = kind
-        table.add_row(
-            name.rpartition(":")[2],
-            str(sizes[name]),
-            *(share(ratio(counts, score)) for score in _SHARES),
-        )
-    console.print(table)
+        shares = (share(ratio(counts, score)) for score in _SHARES)
+        rows.append((name.rpartition(":")[2], str(sizes[name]), *shares))
+    title = f"Extraction by {ran.model or ran.extractor}, {ran.prompt_version}"
+    console.print(table(title, ("", "rows", *_SHARES.values()), rows))
     for line in notes(ran, dict(groups)["overall"]):
         console.print(line, markup=False, highlight=False)
 
@@ -149,13 +143,3 @@ def _parts(ran: Ran) -> list[tuple[str, list[ConversationCase]]]:
     for category in CATEGORIES:
         parts.append((f"category:{category}", [row for row in rows if row.category == category]))
     return [(name, group) for name, group in parts if group]
-
-
-def check_format(found: Mapping[str, Any], name: str) -> None:
-    """Refuse a file that no run wrote.
-
-    Raises:
-        ValueError: It is something else, or of another version; the text says what to do.
-    """
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise not_ours(name)

@@ -63,7 +63,7 @@ async def run(
         done: Called after each row.
 
     Raises:
-        Unplaced: The memories to begin with could not be stored.
+        BenchmarkFailed: The memories to begin with could not be stored.
     """
     started = time.monotonic()
     await place_memories(

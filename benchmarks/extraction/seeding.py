@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from benchmarks.extraction.calls import Unplaced, all_ended
+from benchmarks import BenchmarkFailed
+from benchmarks.extraction.calls import all_ended
 from benchmarks.serving import BenchmarkDatabase, writing
 from hitherto.v1 import conversation_pb2, extraction_service_pb2
 from hitherto_extraction.config import ExtractionSettings
@@ -45,7 +46,7 @@ async def place_memories(
         whole: Refuse to go on if two memories of a user were taken for one.
 
     Raises:
-        Unplaced: A job did not succeed.
+        BenchmarkFailed: A job did not succeed.
     """
     users = {user: memories for user, memories in given.items() if memories}
     if not users:
@@ -82,7 +83,7 @@ async def place_memories(
                 for job in jobs:
                     short = job.result.memories_created < len(users[job.user_id])
                     if job.error or (short and whole):
-                        raise Unplaced(
+                        raise BenchmarkFailed(
                             f"of the {len(users[job.user_id])} memories that {job.user_id} has to "
                             f"begin with {job.result.memories_created} could be stored"
                             + (f": {job.error}" if job.error else "")

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.bootstrap import DRAWS, draw
-from benchmarks.differences import Difference, as_table
+from benchmarks.comparison import DRAWS, Difference, as_table, draw
 from benchmarks.locomo.figures import METRICS, compared
-from benchmarks.locomo.report import check_format, points
+from benchmarks.locomo.report import points
 from benchmarks.locomo.scores import QuestionScore
 from benchmarks.locomo.variants import BALANCED
-from benchmarks.results import read_json
 
 _NAMED = 12
 """How many questions are named of those that lost or gained."""
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    """A file that `--json` wrote.
-
-    Raises:
-        ValueError: It cannot be read or is something else; the text says what to do.
-    """
-    found = read_json(path)
-    check_format(found, path.name)
-    return dict(found)
 
 
 def pairs(

@@ -10,10 +10,11 @@ from typing import Any
 
 import grpc
 
+from benchmarks import BenchmarkFailed
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.evidence import Covered, GoldEvidence
 from benchmarks.locomo.naive import Naive, vectors_of
-from benchmarks.locomo.searching import AT_ONCE, REFERENCE, SECONDS, Unanswered
+from benchmarks.locomo.searching import AT_ONCE, REFERENCE, SECONDS
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_retrieval.render.tokens import CountTokens, counter
 from hitherto_shared.embeddings.protocol import Embedder
@@ -57,7 +58,7 @@ async def tell_all(
         done: Called after each question at each budget.
 
     Raises:
-        Unanswered: A call failed.
+        BenchmarkFailed: A call failed.
     """
     told = ContextFigures()
     count = counter("o200k_base")
@@ -115,7 +116,7 @@ async def _contexts(
         for _ in range(AT_ONCE):
             asking.create_task(ask_in_turn(left))
     if failed:
-        raise Unanswered(f"a context of {budget} tokens failed: {failed[0]}")
+        raise BenchmarkFailed(f"a context of {budget} tokens failed: {failed[0]}")
     return [replies[number] for number in range(len(questions))]
 
 

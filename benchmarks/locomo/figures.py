@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.bootstrap import Draws, Floats, draw, interval, ratio, ratios, values
-from benchmarks.differences import Difference, difference
+from benchmarks.comparison import (
+    Difference,
+    Draws,
+    Floats,
+    difference,
+    draw,
+    interval,
+    ratio,
+    ratios,
+    values,
+)
 from benchmarks.locomo.context import ContextFigures
 from benchmarks.locomo.measure import EmbedderRun
 from benchmarks.locomo.scores import QuestionScore

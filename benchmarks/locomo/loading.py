@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from google.protobuf import json_format
 
+from benchmarks import BenchmarkFailed
 from benchmarks.serving import BenchmarkDatabase, Writing
 from hitherto.v1 import (
     conversation_pb2,
@@ -30,10 +31,6 @@ SELECT (SELECT count(*) FROM memories WHERE embedding_state = 'pending')
      + (SELECT count(*) FROM messages WHERE embedding_state = 'pending')
      + (SELECT count(*) FROM conversation_summaries WHERE embedding_state = 'pending')
 """
-
-
-class NotLoaded(Exception):
-    """The data did not become findable; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ async def load_into(
         done: Called after each session.
 
     Raises:
-        NotLoaded: It took too long.
+        BenchmarkFailed: It took too long.
     """
     succeeded = 0
     for job_id in await _submit(writer.transcripts, sessions):
@@ -89,7 +86,7 @@ async def _in_time(work: Awaitable[Any], otherwise: str) -> Any:
         async with asyncio.timeout(PATIENCE):
             return await work
     except TimeoutError:
-        raise NotLoaded(
+        raise BenchmarkFailed(
             f"{otherwise} after {PATIENCE:.0f} s: run it again on a machine with less to do, or "
             "look at what the service logs"
         ) from None

@@ -8,8 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich.progress import Progress
-
+from benchmarks.command import Progress, counting
 from benchmarks.locomo.context import BUDGETS, ContextFigures, tell_all
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.embedders import model_for
@@ -68,7 +67,12 @@ class EmbedderRun:
 
 
 async def measure(
-    data: Data, kind: str, place: BenchmarkDatabase, bars: Progress, *, parts: Sequence[str] = PARTS
+    data: Data,
+    kind: str,
+    place: BenchmarkDatabase,
+    progress: Progress,
+    *,
+    parts: Sequence[str] = PARTS,
 ) -> EmbedderRun:
     """Run the whole benchmark for one embedder.
 
@@ -76,12 +80,11 @@ async def measure(
         data: Sessions and questions.
         kind: Kind of the embedder.
         place: A migrated database without data.
-        bars: Where it is shown how far it is.
+        progress: Is told how far it is.
         parts: What is asked, of `PARTS`.
 
     Raises:
-        NotLoaded: The data did not become findable.
-        Unanswered: A search failed.
+        BenchmarkFailed: The data did not become findable, or a search failed.
         ValueError: The environment lacks something; the message names the variable.
     """
     started = time.monotonic()
@@ -91,27 +94,24 @@ async def measure(
         reader = await stack.enter_async_context(
             reading(place, embedding_deadline_ms=_EMBEDDING_MS, **chosen.settings)
         )
-        loading = bars.add_task(f"{kind}: extracting", total=len(data.sessions))
-        held = await load_into(
-            place, writer, reader, data.sessions, done=lambda: bars.advance(loading)
-        )
+        extracted = counting(progress, f"{kind}: extracting", len(data.sessions))
+        held = await load_into(place, writer, reader, data.sessions, done=extracted)
         loaded = time.monotonic()
         embedder = configured_embedder(SharedSettings(**chosen.settings))
         stack.push_async_callback(embedder.close)
         run = EmbedderRun(data.name, kind, embedder.name, held, data.questions, data.ceiling)
         if BLOCK in parts:
-            telling = bars.add_task(f"{kind}: contexts", total=len(data.questions) * len(BUDGETS))
-            run.told = await tell_all(reader, data, embedder, lambda: bars.advance(telling))
+            asked = counting(progress, f"{kind}: contexts", len(data.questions) * len(BUDGETS))
+            run.told = await tell_all(reader, data, embedder, asked)
             run.degraded += run.told.degraded
         for corpus in CORPORA if SEARCH in parts else ():
-            await _ask(reader, corpus, run, bars)
+            await _ask(reader, corpus, run, progress)
     run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
     return run
 
 
-async def _ask(reader: Any, corpus: SearchedCorpus, run: EmbedderRun, bars: Progress) -> None:
+async def _ask(reader: Any, corpus: SearchedCorpus, run: EmbedderRun, progress: Progress) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
-    task = bars.add_task(f"{run.kind}: asking {corpus.name}", total=None)
     found = run.scores[corpus.name] = {}
 
     async def ask(variant: Variant, *, explain: bool = False) -> Answers:
@@ -121,7 +121,11 @@ async def _ask(reader: Any, corpus: SearchedCorpus, run: EmbedderRun, bars: Prog
             corpus,
             variant,
             explain=explain,
-            done=lambda: bars.advance(task),
+            done=counting(
+                progress,
+                f"{run.kind}: asking {corpus.name}, {variant.name}",
+                len(run.questions),
+            ),
         )
         found[variant.name] = answers.scores
         run.degraded += answers.degraded
@@ -133,6 +137,5 @@ async def _ask(reader: Any, corpus: SearchedCorpus, run: EmbedderRun, bars: Prog
         run.idle[corpus.name] = [v.without for v in ABLATIONS if idle(v.without, parts)]
         asked += [v for v in ABLATIONS if not idle(v.without, parts)]
         asked += OTHERS
-    bars.update(task, total=len(run.questions) * (1 + len(asked)))
     for variant in asked:
         await ask(variant)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.differences import Difference
+from benchmarks.comparison import Difference
 from benchmarks.locomo.bars import bars
 from benchmarks.locomo.context import BUDGETS, ContextFigures
 from benchmarks.locomo.figures import ALL, METRICS, Figure, covered, groups, rankings
 from benchmarks.locomo.measure import EmbedderRun
-from benchmarks.results import not_ours
 
 FORMAT = "locomo-1"
 _DIGITS = 4
@@ -104,16 +103,6 @@ def _told(told: ContextFigures) -> dict[str, Any]:
             for name, by_budget in told.covered.items()
         },
     }
-
-
-def check_format(found: Any, name: str) -> None:
-    """Refuse a file that no run wrote.
-
-    Raises:
-        ValueError: It is something else, or of another version; the text says what to do.
-    """
-    if not isinstance(found, Mapping) or found.get("format") != FORMAT:
-        raise not_ours(name)
 
 
 def points(value: float, *, sign: bool = False) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from benchmarks import BenchmarkFailed
 from benchmarks.locomo.data import BenchmarkQuestion
 from benchmarks.locomo.scores import TOP, QuestionScore, score
 from benchmarks.locomo.variants import SearchedCorpus, Variant
@@ -22,10 +23,6 @@ SECONDS = 30.0
 # The conversations end in 2023: a month without a year is meant to lie in them.
 REFERENCE = Timestamp()
 REFERENCE.FromDatetime(datetime(2024, 1, 31, tzinfo=UTC))
-
-
-class Unanswered(Exception):
-    """A question got no answer; the text says what the service said."""
 
 
 @dataclass(slots=True)
@@ -63,7 +60,7 @@ async def ask_all(
         done: Called after each question.
 
     Raises:
-        Unanswered: A search failed.
+        BenchmarkFailed: A search failed.
     """
     scores: dict[int, QuestionScore] = {}
     answers = Answers(())
@@ -100,7 +97,7 @@ async def ask_all(
         for _ in range(AT_ONCE):
             asking.create_task(ask_in_turn(left))
     if failed:
-        raise Unanswered(f"a search of {corpus.name} by {variant.name} failed: {failed[0]}")
+        raise BenchmarkFailed(f"a search of {corpus.name} by {variant.name} failed: {failed[0]}")
     answers.scores = [scores[number] for number in range(len(questions))]
     return answers
 

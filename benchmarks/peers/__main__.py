@@ -3,74 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from benchmarks.peers.comparing import MANY, ONE, PeerComparison, compare
-from benchmarks.peers.known import PEERS
+from benchmarks.command import Benchmark, Progress, main
+from benchmarks.comparison import by_name
+from benchmarks.peers.comparing import MANY, ONE, compare
 from benchmarks.peers.measuring import PeerMeasurements, measure
-from benchmarks.processes import BenchmarkProcessFailed
-from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
-from benchmarks.retrieval.stage import CallFailed
-from hitherto_shared.database.embedded import EmbeddedPostgresError
+from benchmarks.peers.running import PEERS
+from benchmarks.report import JudgedBar, bars_table, table
+from benchmarks.retrieval.__main__ import sizes
+from benchmarks.retrieval.plan import RetrievalOptions
 
 
-def main() -> int:
-    """Measure and print the tables; 0 if there are figures of ours."""
-    arguments = _arguments()
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    shown = bar.add_task("starting", total=1)
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sizes", type=sizes, default=(200, 2_000), help="default: 200,2000")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--only", action="append", choices=[peer.name for peer in PEERS])
+
+
+async def _measure(given: argparse.Namespace, progress: Progress) -> PeerMeasurements:
     options = RetrievalOptions(
-        sizes=arguments.sizes, callers=(ONE, MANY), seconds=arguments.seconds, extras=False
+        sizes=given.sizes, callers=(ONE, MANY), seconds=given.seconds, extras=False
     )
-    peers = [peer for peer in PEERS if not arguments.only or peer.name in arguments.only]
-    try:
-        with bar:
-            found = asyncio.run(
-                measure(
-                    options,
-                    peers,
-                    lambda phase, done, total: bar.update(
-                        shown, description=phase, completed=done, total=total
-                    ),
-                )
-            )
-    except (BenchmarkProcessFailed, CallFailed, EmbeddedPostgresError) as error:
-        print(f"benchmarks.peers: {error}", file=sys.stderr)
-        return 1
-    comparisons = compare(found.ours, found.peers)
-    _print(found, comparisons, console)
-    if arguments.json:
-        figures = asdict(found) | {"comparisons": [asdict(each) for each in comparisons]}
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    return 0
+    peers = [peer for peer in PEERS if not given.only or peer.name in given.only]
+    return await measure(options, peers, progress)
 
 
-def _print(
-    found: PeerMeasurements, comparisons: Sequence[PeerComparison], console: Console
-) -> None:
-    table = Table(title="the same searches on the same data", title_justify="left")
-    table.add_column("store")
-    for name in ("memories a user", "callers", "p50 ms", "p95", "requests/s", "results"):
-        table.add_column(name, justify="right")
-    for each in [*found.ours, *found.peers]:
-        table.add_row(
+def _show(found: PeerMeasurements, console: Console) -> None:
+    rows = [
+        (
             f"{each.name} {found.versions.get(each.name, '')}".strip(),
             f"{each.size:,}",
             str(each.callers),
@@ -79,35 +44,50 @@ def _print(
             f"{each.per_second:,.0f}",
             f"{each.results:g}",
         )
-    console.print(table)
-    bars = Table(title="bars: by the fastest peer", title_justify="left")
-    for name in ("ours", "memories a user", "figure", "peer", "times as fast", "bar", ""):
-        bars.add_column(name)
-    for one in comparisons:
-        said = "met" if one.met else "MISSED"
-        cells = (one.ours, f"{one.size:,}", one.figure, one.peer, f"{one.times:.1f}")
-        bars.add_row(*cells, f"≥ {one.bar:g}", said)
-    console.print(bars)
+        for each in [*found.ours, *found.peers]
+    ]
+    columns = ("store", "memories a user", "callers", "p50 ms", "p95", "requests/s", "results")
+    console.print(table("the same searches on the same data", columns, rows))
+    bars = [
+        JudgedBar(
+            one.ours,
+            f"{one.figure}, {one.size:,} memories a user, by {one.peer}",
+            f"{one.times:.1f} times as fast",
+            f"≥ {one.bar:g}",
+            one.met,
+        )
+        for one in compare(found.ours, found.peers)
+    ]
+    console.print(bars_table("bars: by the fastest peer", bars))
     for name, reason in found.unavailable.items():
         console.print(f"{name}: {reason}")
     console.print(f"load average before and after: {found.load_average}")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--sizes", type=_sizes, default=(200, 2_000), help="default: 200,2000")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--only", action="append", choices=[peer.name for peer in PEERS])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    return parser.parse_args()
+def _figures(found: PeerMeasurements) -> dict[str, Any]:
+    comparisons = compare(found.ours, found.peers)
+    return asdict(found) | {"comparisons": [asdict(each) for each in comparisons]}
 
 
-def _sizes(text: str) -> tuple[int, ...]:
-    sizes = tuple(int(part) for part in text.split(","))
-    if not set(sizes) <= set(COUNTS):
-        raise argparse.ArgumentTypeError(f"must be of {','.join(map(str, COUNTS))}")
-    return sizes
+def _by_name(figures: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        f"{each['name']}, {each['size']:,} memories a user, {each['callers']} callers: {of}": each[
+            of
+        ]
+        for each in [*figures["ours"], *figures["peers"]]
+        for of in ("p50", "p95", "per_second")
+    }
 
+
+BENCHMARK = Benchmark(
+    name="peers",
+    description="Measure the same searches in other memory stores.",
+    arguments=_arguments,
+    measure=_measure,
+    show=_show,
+    figures=_figures,
+    compare=by_name(_by_name),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(BENCHMARK)

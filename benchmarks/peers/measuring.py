@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,18 +10,19 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from benchmarks.command import Progress
 from benchmarks.embeddings_reply import DIMENSIONS
-from benchmarks.peers.installing import PeerUnavailable, install
-from benchmarks.peers.known import Peer
 from benchmarks.peers.loop import Task
-from benchmarks.peers.running import Measured, run
+from benchmarks.peers.running import Measured, Peer, PeerUnavailable, install, run
 from benchmarks.processes import BenchmarkProcess
+from benchmarks.report import load_average
 from benchmarks.retrieval.figures import SUBJECTS, LatencyFigures
 from benchmarks.retrieval.measure import DatabaseRun, people_of
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import MeasurementGroup, RetrievalOptions, in_small_store, users_of
-from benchmarks.retrieval.stage import database, staged
+from benchmarks.retrieval.stage import staged
 from benchmarks.retrieval.wording import Questions
+from benchmarks.serving import database, temporary_folder
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
@@ -42,19 +41,17 @@ class PeerMeasurements:
     load_average: list[float] = field(default_factory=list)
 
 
-Told = Callable[[str, int, int], None]
-
-
-async def measure(options: RetrievalOptions, peers: Sequence[Peer], told: Told) -> PeerMeasurements:
+async def measure(
+    options: RetrievalOptions, peers: Sequence[Peer], told: Progress
+) -> PeerMeasurements:
     """Measure ourselves, then the peers, on one database server.
 
     Raises:
-        ProcessFailed: A process of ours did not come up.
-        CallFailed: Our service answered with an error.
+        BenchmarkFailed: A process of ours did not come up.
+        BenchmarkFailed: Our service answered with an error.
     """
-    found = PeerMeasurements(load_average=[round(os.getloadavg()[0], 2)])
-    with tempfile.TemporaryDirectory(prefix="hitherto-") as name:
-        folder = Path(name)
+    found = PeerMeasurements(load_average=[load_average()])
+    with temporary_folder() as folder:
         async with database(folder) as postgres:
             ours = DatabaseRun.on(postgres, options, people_of(options), told)
             try:
@@ -70,7 +67,7 @@ async def measure(options: RetrievalOptions, peers: Sequence[Peer], told: Told) 
                             found.unavailable[peer.name] = str(reason)
             finally:
                 ours.close()
-    found.load_average.append(round(os.getloadavg()[0], 2))
+    found.load_average.append(load_average())
     return found
 
 
@@ -82,7 +79,7 @@ class _Peers:
     postgres: EmbeddedPostgres
     embedder: BenchmarkProcess
     ours: DatabaseRun
-    told: Told
+    told: Progress
 
     async def measure(self, peer: Peer, found: PeerMeasurements) -> None:
         """Install, load and measure one peer.

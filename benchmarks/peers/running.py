@@ -1,23 +1,108 @@
-"""A peer's process: started with a task, heard until it has told its figures."""
+"""The peers: which there are, installed for one run, and run as a process with a task."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.peers.installing import PeerUnavailable
-from benchmarks.peers.known import Peer
 from benchmarks.peers.loop import FOUND, LOADED, Task
 from benchmarks.processes import ROOT
-from benchmarks.retrieval.figures import percentile
+from benchmarks.report import percentile
 
+INSTALL_SECONDS = 300.0
 RUN_SECONDS = 900.0
 _LINE_BYTES = 1 << 26
 _TOLD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another memory store.
+
+    Attributes:
+        name: Its package.
+        requirements: What is installed.
+        module: Runs it; empty for one that is left out.
+        left_out: Why.
+    """
+
+    name: str
+    requirements: Sequence[str]
+    module: str = ""
+    left_out: str = ""
+
+
+PEERS = (
+    Peer(
+        "mem0ai",
+        ("mem0ai>=2.2,<2.3", "psycopg[binary,pool]>=3.2,<4"),
+        "benchmarks.peers.mem0_peer",
+    ),
+    Peer(
+        "langgraph-checkpoint-postgres",
+        ("langgraph-checkpoint-postgres>=3.2,<3.3", "langgraph", "psycopg[binary,pool]>=3.2,<4"),
+        "benchmarks.peers.langgraph_peer",
+    ),
+    Peer(
+        "hindsight-api",
+        (),
+        left_out="its package brings PyTorch with the CUDA libraries, several gigabytes",
+    ),
+)
+
+
+class PeerUnavailable(RuntimeError):
+    """A peer cannot be compared with; the message says why."""
+
+
+async def install(peer: Peer, folder: Path) -> tuple[Path, str]:
+    """Install a peer into a new environment in `folder`.
+
+    Returns:
+        Its Python, and the version that was installed.
+
+    Raises:
+        PeerUnavailable: It is left out, or it cannot be installed in time.
+    """
+    if peer.left_out:
+        raise PeerUnavailable(f"left out: {peer.left_out}")
+    python = folder / "environment" / "bin" / "python"
+    try:
+        async with asyncio.timeout(INSTALL_SECONDS):
+            uv = (sys.executable, "-m", "uv")
+            await _run(*uv, "venv", "--quiet", "--python", sys.executable, str(python.parents[1]))
+            await _run(
+                *uv, "pip", "install", "--quiet", "--python", str(python), *peer.requirements
+            )
+            version = await _run(
+                str(python),
+                "-c",
+                f"from importlib.metadata import version; print(version({peer.name!r}))",
+            )
+    except TimeoutError:
+        raise PeerUnavailable(f"it was not installed within {INSTALL_SECONDS:.0f} s") from None
+    return python, version.strip()
+
+
+async def _run(*command: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        output, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    text = output.decode("utf-8", "replace")
+    if process.returncode != 0:
+        raise PeerUnavailable(f"it cannot be installed: {' '.join(text.split())[-_TOLD:]}")
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ calls them. Floors and service are measured in turns, in slices of a second, so 
 machine does falls on all of them alike.
 
 The modules: `measure` (one run), `plan` (what is measured where), `stage` (what runs), `rows`
-(figures in turns), `components` (names of weights), `recall` (bar Q2), `starting` (bar P6);
-`person`, `talk`, `wording` (the data, from a seed), `writing`, `loading` (into the database);
-`requests` and `caller` (requests, and the process that sends them), `embedder` and `floor`
-(processes); `figures`, `bars`, `table`, `markdown`, `plot` (results).
+(figures in turns), `recall` (bar Q2), `isolation` (what the walls cost); `person` and `wording`
+(the data, from a seed), `writing` (into the database); `requests` and `caller` (requests, and the
+process that sends them), `embedder` and `floor` (processes); `figures`, `report`, `plot` (results).
 """

@@ -3,119 +3,84 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
-import sys
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from benchmarks.processes import BenchmarkProcessFailed
-from benchmarks.profiler import NoProfiler
-from benchmarks.retrieval.bars import bars
+from benchmarks.command import Benchmark, Progress, add_file, given_options, main, numbers
+from benchmarks.comparison import by_name
+from benchmarks.retrieval import report
+from benchmarks.retrieval.figures import RetrievalReport
 from benchmarks.retrieval.measure import measure
 from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
 from benchmarks.retrieval.plot import draw, lines_of
-from benchmarks.retrieval.stage import CallFailed
-from benchmarks.retrieval.table import print_tables
-from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 _QUICK = RetrievalOptions(
     sizes=(200,), seconds=1.5, extras=False, start=False, walls=False, recall=10
 )
+_SIZES = ",".join(map(str, COUNTS))
 
 
-def main() -> int:
-    """Measure, print the tables and, if asked, write figures and plot; 0 if there are figures."""
-    arguments = _arguments()
-    # Wide enough for every column where output goes to a file.
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task("starting", total=1)
-    try:
-        with bar:
-            report = asyncio.run(
-                measure(
-                    _options(arguments),
-                    lambda phase, done, total: bar.update(
-                        task, description=phase, completed=done, total=total
-                    ),
-                )
-            )
-    except (BenchmarkProcessFailed, CallFailed, NoProfiler, EmbeddedPostgresError) as error:
-        print(f"benchmarks.retrieval: {error}", file=sys.stderr)
-        return 1
-    print_tables(report, console)
-    if arguments.json:
-        figures = asdict(report) | {"bars": [asdict(bar) for bar in bars(report)]}
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    if arguments.plot:
-        title = "Median call of a single caller, embedding included"
-        arguments.plot.write_text(draw(lines_of(report), title), "utf-8")
-    return 0
+def sizes(text: str) -> tuple[int, ...]:
+    """An argument that lists sizes of users.
 
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.retrieval", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="a minute: 200 memories a user, few rows"
-    )
-    parser.add_argument(
-        "--full", action="store_true", help="the store of 1,000,000 memories as well"
-    )
-    parser.add_argument("--sizes", type=_numbers, help=f"of {','.join(map(str, COUNTS))}")
-    parser.add_argument("--callers", type=_numbers, help="default: 1,8,32")
-    parser.add_argument("--seconds", type=float, help="how long each row is measured")
-    parser.add_argument("--limit", type=int, help="results that a search wants")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an environment variable of the service",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a plot (SVG)")
-    parser.add_argument(
-        "--profile",
-        type=Path,
-        metavar="FILE",
-        help="write collapsed stacks of the service (needs py-spy)",
-    )
-    given = parser.parse_args()
-    if given.sizes and not set(given.sizes) <= set(COUNTS):
-        parser.error(f"--sizes must be of {','.join(map(str, COUNTS))}")
-    if not all("=" in setting for setting in given.set):
-        parser.error("--set takes NAME=VALUE")
+    Raises:
+        argparse.ArgumentTypeError: One is none that there are users of.
+    """
+    given = numbers(text)
+    if not set(given) <= set(COUNTS):
+        raise argparse.ArgumentTypeError(f"must be of {_SIZES}")
     return given
 
 
-def _options(arguments: argparse.Namespace) -> RetrievalOptions:
-    options = replace(_QUICK if arguments.quick else RetrievalOptions(), full=arguments.full)
-    given = {
-        name: getattr(arguments, name)
-        for name in ("sizes", "callers", "seconds", "limit", "profile")
-        if getattr(arguments, name) is not None
-    }
-    settings = dict(setting.split("=", 1) for setting in arguments.set)
-    return replace(options, **given, settings=settings)
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError("must be NAME=VALUE")
+    return name, value
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    numbers = tuple(int(part) for part in text.split(","))
-    if any(number < 1 for number in numbers):
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return numbers
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--quick", action="store_true", help="a minute: 200 memories a user, few rows")
+    add("--full", action="store_true", help="the store of 1,000,000 memories as well")
+    add("--sizes", type=sizes, help=f"of {_SIZES}")
+    add("--callers", type=numbers, help="default: 1,8,32")
+    add("--seconds", type=float, help="how long each row is measured")
+    add("--limit", type=int, help="results that a search wants")
+    settings = "an environment variable of the service; repeatable"
+    add("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help=settings)
+    add_file(parser, "plot", "write a plot (SVG)")
+    add_file(parser, "profile", "write collapsed stacks of the service (needs py-spy)")
 
+
+async def _measure(given: argparse.Namespace, progress: Progress) -> tuple[RetrievalReport, Any]:
+    options = replace(
+        _QUICK if given.quick else RetrievalOptions(),
+        **given_options(RetrievalOptions, given),
+        settings=dict(given.set),
+    )
+    return await measure(options, progress), given.plot
+
+
+def _show(measured: tuple[RetrievalReport, Any], console: Console) -> None:
+    found, plot = measured
+    report.show(found, console)
+    if plot:
+        title = "Median call of a single caller, embedding included"
+        plot.write_text(draw(lines_of(found), title), "utf-8")
+
+
+BENCHMARK = Benchmark(
+    name="retrieval",
+    description="Measure what a search costs (bars P1, P2, P3, P4, P6 and Q2).",
+    arguments=_arguments,
+    measure=_measure,
+    show=_show,
+    figures=lambda measured: report.as_json(measured[0]),
+    compare=by_name(report.by_name),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(BENCHMARK)

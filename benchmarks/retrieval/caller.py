@@ -38,7 +38,6 @@ class CallerLoad:
         port: Of 127.0.0.1.
         callers: Each has one request on its way.
         seconds: After these no more requests are sent.
-        most: After so many requests neither.
         asking: The fields of a `RequestStream`.
         key: The API key that is sent along; empty: none.
     """
@@ -46,7 +45,6 @@ class CallerLoad:
     port: int
     callers: int
     seconds: float
-    most: int
     asking: Mapping[str, Any]
     key: str = ""
 
@@ -86,12 +84,9 @@ class Callers:
         ms: list[float] = []
         kept: list[bytes] = []
         errors: list[str] = []
-        sent = 0
 
         async def call_again_and_again(call: Callable[..., Any]) -> None:
-            nonlocal sent
-            while sent < work.most and time.perf_counter() < end and not errors:
-                sent += 1
+            while time.perf_counter() < end and not errors:
                 request = following()
                 before = time.perf_counter()
                 try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,17 +29,6 @@ FLOOR_OF: Mapping[str, str] = {
 """The floor that each is compared with."""
 NO_SIZE = 0
 """The size of rows in which the number of memories plays no part."""
-
-
-def percentile(times: Sequence[float], share: float) -> float:
-    """The time that `share` of them do not exceed, by the nearest rank.
-
-    Raises:
-        ValueError: There are no times.
-    """
-    if not times:
-        raise ValueError("a percentile needs at least one time")
-    return sorted(times)[max(0, math.ceil(share * len(times)) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

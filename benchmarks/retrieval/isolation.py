@@ -13,15 +13,15 @@ from dataclasses import asdict
 from psycopg import sql
 
 from benchmarks.processes import Processes
+from benchmarks.report import percentile
 from benchmarks.retrieval.caller import CallerLoad
-from benchmarks.retrieval.figures import IsolationCost, percentile
+from benchmarks.retrieval.figures import IsolationCost
 from benchmarks.retrieval.requests import RequestStream
 from benchmarks.retrieval.stage import Stage, openai_settings, service_settings
 from benchmarks.retrieval.writing import Connection
 
 TURNS = 6
 _WARM_UP_SECONDS = 0.5
-_NO_END = 10_000_000
 _WALLED_TABLES = """
 SELECT c.oid::regclass::text
 FROM pg_class AS c
@@ -53,8 +53,8 @@ async def measure_walls(
         measured: Is told how many turns are over.
 
     Raises:
-        ProcessFailed: The service without authentication did not come up.
-        CallFailed: A call was answered with an error.
+        BenchmarkFailed: The service without authentication did not come up.
+        BenchmarkFailed: A call was answered with an error.
     """
     # Whatever the rows before were measured with.
     await stage.delay(0)
@@ -82,7 +82,6 @@ async def measure_walls(
                             port=walled.port if walls else trusting.port,
                             callers=1,
                             seconds=_WARM_UP_SECONDS if warm else seconds / TURNS,
-                            most=_NO_END,
                             asking=asdict(asking),
                             key=stage.key if walls else "",
                         )

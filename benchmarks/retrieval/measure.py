@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+import grpc
+
+from benchmarks.command import Progress
+from benchmarks.processes import Processes
 from benchmarks.profiler import recorded
-from benchmarks.results import LOAD_BEFORE
-from benchmarks.retrieval import loading
-from benchmarks.retrieval.components import components
-from benchmarks.retrieval.figures import IsolationCost, LatencyFigures, Recall, RetrievalReport
+from benchmarks.report import load_average, machine
+from benchmarks.retrieval import writing
+from benchmarks.retrieval.figures import (
+    IsolationCost,
+    LatencyFigures,
+    Recall,
+    RetrievalReport,
+    Start,
+)
 from benchmarks.retrieval.isolation import TURNS, measure_walls
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import (
@@ -29,29 +37,28 @@ from benchmarks.retrieval.plan import (
 )
 from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.rows import SLICES, Measuring
-from benchmarks.retrieval.stage import Stage, database, machine, staged
-from benchmarks.retrieval.starting import measure_start
+from benchmarks.retrieval.stage import Stage, service_settings, staged
 from benchmarks.retrieval.writing import Connection
+from benchmarks.serving import database, temporary_folder
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
-Progress = Callable[[str, int, int], None]
-"""Told the phase, how many of it are done, and how many there are."""
+_ANSWER_SECONDS = 60.0
 
 
 async def measure(options: RetrievalOptions, progress: Progress) -> RetrievalReport:
     """Run the whole benchmark in temporary folders.
 
     Raises:
-        ProcessFailed: A process did not come up.
-        CallFailed: A call was answered with an error.
+        BenchmarkFailed: A process did not come up.
+        BenchmarkFailed: A call was answered with an error.
     """
-    load_before = round(os.getloadavg()[0], 2)
+    load_before = load_average()
     start = None
     if options.start:
         progress("starting cold and warm", 0, 1)
         start = await measure_start()
-    with tempfile.TemporaryDirectory(prefix="hitherto-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         progress("starting the database", 0, 1)
         async with database(folder) as postgres:
             run = DatabaseRun.on(postgres, options, people_of(options), progress)
@@ -69,13 +76,36 @@ async def measure(options: RetrievalOptions, progress: Progress) -> RetrievalRep
         limit=options.limit,
         start=start,
         recall=recall,
-        machine={
-            **machine(version),
-            LOAD_BEFORE: load_before,
-            "load average after": round(os.getloadavg()[0], 2),
-        },
+        machine=machine(load_before, version),
         walls=walls,
     )
+
+
+async def measure_start() -> Start:
+    """Start twice in a new folder: the first time there is no database yet.
+
+    Authentication is off: before the first start there is no key.
+
+    Raises:
+        BenchmarkFailed: The service did not come up.
+    """
+    with temporary_folder() as folder:
+        return Start(cold=await _seconds(folder), warm=await _seconds(folder))
+
+
+async def _seconds(folder: Path) -> float:
+    began = time.perf_counter()
+    with Processes(folder) as processes:
+        service = await processes.start(
+            "hitherto_retrieval", **{**service_settings(folder), "HITHERTO_AUTH": "off"}
+        )
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{service.port}") as channel:
+            await retrieval_service_pb2_grpc.RetrievalServiceStub(channel).SearchMemories(
+                retrieval_service_pb2.SearchMemoriesRequest(user_id="nobody", query="anything"),
+                timeout=_ANSWER_SECONDS,
+                wait_for_ready=True,
+            )
+        return round(time.perf_counter() - began, 2)
 
 
 def people_of(options: RetrievalOptions) -> list[Person]:
@@ -102,7 +132,7 @@ class DatabaseRun:
         progress: Progress,
     ) -> Self:
         """A run on a database from `database`, for people from `people_of`; to be closed."""
-        connection = loading.connect(postgres.superuser_conninfo("hitherto"))
+        connection = writing.connect(postgres.superuser_conninfo("hitherto"))
         return cls(options, connection, people, progress)
 
     def close(self) -> None:
@@ -118,17 +148,17 @@ class DatabaseRun:
             done += person.size
             self.progress("loading", done, self.options.store)
 
-        loading.load(self.connection, self.people, loaded)
-        loading.settle(self.connection)
+        writing.load(self.connection, self.people, loaded)
+        writing.settle(self.connection)
 
     def enlarge(self) -> None:
         """Make the large store of the small one."""
         users = [person.user_id for person in self.people]
         for number in range(1, COPIES):
             self.progress("enlarging the store", number, COPIES - 1)
-            loading.clone(self.connection, {user: copy_of(user, number) for user in users})
+            writing.clone(self.connection, {user: copy_of(user, number) for user in users})
         self.progress("settling", 0, 1)
-        loading.settle(self.connection)
+        writing.settle(self.connection)
 
     async def measure(self, stage: Stage) -> tuple[list[LatencyFigures], list[Recall]]:
         """All rows of both stores, and recall in the small one."""
@@ -138,7 +168,7 @@ class DatabaseRun:
                 stage,
                 self.people,
                 repeats=self.options.recall,
-                weights=await components(stage, self.people[0].user_id),
+                weights=await stage.components(self.people[0].user_id),
                 searched=lambda done: self.progress("recall", done, len(self.people)),
             )
         with recorded(stage.service.pid, self.options.profile):
@@ -158,7 +188,7 @@ class DatabaseRun:
             size=size,
             seconds=self.options.seconds,
             limit=self.options.limit,
-            weights=await components(stage, self.people[0].user_id),
+            weights=await stage.components(self.people[0].user_id),
             measured=lambda done: self.progress("walls", done, TURNS),
         )
 
@@ -173,7 +203,7 @@ class DatabaseRun:
             done += 1
             self.progress("measuring", done, total)
 
-        weights = await components(stage, self.people[0].user_id)
+        weights = await stage.components(self.people[0].user_id)
         measuring = Measuring(stage, limit=self.options.limit, weights=weights, measured=measured)
         rows: list[LatencyFigures] = []
         for group in planned:

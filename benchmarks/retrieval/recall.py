@@ -11,15 +11,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import grpc
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.retrieval.figures import Recall
 from benchmarks.retrieval.person import TYPES, Person, SyntheticMemory
-from benchmarks.retrieval.stage import CallFailed, Stage
+from benchmarks.retrieval.stage import Stage
 from benchmarks.retrieval.wording import Questions, vector
-from hitherto.v1 import memory_pb2, retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto.v1 import memory_pb2, retrieval_service_pb2
 
 LIMITS = (5, 20, 60)
 _AT_A_TIME = 4
@@ -67,17 +66,15 @@ async def measure_recall(
         searched: Is told how many people are done.
 
     Raises:
-        CallFailed: A search was answered with an error.
+        BenchmarkFailed: A search was answered with an error.
     """
     asked: list[_RecallQuery] = []
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{stage.service.port}") as channel:
-        stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-        for done, person in enumerate(people, start=1):
-            searches = _Searches(stub, stage.key, person, weights)
-            for start in range(0, repeats, _AT_A_TIME):
-                numbers = range(start, min(start + _AT_A_TIME, repeats))
-                asked += await asyncio.gather(*(searches.one(number) for number in numbers))
-            searched(done)
+    for done, person in enumerate(people, start=1):
+        searches = _Searches(stage, person, weights)
+        for start in range(0, repeats, _AT_A_TIME):
+            numbers = range(start, min(start + _AT_A_TIME, repeats))
+            asked += await asyncio.gather(*(searches.one(number) for number in numbers))
+        searched(done)
     return [
         _recall(size, [person for person in people if person.size == size], asked)
         for size in sorted({person.size for person in people})
@@ -87,15 +84,8 @@ async def measure_recall(
 class _Searches:
     """Searches of one person."""
 
-    def __init__(
-        self,
-        stub: retrieval_service_pb2_grpc.RetrievalServiceAsyncStub,
-        key: str,
-        person: Person,
-        weights: Sequence[str],
-    ) -> None:
-        self._stub = stub
-        self._metadata = (("authorization", f"Bearer {key}"),)
+    def __init__(self, stage: Stage, person: Person, weights: Sequence[str]) -> None:
+        self._stage = stage
         self._person = person
         self._weights = {name: float(name == "semantic") for name in weights}
         self._rng = random.Random(f"filters {person.user_id}")
@@ -118,12 +108,7 @@ class _Searches:
             else [],
             weights=self._weights,
         )
-        try:
-            reply = await self._stub.SearchMemories(request, metadata=self._metadata, timeout=10.0)
-        except grpc.aio.AioRpcError as error:
-            raise CallFailed(
-                f"a search with a filter was answered with {error.code().name}: {error.details()}"
-            ) from None
+        reply = await self._stage.search(request)
         allowed = np.array([wanted.lets(memory) for memory in person.learnt])
         found = [self._places[result.memory.id] for result in reply.results]
         return _RecallQuery(

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from benchmarks.processes import BenchmarkProcess
+from benchmarks.report import percentile
 from benchmarks.retrieval.caller import CallerLoad, CallerResult
-from benchmarks.retrieval.figures import LatencyFigures, MeasurementConditions, percentile
+from benchmarks.retrieval.figures import LatencyFigures, MeasurementConditions
 from benchmarks.retrieval.requests import RequestStream
 from benchmarks.retrieval.stage import Stage
 from benchmarks.watching import resident_bytes
 
 SLICES = 3
 _WARM_UP_SECONDS = 0.3
-_NO_END = 10_000_000
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Measuring:
             seconds: How long each subject is measured.
 
         Raises:
-            CallFailed: A call was answered with an error.
+            BenchmarkFailed: A call was answered with an error.
         """
         await self._stage.delay(place.delay_ms)
         sums: defaultdict[str, _Sum] = defaultdict(_Sum)
@@ -127,7 +127,6 @@ class Measuring:
             port=self._process(subject).port,
             callers=place.callers,
             seconds=seconds,
-            most=_NO_END,
             asking=asdict(asking),
             key="" if floor else self._stage.key,
         )

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
+import re
 import urllib.request
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import grpc
 import psycopg
 
+from benchmarks import BenchmarkFailed
 from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.retrieval import embedder as embedder_process
 from benchmarks.retrieval import floor as floor_process
 from benchmarks.retrieval.caller import LINE_BYTES, CallerLoad, CallerResult
+from benchmarks.retrieval.wording import Questions
 from benchmarks.retrieval.writing import TENANT
 from benchmarks.watching import cpu_seconds
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.migrate import migrate
 
-
-class CallFailed(RuntimeError):
-    """A measured call failed, so that there are no figures; the message says how."""
+_REFUSED = re.compile(r"weights\[(\w+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Stage:
     service: BenchmarkProcess
     floors: Mapping[str, BenchmarkProcess]
     key: str
+    _stub: retrieval_service_pb2_grpc.RetrievalServiceAsyncStub
     _caller: BenchmarkProcess
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
@@ -59,20 +60,62 @@ class Stage:
         """Let the calling process work.
 
         Raises:
-            CallFailed: A call was answered with an error.
+            BenchmarkFailed: A call was answered with an error.
         """
         self._writer.write(json.dumps(asdict(work)).encode() + b"\n")
         await self._writer.drain()
         line = await self._reader.readline()
         if not line:
-            raise CallFailed(f"the calling process ended; its log ends: {self._caller.said}")
+            raise BenchmarkFailed(f"the calling process ended; its log ends: {self._caller.said}")
         seen = CallerResult(**json.loads(line))
         if seen.error:
-            raise CallFailed(
+            raise BenchmarkFailed(
                 f"{work.asking['kind']} was answered with {seen.error}; the log of the service "
                 f"ends: {self.service.said}"
             )
         return seen
+
+    async def search(
+        self, request: retrieval_service_pb2.SearchMemoriesRequest
+    ) -> retrieval_service_pb2.SearchMemoriesResponse:
+        """Search once, outside any measurement.
+
+        Raises:
+            BenchmarkFailed: The search was answered with an error.
+        """
+        metadata = [("authorization", f"Bearer {self.key}")]
+        try:
+            return await self._stub.SearchMemories(request, metadata=metadata, timeout=10.0)
+        except grpc.aio.AioRpcError as error:
+            raise BenchmarkFailed(
+                f"a search was answered with {error.code().name}: {error.details()}"
+            ) from None
+
+    async def components(self, user_id: str) -> list[str]:
+        """The names of the weights of the ranking, the semantic one among them.
+
+        A search that explains itself names the parts of a score. Some may be no weights; a search
+        with a weight for each of them is refused for these.
+
+        Raises:
+            BenchmarkFailed: The service does not find or explain anything.
+        """
+        request = retrieval_service_pb2.SearchMemoriesRequest(
+            user_id=user_id, query=Questions("components").ask(user_id), explain=True
+        )
+        found = (await self.search(request)).results
+        names = sorted(found[0].breakdown) if found else []
+        request.weights.update(dict.fromkeys(names, 1.0))
+        try:
+            await self.search(request)
+        except BenchmarkFailed as refusal:
+            names = [name for name in names if name not in _REFUSED.findall(str(refusal))]
+        if "semantic" not in names:
+            raise BenchmarkFailed(
+                f"the first search was answered with a score of {names}, without a semantic part; "
+                f"the log of the service ends: {self.service.said}"
+            )
+        return names
 
     async def delay(self, milliseconds: int) -> None:
         """Let the embeddings endpoint take so long from now on."""
@@ -97,31 +140,18 @@ class Stage:
 
 
 @asynccontextmanager
-async def database(folder: Path) -> AsyncIterator[EmbeddedPostgres]:
-    """A migrated embedded database in `folder`; leaving stops it."""
-    # Postgres runs as another account where this one is root's.
-    folder.chmod(0o711)
-    postgres = await asyncio.to_thread(
-        EmbeddedPostgres.acquire, data_dir_in(folder), supervise=False
-    )
-    with postgres:
-        await asyncio.to_thread(migrate, postgres.conninfo())
-        yield postgres
-
-
-@asynccontextmanager
 async def staged(
     folder: Path, postgres: EmbeddedPostgres, settings: Mapping[str, str]
 ) -> AsyncIterator[Stage]:
     """Start the processes beside a loaded database; leaving ends them.
 
     Args:
-        folder: As for `database`.
-        postgres: From `database`.
+        folder: Whose `data` the database lies in.
+        postgres: The database.
         settings: Environment variables of the service, beside those that it cannot do without.
 
     Raises:
-        ProcessFailed: One did not come up.
+        BenchmarkFailed: One did not come up.
     """
     async with AsyncExitStack() as stack:
         processes = stack.enter_context(Processes(folder))
@@ -148,6 +178,9 @@ async def staged(
         caller = await processes.start("benchmarks.retrieval.caller")
         reader, writer = await asyncio.open_connection("127.0.0.1", caller.port, limit=LINE_BYTES)
         stack.callback(writer.close)
+        channel = await stack.enter_async_context(
+            grpc.aio.insecure_channel(f"127.0.0.1:{service.port}")
+        )
         yield Stage(
             folder=folder,
             postgres=postgres,
@@ -155,21 +188,17 @@ async def staged(
             service=service,
             floors=floors,
             key=await _key(postgres),
+            _stub=retrieval_service_pb2_grpc.RetrievalServiceStub(channel),
             _caller=caller,
             _reader=reader,
             _writer=writer,
         )
 
 
-def data_dir_in(folder: Path) -> Path:
-    """Where the data of a run's service lie."""
-    return folder / "data"
-
-
 def service_settings(folder: Path) -> dict[str, str]:
     """Environment of a service on the database in `folder`."""
     return {
-        "HITHERTO_DATA_DIR": str(data_dir_in(folder)),
+        "HITHERTO_DATA_DIR": str(folder / "data"),
         "HITHERTO_RETRIEVAL_LISTEN": "127.0.0.1:0",
         "HITHERTO_AUTH": "api-key",
     }
@@ -181,16 +210,6 @@ def openai_settings(embedder: BenchmarkProcess) -> dict[str, str]:
         "OPENAI_BASE_URL": f"http://127.0.0.1:{embedder.port}/v1",
         "EMBEDDING_MODEL": MODEL,
         "EMBEDDING_DIMENSIONS": str(DIMENSIONS),
-    }
-
-
-def machine(postgres_version: int) -> dict[str, str | int | float]:
-    """What the figures depend on."""
-    return {
-        "processor": f"{platform.machine()}, {os.cpu_count()} cores",
-        "cores": os.cpu_count() or 1,
-        "python": platform.python_version(),
-        "postgres": str(postgres_version // 10_000),
     }
 
 

@@ -15,7 +15,5 @@ it measures, in this order:
   INSERT and makes two HTTP calls by hand.
 
 The modules: `measure` (one run), `driver` (what is sent, and who sends it), `model_server` and
-`floor` (processes), `figures` (results and bars), `table`. What other benchmarks use too stands
-beside this package: `processes`, `watching` (CPU and memory), `profiler`, `http_server`,
-`embeddings_reply`, `bare_service`, `words` (text from a seed).
+`floor` (processes), `report` (results, bars and tables).
 """

@@ -1,6 +1,7 @@
 """Sends transcripts, never more than a number of them unfinished, and asks the database how far.
 
-The services are asked nothing else: their CPU is that of taking transcripts and working on them.
+The transcripts are the same ones in every run. The services are asked nothing else: their CPU is
+that of taking transcripts and working on them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,28 @@ from typing import Any
 import grpc
 from psycopg import AsyncConnection
 
+from benchmarks import BenchmarkFailed
 from benchmarks.words import sentence
 from hitherto.v1 import conversation_pb2, extraction_service_pb2, extraction_service_pb2_grpc
 
 MESSAGES = 20
 _WORDS = (10, 40)
 _FIRST = datetime(2026, 1, 5, 9, tzinfo=UTC)
+_CALL_SECONDS = 30.0
+_LOOK_SECONDS = 0.05
+_STALLED_SECONDS = 30.0
+
+_STATES = "SELECT state, count(*) FROM jobs WHERE conversation_id LIKE %s GROUP BY state"
+_UNFINISHED = "SELECT count(*) FROM jobs WHERE state IN ('queued', 'failed', 'running')"
+_ERRORS = """
+SELECT DISTINCT error FROM jobs WHERE conversation_id LIKE %s AND error <> '' LIMIT 3
+"""
+_WAITS = """
+SELECT 1000 * date_part('epoch', started_at - created_at),
+       1000 * date_part('epoch', finished_at - created_at)
+FROM jobs
+WHERE conversation_id LIKE %s AND state = 'succeeded'
+"""
 
 
 def request(phase: str, number: int, users: int) -> extraction_service_pb2.SubmitTranscriptsRequest:
@@ -44,27 +61,6 @@ def request(phase: str, number: int, users: int) -> extraction_service_pb2.Submi
         )
         message.created_at.FromDatetime(began + timedelta(minutes=i))
     return extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[transcript])
-
-
-_CALL_SECONDS = 30.0
-_LOOK_SECONDS = 0.05
-_STALLED_SECONDS = 30.0
-
-_STATES = "SELECT state, count(*) FROM jobs WHERE conversation_id LIKE %s GROUP BY state"
-_UNFINISHED = "SELECT count(*) FROM jobs WHERE state IN ('queued', 'failed', 'running')"
-_ERRORS = """
-SELECT DISTINCT error FROM jobs WHERE conversation_id LIKE %s AND error <> '' LIMIT 3
-"""
-_WAITS = """
-SELECT 1000 * date_part('epoch', started_at - created_at),
-       1000 * date_part('epoch', finished_at - created_at)
-FROM jobs
-WHERE conversation_id LIKE %s AND state = 'succeeded'
-"""
-
-
-class Stalled(RuntimeError):
-    """Jobs do not end, or do not succeed; the message says where they stand."""
 
 
 class Driver:
@@ -104,7 +100,7 @@ class Driver:
             Seconds from the first call to the end of the last job.
 
         Raises:
-            Stalled: Some jobs did not succeed.
+            BenchmarkFailed: Some jobs did not succeed.
         """
         began = time.monotonic()
         room = asyncio.Semaphore(in_flight)
@@ -175,6 +171,6 @@ class Driver:
         if states != {"succeeded": transcripts}:
             cursor = await self._connection.execute(_ERRORS, [f"{phase}-%"])
             told = "; ".join(str(row[0]) for row in await cursor.fetchall()) or "no error is noted"
-            raise Stalled(
+            raise BenchmarkFailed(
                 f"{transcripts} transcripts were to succeed; their jobs stand at {states}: {told}"
             )

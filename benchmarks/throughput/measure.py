@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
-import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +17,15 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from benchmarks.bare_service import METHOD
+from benchmarks.command import Progress
 from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.profiler import recorded
-from benchmarks.results import CORES, LOAD_BEFORE
+from benchmarks.report import load_average, machine
+from benchmarks.serving import database, temporary_folder
 from benchmarks.throughput import floor as floor_process
 from benchmarks.throughput.driver import Driver, request
-from benchmarks.throughput.figures import (
+from benchmarks.throughput.report import (
     FloorFigures,
     LatencyPercentiles,
     ResidentMemory,
@@ -69,31 +68,22 @@ class ThroughputOptions:
         return self.users or max(1, self.transcripts // 4)
 
 
-Progress = Callable[[str, int, int], None]
-"""Told the phase, how many of it are done, and how many there are."""
-
-
 async def measure(options: ThroughputOptions, progress: Progress) -> ThroughputReport:
     """Run the whole benchmark in a temporary folder.
 
     Raises:
-        ProcessFailed: A process did not come up.
-        Stalled: Jobs did not succeed.
+        BenchmarkFailed: A process did not come up.
+        BenchmarkFailed: Jobs did not succeed.
     """
-    load_average = round(os.getloadavg()[0], 2)
+    load_before = load_average()
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hitherto-")))
-        # Postgres runs as another account where this one is root's.
-        folder.chmod(0o711)
-        data_dir = folder / "data"
+        folder = stack.enter_context(temporary_folder())
         progress("starting", 0, 1)
-        postgres = stack.enter_context(
-            await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir, supervise=False)
-        )
+        postgres = await stack.enter_async_context(database(folder))
         processes = stack.enter_context(Processes(folder))
         model = await processes.start("benchmarks.throughput.model_server")
         services = [
-            await processes.start("hitherto_extraction", **_settings(data_dir, model.port))
+            await processes.start("hitherto_extraction", **_settings(folder / "data", model.port))
             for _ in range(options.services)
         ]
         connection = await stack.enter_async_context(
@@ -136,13 +126,7 @@ async def measure(options: ThroughputOptions, progress: Progress) -> ThroughputR
             idle_end_ms=LatencyPercentiles.of(idle_end),
             memory_mib=loaded.memory,
             floor=least,
-            machine={
-                "processor": f"{platform.machine()}, {os.cpu_count()} cores",
-                "python": platform.python_version(),
-                "postgres": f"{connection.info.server_version // 10_000}",
-                LOAD_BEFORE: load_average,
-                CORES: os.cpu_count() or 1,
-            },
+            machine=machine(load_before, connection.info.server_version),
         )
 
 

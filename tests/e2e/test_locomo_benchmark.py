@@ -6,9 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.measure import measure
 from benchmarks.locomo.report import as_json
@@ -68,8 +65,8 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
         ],
     )
     async with asyncio.timeout(120):
-        with Progress(console=Console(quiet=True)) as bars:
-            run = await measure(data, "offline", BenchmarkDatabase(conninfo, tmp_path), bars)
+        place = BenchmarkDatabase(conninfo, tmp_path)
+        run = await measure(data, "offline", place, lambda *_: None)
     held = run.held
     assert (held.sessions, held.succeeded, held.summaries, held.messages) == (2, 2, 2, 6)
     assert (held.memories, held.with_sources) == (2, 2)

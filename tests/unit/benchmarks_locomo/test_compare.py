@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.locomo.__main__ import main
+from benchmarks.command import run as command
+from benchmarks.locomo.__main__ import BENCHMARK
 from benchmarks.locomo.compare import differences, pairs
 from benchmarks.locomo.report import as_json
 from tests.unit.benchmarks_locomo.runs import run, scored
@@ -25,7 +26,7 @@ def test_compare_tells_better_from_unclear_and_names_the_questions(
 ) -> None:
     for name, found in (("a", 10), ("b", 30)):
         tmp_path.joinpath(name).write_text(json.dumps(result(found)), "utf-8")
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert command(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     shown = capsys.readouterr().out
     assert shown.count("better") == 9
     assert "+0.500" in shown
@@ -42,7 +43,7 @@ def test_only_questions_of_both_runs_count(
     assert differences(*pairs(whole, part)[0], "facts")["recall_10"].before == 0.5
     for name, found in (("a", whole), ("b", part)):
         tmp_path.joinpath(name).write_text(json.dumps(found), "utf-8")
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert command(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     assert "20 questions stand in one run only" in capsys.readouterr().out
     with pytest.raises(ValueError, match="no question in common"):
         differences(*pairs(whole, result(0, 0))[0], "facts")
@@ -61,10 +62,10 @@ def test_what_cannot_be_used_ends_with_2_and_without_data_it_is_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LOCOMO_DIR", raising=False)
-    assert main([]) == 0
+    assert command(BENCHMARK, []) == 0
     assert "skipped: set LOCOMO_DIR" in capsys.readouterr().out
     monkeypatch.setenv("LOCOMO_DIR", str(tmp_path))
-    assert main([]) == 2
+    assert command(BENCHMARK, []) == 2
     assert "locomo_dev_transcripts.jsonl" in capsys.readouterr().err
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
+    assert command(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
     assert "a cannot be read" in capsys.readouterr().err

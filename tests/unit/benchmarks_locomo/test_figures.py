@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from benchmarks.comparison import read_result
 from benchmarks.locomo.bars import bars
 from benchmarks.locomo.figures import groups, rankings
-from benchmarks.locomo.report import as_json, check_format, show
+from benchmarks.locomo.report import FORMAT, as_json, show
 from tests.unit.benchmarks_locomo.runs import run, scored
 
 
@@ -68,12 +70,14 @@ def test_the_report_says_what_was_missed_and_what_limits_it(
     assert "3 answers were degraded" in shown
 
 
-def test_the_file_holds_the_scores_of_every_question() -> None:
-    written = json.loads(json.dumps(as_json([run(scored(1, 2), scored(0, 2), scored(2, 2))])))
-    check_format(written, "a.json")
+def test_the_file_holds_the_scores_of_every_question(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(as_json([run(scored(1, 2), scored(0, 2), scored(2, 2))])), "utf-8")
+    written = read_result(path, FORMAT)
     (found,) = written["runs"]
     assert found["scores"]["facts"]["balanced"] == [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
     assert [question["id"] for question in found["questions"]] == ["q0", "q1"]
     assert found["bars"][0]["verdict"] == "missed"
+    path.write_text('{"format": 1}', "utf-8")
     with pytest.raises(ValueError, match="write it anew"):
-        check_format({"format": 1}, "b.json")
+        read_result(path, FORMAT)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.__main__ import main
+from benchmarks.command import run
+from benchmarks.locomo.__main__ import BENCHMARK
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.splitting import LEAST, sentences, split_turns
 
@@ -71,5 +72,5 @@ def test_no_word_is_lost_and_no_piece_is_too_short(text: str) -> None:
 
 def test_only_the_two_ways_are_known(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
-        main(["--split-turns", "some", "--json", str(tmp_path / "x.json")])
+        run(BENCHMARK, ["--split-turns", "some", "--json", str(tmp_path / "x.json")])
     assert "invalid choice: 'some'" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from benchmarks.retrieval.person import OF_A_CONVERSATION, Person
+from benchmarks.retrieval.person import OF_A_CONVERSATION, Person, conversations_of
 from benchmarks.retrieval.plan import (
     COPIES,
     COUNTS,
@@ -17,7 +17,6 @@ from benchmarks.retrieval.plan import (
     original_of,
     small_store,
 )
-from benchmarks.retrieval.talk import conversations_of
 from benchmarks.retrieval.wording import Questions, topics_of, vector
 from benchmarks.retrieval.writing import SEGMENT, postings
 from hitherto_shared.text.bm25 import TermPostings, score

@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from benchmarks.results import LOAD_BEFORE
-from benchmarks.retrieval.bars import LatencyBar, bars
+from benchmarks.report import LOAD_BEFORE, JudgedBar, percentile
 from benchmarks.retrieval.figures import (
     NO_SIZE,
     IsolationCost,
@@ -21,11 +20,10 @@ from benchmarks.retrieval.figures import (
     Recall,
     RetrievalReport,
     Start,
-    percentile,
 )
-from benchmarks.retrieval.markdown import read_report, tables
 from benchmarks.retrieval.plot import Axis, draw, lines_of
-from benchmarks.retrieval.table import print_tables
+from benchmarks.retrieval.report import bars, read_report, tables
+from benchmarks.retrieval.report import show as print_tables
 
 SMALL, LARGE = 20_000, 1_000_000
 
@@ -82,8 +80,8 @@ def with_row(changed: LatencyFigures) -> RetrievalReport:
     return replace(REPORT, rows=[*kept, changed])
 
 
-def judged(report: RetrievalReport) -> Mapping[tuple[str, bool | None], list[LatencyBar]]:
-    found: dict[tuple[str, bool | None], list[LatencyBar]] = {}
+def judged(report: RetrievalReport) -> Mapping[tuple[str, bool | None], list[JudgedBar]]:
+    found: dict[tuple[str, bool | None], list[JudgedBar]] = {}
     for bar in bars(report):
         found.setdefault((bar.name, bar.met), []).append(bar)
     return found

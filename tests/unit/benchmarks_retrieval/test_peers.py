@@ -11,10 +11,15 @@ import pytest
 
 from benchmarks.peers import loop
 from benchmarks.peers.comparing import SEARCH, SEMANTIC, compare
-from benchmarks.peers.installing import PeerUnavailable, install
-from benchmarks.peers.known import PEERS, Peer
 from benchmarks.peers.loop import FOUND, LOADED, Task
-from benchmarks.peers.running import Measured, run
+from benchmarks.peers.running import (
+    PEERS,
+    Measured,
+    Peer,
+    PeerUnavailable,
+    install,
+    run,
+)
 
 TASK = Task(
     conninfo="",

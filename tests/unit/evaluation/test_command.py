@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.extraction.__main__ import main
+from benchmarks.command import run
+from benchmarks.extraction.__main__ import BENCHMARK
 
 
 def test_compare_prints_and_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,7 +16,7 @@ def test_compare_prints_and_ends_well(tmp_path: Path, capsys: pytest.CaptureFixt
     for name, met in (("a", 0), ("b", 1)):
         rows = [{"id": "r1", "counts": {"recall": [met, 1], "usd": [met / 1000, 1]}}]
         tmp_path.joinpath(name).write_text(json.dumps({**named, "rows": rows}), "utf-8")
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert run(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     shown = capsys.readouterr().out
     assert "+100.0 %" in shown
     assert "+1.00" in shown
@@ -24,13 +25,13 @@ def test_compare_prints_and_ends_well(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_what_cannot_be_used_ends_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
+    assert run(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
     assert "a cannot be read" in capsys.readouterr().err
-    assert main(["--limit", "1", "--judge", "referee"]) == 2
+    assert run(BENCHMARK, ["--limit", "1", "--judge", "referee"]) == 2
     assert "OPENAI_API_KEY" in capsys.readouterr().err
     monkeypatch.setenv("HITHERTO_EXTRACTOR", "oracle")
-    assert main(["--limit", "1", "--judge", "referee"]) == 2
+    assert run(BENCHMARK, ["--limit", "1", "--judge", "referee"]) == 2
     assert "HITHERTO_EXTRACTOR" in capsys.readouterr().err
     with pytest.raises(SystemExit) as raised:
-        main(["--language", "fr"])
+        run(BENCHMARK, ["--language", "fr"])
     assert raised.value.code == 2

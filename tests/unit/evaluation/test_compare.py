@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.extraction.compare import differences, read_result, show_differences
+from benchmarks.comparison import read_result
+from benchmarks.extraction.compare import differences, show_differences
+from benchmarks.extraction.report import FORMAT
 
 
 def result(recall: list[tuple[int, int]]) -> dict[str, Any]:
@@ -63,12 +65,12 @@ def test_only_rows_of_both_runs_count(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     with pytest.raises(ValueError, match=r"a\.json cannot be read"):
-        read_result(path)
+        read_result(path, FORMAT)
     path.write_text("{", "utf-8")
     with pytest.raises(ValueError, match="is not JSON"):
-        read_result(path)
+        read_result(path, FORMAT)
     path.write_text(json.dumps([1]), "utf-8")
     with pytest.raises(ValueError, match="no result of this version"):
-        read_result(path)
+        read_result(path, FORMAT)
     path.write_text(json.dumps(result([(1, 1)])), "utf-8")
-    assert read_result(path)["model"] == "m"
+    assert read_result(path, FORMAT)["model"] == "m"

@@ -11,16 +11,16 @@ import pytest
 from rich.console import Console
 
 from benchmarks.embeddings_reply import vector
-from benchmarks.results import LOAD_BEFORE
+from benchmarks.report import LOAD_BEFORE
 from benchmarks.throughput.driver import MESSAGES, request
-from benchmarks.throughput.figures import (
+from benchmarks.throughput.model_server import ModelEndpoint
+from benchmarks.throughput.report import (
     FloorFigures,
     LatencyPercentiles,
     ResidentMemory,
     ThroughputReport,
 )
-from benchmarks.throughput.model_server import ModelEndpoint
-from benchmarks.throughput.table import print_tables
+from benchmarks.throughput.report import show as print_tables
 from benchmarks.watching import Sample
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 

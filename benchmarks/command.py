@@ -1,0 +1,186 @@
+"""The one way to run a benchmark from the command line: arguments, progress, results, exit codes.
+
+Exit code 0 if the run came to its end, whatever its figures, or was skipped for want of data; 1 if
+it could not; 2 for arguments, settings or data that cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from benchmarks import BenchmarkFailed
+from benchmarks.comparison import read_result
+from hitherto_shared.config import describe
+from hitherto_shared.database.embedded import EmbeddedPostgresError
+
+Report = TypeVar("Report")
+Options = TypeVar("Options")
+
+Progress = Callable[[str, int, int], None]
+"""Takes the phase, how much of it is done, and how much there is."""
+
+
+class Skipped(Exception):
+    """There is nothing to measure here; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark(Generic[Report]):
+    """A benchmark as a command.
+
+    Attributes:
+        name: Of the module, after `benchmarks.`.
+        description: Stands above its help.
+        arguments: Adds its own arguments.
+        measure: Runs it.
+        show: Prints a run.
+        figures: What `--json` writes.
+        compare: Prints how two such files differ.
+        format: What such a file has as its `format`; None: it has none.
+    """
+
+    name: str
+    description: str
+    arguments: Callable[[argparse.ArgumentParser], None]
+    measure: Callable[[argparse.Namespace, Progress], Coroutine[Any, Any, Report]]
+    show: Callable[[Report, Console], None]
+    figures: Callable[[Report], Any]
+    compare: Callable[[Any, Any, Console], None]
+    format: object = None
+
+
+def main(benchmark: Benchmark[Any]) -> NoReturn:
+    """The process of a benchmark."""
+    # What the services warn of stands in the report or is meant: no keys, a scripted model.
+    logging.getLogger("hitherto").setLevel(logging.ERROR)
+    sys.exit(run(benchmark))
+
+
+def run(benchmark: Benchmark[Report], arguments: Sequence[str] | None = None) -> int:
+    """Measure, or compare two results; returns the exit code."""
+    given = _parser(benchmark).parse_args(arguments)
+    try:
+        if given.command == "compare":
+            one, two = (read_result(path, benchmark.format) for path in (given.a, given.b))
+            benchmark.compare(one, two, output())
+            return 0
+        with _shown() as progress:
+            report = asyncio.run(benchmark.measure(given, progress))
+        benchmark.show(report, output())
+        if given.json:
+            text = json.dumps(benchmark.figures(report), indent=2, ensure_ascii=False)
+            given.json.write_text(f"{text}\n", "utf-8")
+    except Skipped as reason:
+        print(f"{benchmark.name}: skipped: {reason}")
+    except ValidationError as error:
+        return _failed(benchmark.name, describe(error), 2)
+    except ValueError as error:
+        return _failed(benchmark.name, str(error), 2)
+    except (BenchmarkFailed, EmbeddedPostgresError, OSError) as error:
+        return _failed(benchmark.name, str(error), 1)
+    return 0
+
+
+def counting(progress: Progress, phase: str, total: int) -> Callable[[], None]:
+    """A callback that reports one more of a phase each time it is called."""
+    done = 0
+    progress(phase, 0, total)
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        progress(phase, done, total)
+
+    return advance
+
+
+def output() -> Console:
+    """Standard output, wide enough for every table where nobody says how wide it is."""
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
+def positive(text: str) -> int:
+    """An argument that is a number of things.
+
+    Raises:
+        argparse.ArgumentTypeError: It is less than 1.
+        ValueError: It is no number.
+    """
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """An argument that is a list of numbers of things, as `1,8,32`; raises as `positive` does."""
+    return tuple(positive(part) for part in text.split(","))
+
+
+def add_counts(
+    parser: argparse.ArgumentParser, options: object, meanings: Mapping[str, str]
+) -> None:
+    """Add an argument for each of some numbers of a dataclass, with its value there as default."""
+    for name, meaning in meanings.items():
+        default = getattr(options, name)
+        shown = "" if default is None else " (default: %(default)s)"
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, type=positive, default=default, help=f"{meaning}{shown}")
+
+
+def add_file(parser: argparse.ArgumentParser, name: str, meaning: str) -> None:
+    """Add an argument that names a file to write."""
+    parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=meaning)
+
+
+def given_options(kind: type[Options], given: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of the fields of a dataclass; what it leaves open is missing."""
+    named = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return {
+        name: value for name, value in vars(given).items() if name in named and value is not None
+    }
+
+
+def _parser(benchmark: Benchmark[Any]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{benchmark.name}", description=benchmark.description
+    )
+    parser.set_defaults(command="run")
+    benchmark.arguments(parser)
+    add_file(parser, "json", "write every figure there too")
+    commands = parser.add_subparsers(dest="command_given", metavar="")
+    compare = commands.add_parser("compare", help="show how two JSON results differ")
+    compare.set_defaults(command="compare")
+    compare.add_argument("a", type=Path, metavar="A.json")
+    compare.add_argument("b", type=Path, metavar="B.json")
+    return parser
+
+
+def _failed(name: str, text: str, code: int) -> int:
+    Console(stderr=True).print(f"{name}: {text}", markup=False, style="red")
+    return code
+
+
+@contextmanager
+def _shown() -> Iterator[Progress]:
+    """A bar on standard error for the phase that is under way; it goes in the end."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("starting", total=1)
+        yield lambda phase, done, total: bars.update(
+            task, description=phase, completed=done, total=total
+        )
