@@ -18,7 +18,8 @@ from hitherto_extraction.intake import Intake, IntakeRules
 from hitherto_extraction.job_calls import Accepted
 from hitherto_extraction.once import Identity
 from hitherto_extraction.pipeline.commit import Commit
-from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
+from hitherto_extraction.pipeline.extraction import Extraction
+from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts, UnusableReplies
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.provider.protocol import ChatModel

@@ -19,10 +19,12 @@ from uuid import UUID
 
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.answer import Answer, ClosedItem
+from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
-from hitherto_extraction.pipeline.commit import BatchOutcome, room_of
+from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.extraction import Extraction, ExtractionPrompt
+from hitherto_extraction.pipeline.extraction import Extraction
+from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.result import Result

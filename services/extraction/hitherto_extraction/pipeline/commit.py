@@ -7,33 +7,25 @@ and writes memories, profile, summary, statements, history, usage and progress t
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from hitherto_extraction.intake import WHY_NOT
-from hitherto_extraction.pipeline import behaviour, conversation_summary, trust
-from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.batch_outcome import (
+    BatchOutcome,
+    write_behaviour,
+    write_profile,
+    write_summary,
+)
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes, Room
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Plan
-from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.plan import Situation, make_plan
-from hitherto_extraction.pipeline.profile import (
-    MAX_VALUES,
-    ProfilePatch,
-    count_values,
-    merge_profile,
-)
-from hitherto_extraction.pipeline.profile_support import supported
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
-from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
+from hitherto_extraction.pipeline.write import Occasion, write_plan
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
@@ -41,22 +33,18 @@ from hitherto_extraction.storage import (
     conversations,
     known_memories,
     ledger,
-    preferences,
     profiles,
-    statements,
     summaries,
     users,
 )
 from hitherto_extraction.storage.known_memories import CurrentMemory
-from hitherto_extraction.storage.ledger import Charge
-from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
-from hitherto_shared.models import Profile, Scope
+from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
@@ -64,28 +52,6 @@ _WORK_OF_AN_ITEM = 4_096
 """The work of comparing a new statement with its neighbours, in characters read."""
 
 logger = logging.getLogger("hitherto.extraction")
-
-_PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOutcome:
-    """The result of one model call, and the progress of the job with it.
-
-    `passages` are the vectors of the messages read and of the summary; without them, as in a
-    rehearsal, neither is indexed.
-    """
-
-    answer: Answer
-    witnesses: Witnesses
-    local_memories: Mapping[str, UUID]
-    vectors: Vectors
-    time_zone: str
-    charges: Sequence[Charge]
-    result: Result
-    done_to: int
-    last: bool
-    passages: PassageVectors | None = None
 
 
 class Commit:
@@ -264,140 +230,10 @@ class Commit:
         occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
-        result = await self._write_profile(connection, held, outcome, result, profile, key, sealing)
-        await self._write_summary(connection, held, outcome, held_summary, key, sealing)
-        await self._write_behaviour(connection, held, outcome, at)
+        result = await write_profile(connection, held, outcome, result, profile, key, sealing)
+        await write_summary(connection, held, outcome, held_summary, key, sealing)
+        await write_behaviour(connection, held, outcome, at)
         return result, plan
-
-    async def _write_profile(
-        self,
-        connection: Connection,
-        held: Claim,
-        outcome: BatchOutcome,
-        result: Result,
-        known: tuple[Profile, dict[str, str]],
-        key: UserKey | None,
-        sealing: UserKey | None,
-    ) -> Result:
-        """Merge the user's statements about themselves; nobody else's words change a profile."""
-        scope = held.scope
-        profile, said_at = known
-        evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
-        patch = outcome.answer.profile or {}
-        values = count_values([patch.get(key) for key in _PROFILE_KEYS])
-        if evidence is None or not evidence.trusted or not 0 < values <= MAX_VALUES:
-            await profiles.mark_extracted(connection, scope)
-            return result.refusing_profile(1 if values else 0)
-        heard = outcome.witnesses.heard(evidence)
-        kept, suspect = await asyncio.to_thread(
-            trust.without_overrides, {key: patch.get(key) for key in _PROFILE_KEYS}
-        )
-        said, unsupported = await asyncio.to_thread(supported, kept, profile, heard)
-        result = result.refusing_profile(suspect + unsupported)
-        given = ProfilePatch(**said)
-        change = await asyncio.to_thread(merge_profile, profile, said_at, given, evidence.said_at)
-        stated = of_profile(
-            given, evidence, change.profile.version, made_version=bool(change.changed)
-        )
-        await statements.record(
-            connection,
-            scope,
-            [
-                replace(
-                    stated,
-                    conversation_id=held.conversation,
-                    job_id=held.job_id,
-                    key=sealing,
-                )
-            ],
-        )
-        if change.changed:
-            sealed = await profiles.write_profile(
-                connection,
-                scope,
-                change.profile,
-                change.said_at,
-                actor=ledger.ACTOR,
-                job_id=held.job_id,
-                key=key,
-            )
-            event = profiles.change_event(
-                "updated" if profile.version else "created",
-                change.profile,
-                before=profile if profile.version else None,
-                sealed=sealed,
-                changed=change.changed,
-            )
-            await ledger.record(connection, scope, held.job_id, [event])
-        else:
-            await profiles.mark_extracted(connection, scope)
-        return replace(
-            result,
-            profile_version=change.profile.version if change.changed else result.profile_version,
-        ).refusing_profile(change.dropped)
-
-    async def _write_behaviour(
-        self, connection: Connection, held: Claim, outcome: BatchOutcome, at: datetime
-    ) -> None:
-        """Learn from how the user wrote, whatever the contents."""
-        scope = held.scope
-        placed = await conversations.knows_time_zone(connection, scope, held.conversation)
-        said = outcome.witnesses.messages
-        seen = await beside_loop(
-            sum(len(message.content) for message in said),
-            behaviour.observe,
-            said,
-            outcome.time_zone if placed else None,
-        )
-        if seen:
-            known = await preferences.read_preferences(connection, scope)
-            await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
-
-    async def _write_summary(
-        self,
-        connection: Connection,
-        held: Claim,
-        outcome: BatchOutcome,
-        held_summary: HeldSummary,
-        key: UserKey | None,
-        sealing: UserKey | None,
-    ) -> None:
-        """Merge the summary field by field; a conversation that was read always has one."""
-        scope = held.scope
-        of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
-        stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
-        await statements.record(
-            connection,
-            scope,
-            [
-                replace(
-                    stated,
-                    conversation_id=held.conversation,
-                    job_id=held.job_id,
-                    key=key if of_sealed else sealing,
-                )
-            ],
-        )
-        concluded = await beside_loop(
-            conversation_summary.work_of(held_summary, outcome.answer.summary),
-            conversation_summary.conclude,
-            held_summary,
-            outcome.answer.summary,
-            done_to=outcome.done_to,
-        )
-        await conversation_summary.write(
-            connection,
-            scope,
-            held.conversation,
-            concluded,
-            held=held_summary,
-            done_to=outcome.done_to,
-            # Text from before encryption was turned on is about to be sealed too.
-            messages=outcome.witnesses.messages if sealing is None else (),
-            vectors=outcome.passages,
-            # Text that quotes sealed text is sealed, even if the user has turned encryption off.
-            sealing=key if of_sealed else sealing,
-        )
 
 
 async def room_of(

@@ -13,36 +13,35 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.pipeline import conversation_summary, passages, sealed_memories
+from hitherto_extraction.pipeline import conversation_summary, passages
 from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.batches import split
-from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
+from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.extraction_prompt import (
+    ExtractionPrompt,
+    ExtractionRules,
+    read_prompt,
+)
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.model_call import Reply, TooMuch, ask, halves
 from hitherto_extraction.pipeline.passages import PassageVectors
-from hitherto_extraction.pipeline.prompt import VERSION, build_prompt
+from hitherto_extraction.pipeline.prompt import VERSION
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.selection import MAX_TAGS, select_memories
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.provider.protocol import (
-    Batch,
     ChatModel,
-    Prompt,
-    PromptMemory,
-    PromptMessage,
 )
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.storage import conversations, known_memories, profiles, summaries, users
+from hitherto_extraction.storage import conversations
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.ledger import Charge
-from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -53,32 +52,6 @@ from hitherto_shared.offloading import beside_loop
 logger = logging.getLogger("hitherto.extraction")
 
 _READ_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractionRules:
-    """How much goes into one model call, and whether messages get vectors."""
-
-    batch_tokens: int
-    prompt_memories: int
-    temperature: float
-    max_tokens: int
-    message_vectors: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractionPrompt:
-    """A prompt, the memory and message behind each of its local ids, and the summary so far.
-
-    The summary is that of the conversation when the prompt was built. If the user `encrypts`,
-    neither it nor the messages are embedded.
-    """
-
-    prompt: Prompt
-    local_memories: Mapping[str, UUID]
-    messages: Mapping[str, StoredMessage]
-    summary: HeldSummary
-    encrypts: bool = False
 
 
 @dataclass(slots=True)
@@ -292,63 +265,9 @@ class Extraction:
         without: Collection[UUID] = (),
         key: UserKey | None = None,
     ) -> ExtractionPrompt:
-        """The prompt about some messages; memories in `without` are not shown to the model.
-
-        Raises:
-            KeyNeeded: Something of the user is sealed, and there is no `key` to open it.
-        """
-        messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
-        state, (profile, _), known_summary, sealed, in_use = await together(
-            connection,
-            users.read_user(connection, scope),
-            profiles.read_profile(connection, scope, key),
-            summaries.read(connection, scope, conversation_id, key=key),
-            sealed_memories.read_current(connection, scope, key),
-            known_memories.tags_in_use(connection, scope, MAX_TAGS),
-        )
-        tags = sealed_memories.tags_of(in_use, list(sealed.values()), MAX_TAGS)
-        chosen = await select_memories(
-            connection,
-            scope,
-            batch,
-            limit=self._rules.prompt_memories,
-            tags_in_use=tags,
-            sealed=sealed,
-            key=key,
-        )
-        shown = [known for known in chosen if known.memory_id not in without]
-        local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
-        data = Batch(
-            profile=profiles.profile_content(profile) if profile.version else {},
-            summary=(
-                summaries.summary_content(known_summary.summary) if known_summary.summary else None
-            ),
-            memories=[
-                PromptMemory(key, known.type, known.content, known.valid_from, known.tags)
-                for key, known in local_memories.items()
-            ],
-            messages=[
-                PromptMessage(key, message.role, message.name, message.content, message.said_at)
-                for key, message in messages.items()
-            ],
-            time_zone=known_summary.time_zone,
-            tags_in_use=tags,
-        )
-        letters = sum(len(message.content) for message in messages.values())
-        letters += sum(len(known.content) for known in local_memories.values())
-        prompt = await beside_loop(
-            letters,
-            build_prompt,
-            data,
-            temperature=self._rules.temperature,
-            max_tokens=self._rules.max_tokens,
-        )
-        return ExtractionPrompt(
-            prompt,
-            {key: known.memory_id for key, known in local_memories.items()},
-            messages,
-            known_summary,
-            encrypts=state is not None and state.encrypts,
+        """The prompt for some messages; see `read_prompt`."""
+        return await read_prompt(
+            connection, scope, conversation_id, batch, self._rules, without=without, key=key
         )
 
     async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _Said:

@@ -14,7 +14,8 @@ from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.embedding_charges import QueryCharges
-from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
+from hitherto_extraction.pipeline.extraction import Extraction
+from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.reembedding.fill import Fill

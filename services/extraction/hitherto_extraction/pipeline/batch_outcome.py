@@ -1,0 +1,186 @@
+"""The result of one model call; writes its profile, its summary and the observed preferences.
+
+Each function works in the transaction of a caller that holds the user's row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.pipeline import behaviour, conversation_summary, trust
+from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.pipeline.profile import (
+    MAX_VALUES,
+    ProfilePatch,
+    count_values,
+    merge_profile,
+)
+from hitherto_extraction.pipeline.profile_support import supported
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
+from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.storage import conversations, ledger, preferences, profiles, statements
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.summaries import HeldSummary
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Profile
+from hitherto_shared.offloading import beside_loop
+
+_PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """The result of one model call, and the progress of the job with it.
+
+    `passages` are the vectors of the messages read and of the summary; without them, as in a
+    rehearsal, neither is indexed.
+    """
+
+    answer: Answer
+    witnesses: Witnesses
+    local_memories: Mapping[str, UUID]
+    vectors: Vectors
+    time_zone: str
+    charges: Sequence[Charge]
+    result: Result
+    done_to: int
+    last: bool
+    passages: PassageVectors | None = None
+
+
+async def write_profile(
+    connection: Connection,
+    held: Claim,
+    outcome: BatchOutcome,
+    result: Result,
+    known: tuple[Profile, dict[str, str]],
+    key: UserKey | None,
+    sealing: UserKey | None,
+) -> Result:
+    """Merge the user's statements about themselves; nobody else's words change a profile."""
+    scope = held.scope
+    profile, said_at = known
+    evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
+    patch = outcome.answer.profile or {}
+    values = count_values([patch.get(key) for key in _PROFILE_KEYS])
+    if evidence is None or not evidence.trusted or not 0 < values <= MAX_VALUES:
+        await profiles.mark_extracted(connection, scope)
+        return result.refusing_profile(1 if values else 0)
+    heard = outcome.witnesses.heard(evidence)
+    kept, suspect = await asyncio.to_thread(
+        trust.without_overrides, {key: patch.get(key) for key in _PROFILE_KEYS}
+    )
+    said, unsupported = await asyncio.to_thread(supported, kept, profile, heard)
+    result = result.refusing_profile(suspect + unsupported)
+    given = ProfilePatch(**said)
+    change = await asyncio.to_thread(merge_profile, profile, said_at, given, evidence.said_at)
+    stated = of_profile(given, evidence, change.profile.version, made_version=bool(change.changed))
+    await statements.record(
+        connection,
+        scope,
+        [
+            replace(
+                stated,
+                conversation_id=held.conversation,
+                job_id=held.job_id,
+                key=sealing,
+            )
+        ],
+    )
+    if change.changed:
+        sealed = await profiles.write_profile(
+            connection,
+            scope,
+            change.profile,
+            change.said_at,
+            actor=ledger.ACTOR,
+            job_id=held.job_id,
+            key=key,
+        )
+        event = profiles.change_event(
+            "updated" if profile.version else "created",
+            change.profile,
+            before=profile if profile.version else None,
+            sealed=sealed,
+            changed=change.changed,
+        )
+        await ledger.record(connection, scope, held.job_id, [event])
+    else:
+        await profiles.mark_extracted(connection, scope)
+    return replace(
+        result,
+        profile_version=change.profile.version if change.changed else result.profile_version,
+    ).refusing_profile(change.dropped)
+
+
+async def write_behaviour(
+    connection: Connection, held: Claim, outcome: BatchOutcome, at: datetime
+) -> None:
+    """Learn from how the user wrote, whatever the contents."""
+    scope = held.scope
+    placed = await conversations.knows_time_zone(connection, scope, held.conversation)
+    said = outcome.witnesses.messages
+    seen = await beside_loop(
+        sum(len(message.content) for message in said),
+        behaviour.observe,
+        said,
+        outcome.time_zone if placed else None,
+    )
+    if seen:
+        known = await preferences.read_preferences(connection, scope)
+        await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
+
+
+async def write_summary(
+    connection: Connection,
+    held: Claim,
+    outcome: BatchOutcome,
+    held_summary: HeldSummary,
+    key: UserKey | None,
+    sealing: UserKey | None,
+) -> None:
+    """Merge the summary field by field; a conversation that was read always has one."""
+    scope = held.scope
+    of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
+    stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
+    await statements.record(
+        connection,
+        scope,
+        [
+            replace(
+                stated,
+                conversation_id=held.conversation,
+                job_id=held.job_id,
+                key=key if of_sealed else sealing,
+            )
+        ],
+    )
+    concluded = await beside_loop(
+        conversation_summary.work_of(held_summary, outcome.answer.summary),
+        conversation_summary.conclude,
+        held_summary,
+        outcome.answer.summary,
+        done_to=outcome.done_to,
+    )
+    await conversation_summary.write(
+        connection,
+        scope,
+        held.conversation,
+        concluded,
+        held=held_summary,
+        done_to=outcome.done_to,
+        # Text from before encryption was turned on is about to be sealed too.
+        messages=outcome.witnesses.messages if sealing is None else (),
+        vectors=outcome.passages,
+        # Text that quotes sealed text is sealed, even if the user has turned encryption off.
+        sealing=key if of_sealed else sealing,
+    )

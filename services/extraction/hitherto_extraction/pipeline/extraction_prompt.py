@@ -1,0 +1,116 @@
+"""Reads what the model is shown with a batch of messages, and builds the prompt from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_extraction.pipeline import sealed_memories
+from hitherto_extraction.pipeline.prompt import build_prompt
+from hitherto_extraction.pipeline.selection import MAX_TAGS, select_memories
+from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
+from hitherto_extraction.storage import known_memories, profiles, summaries, users
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.summaries import HeldSummary
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+from hitherto_shared.offloading import beside_loop
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRules:
+    """How much goes into one model call, and whether messages get vectors."""
+
+    batch_tokens: int
+    prompt_memories: int
+    temperature: float
+    max_tokens: int
+    message_vectors: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionPrompt:
+    """A prompt, the memory and message behind each of its local ids, and the summary so far.
+
+    The summary is that of the conversation when the prompt was built. If the user `encrypts`,
+    neither it nor the messages are embedded.
+    """
+
+    prompt: Prompt
+    local_memories: Mapping[str, UUID]
+    messages: Mapping[str, StoredMessage]
+    summary: HeldSummary
+    encrypts: bool = False
+
+
+async def read_prompt(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    batch: Sequence[StoredMessage],
+    rules: ExtractionRules,
+    *,
+    without: Collection[UUID] = (),
+    key: UserKey | None = None,
+) -> ExtractionPrompt:
+    """The prompt about some messages; memories in `without` are not shown to the model.
+
+    Raises:
+        KeyNeeded: Something of the user is sealed, and there is no `key` to open it.
+    """
+    messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
+    state, (profile, _), known_summary, sealed, in_use = await together(
+        connection,
+        users.read_user(connection, scope),
+        profiles.read_profile(connection, scope, key),
+        summaries.read(connection, scope, conversation_id, key=key),
+        sealed_memories.read_current(connection, scope, key),
+        known_memories.tags_in_use(connection, scope, MAX_TAGS),
+    )
+    tags = sealed_memories.tags_of(in_use, list(sealed.values()), MAX_TAGS)
+    chosen = await select_memories(
+        connection,
+        scope,
+        batch,
+        limit=rules.prompt_memories,
+        tags_in_use=tags,
+        sealed=sealed,
+        key=key,
+    )
+    shown = [known for known in chosen if known.memory_id not in without]
+    local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
+    data = Batch(
+        profile=profiles.profile_content(profile) if profile.version else {},
+        summary=(
+            summaries.summary_content(known_summary.summary) if known_summary.summary else None
+        ),
+        memories=[
+            PromptMemory(key, known.type, known.content, known.valid_from, known.tags)
+            for key, known in local_memories.items()
+        ],
+        messages=[
+            PromptMessage(key, message.role, message.name, message.content, message.said_at)
+            for key, message in messages.items()
+        ],
+        time_zone=known_summary.time_zone,
+        tags_in_use=tags,
+    )
+    letters = sum(len(message.content) for message in messages.values())
+    letters += sum(len(known.content) for known in local_memories.values())
+    prompt = await beside_loop(
+        letters,
+        build_prompt,
+        data,
+        temperature=rules.temperature,
+        max_tokens=rules.max_tokens,
+    )
+    return ExtractionPrompt(
+        prompt,
+        {key: known.memory_id for key, known in local_memories.items()},
+        messages,
+        known_summary,
+        encrypts=state is not None and state.encrypts,
+    )
