@@ -45,7 +45,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Window:
+class ImportWindow:
     """Some items of an import, sent as one stream."""
 
     requests: list[Any]
@@ -55,9 +55,9 @@ class Window:
     """Items that no service would take, so that they are not sent."""
 
 
-def windows(requests: Iterator[Request]) -> Iterator[Window]:
+def windows(requests: Iterator[Request]) -> Iterator[ImportWindow]:
     """The requests in windows; those that no service would take are not among them."""
-    window = Window([], [], [])
+    window = ImportWindow([], [], [])
     size = 0
     for place, request in enumerate(requests):
         item_size = request.ByteSize()
@@ -69,7 +69,7 @@ def windows(requests: Iterator[Request]) -> Iterator[Window]:
             size += item_size
         if len(window.requests) + len(window.refused) >= _WINDOW_ITEMS or size >= _WINDOW_BYTES:
             yield window
-            window, size = Window([], [], []), 0
+            window, size = ImportWindow([], [], []), 0
     if window.requests or window.refused:
         yield window
 
@@ -83,7 +83,7 @@ def _too_large(place: int, size: int) -> item_error_pb2.ItemError:
     )
 
 
-def settle(total: Any, reply: Any, window: Window) -> None:
+def settle(total: Any, reply: Any, window: ImportWindow) -> None:
     """Add what a window was refused, by the places in the import, and its token."""
     errors = list(window.refused)
     for error in reply.errors:

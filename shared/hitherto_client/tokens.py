@@ -19,7 +19,7 @@ _ANY, _EVERY = object(), object()
 """In the place of a user: writes for any one of them; writes for who knows how many."""
 
 
-class ConsistencyTokens:
+class OwnWrites:
     """The tokens of the users whom this client has written for; safe with threads."""
 
     def __init__(self) -> None:

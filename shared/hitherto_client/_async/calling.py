@@ -11,7 +11,7 @@ import grpc
 from hitherto_client._async.connection import AsyncConnection
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.target import Target
-from hitherto_client.tokens import ConsistencyTokens
+from hitherto_client.tokens import OwnWrites
 
 Reply = TypeVar("Reply")
 
@@ -21,7 +21,7 @@ class AsyncCalling:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._tokens = ConsistencyTokens()
+        self._tokens = OwnWrites()
         self._closed = False
         self._opened: AsyncConnection | None = None
         self._opening = threading.Lock()

@@ -12,7 +12,7 @@ import grpc
 from hitherto_client._sync.connection import Connection
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.target import Target
-from hitherto_client.tokens import ConsistencyTokens
+from hitherto_client.tokens import OwnWrites
 
 Reply = TypeVar("Reply")
 
@@ -22,7 +22,7 @@ class Calling:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._tokens = ConsistencyTokens()
+        self._tokens = OwnWrites()
         self._closed = False
         self._opened: Connection | None = None
         self._opening = threading.Lock()

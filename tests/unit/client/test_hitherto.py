@@ -14,7 +14,7 @@ import pytest
 from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
-from hitherto_client.tokens import ConsistencyTokens
+from hitherto_client.tokens import OwnWrites
 from tests.unit.client.fake_services import Failure, Fakes
 
 FAST = RetryPolicy(first_wait=0.01, longest_wait=0.02)
@@ -168,13 +168,13 @@ def test_asyncio_calls_go_on_side_by_side(fakes: Fakes) -> None:
 
 class TestTokens:
     def test_a_later_write_covers_an_earlier_one(self) -> None:
-        tokens = ConsistencyTokens()
+        tokens = OwnWrites()
         tokens.note("ana", "one", begun=tokens.begin())
         tokens.note("ana", "two", begun=tokens.begin())
         assert tokens.of("ana") == "two"
 
     def test_of_writes_that_overlap_all_tokens_are_sent(self) -> None:
-        tokens = ConsistencyTokens()
+        tokens = OwnWrites()
         first, second = tokens.begin(), tokens.begin()
         tokens.note("ana", "two", begun=second)
         tokens.note("ana", "one", begun=first)
@@ -183,7 +183,7 @@ class TestTokens:
         assert tokens.of("ana") == "three"
 
     def test_what_is_written_for_many_users_concerns_each(self) -> None:
-        tokens = ConsistencyTokens()
+        tokens = OwnWrites()
         tokens.note("ana", "one")
         tokens.note("", "import")
         assert set(tokens.of("ana").split(" ")) == {"one", "import"}
@@ -191,7 +191,7 @@ class TestTokens:
         assert set(tokens.of("").split(" ")) == {"one", "import"}
 
     def test_they_do_not_grow_without_end(self) -> None:
-        tokens = ConsistencyTokens()
+        tokens = OwnWrites()
         for number in range(12_000):
             tokens.note(f"user {number}", f"{number}")
         assert tokens.of("user 0") == ""
