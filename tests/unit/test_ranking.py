@@ -223,6 +223,27 @@ def test_who_said_it_counts_where_the_question_names_them() -> None:
     assert first.breakdown["speaker"] == pytest.approx(0.2 / 6.0)
 
 
+@pytest.mark.parametrize(
+    ("speaker", "names", "named"),
+    [
+        ("Fahim Khan", ["fahim"], True),
+        ("Fahim Khan", ["khan"], True),
+        ("Fahim Khan", ["fahim khan"], True),
+        ("FAHIM", ["fahim"], True),
+        ("Nguyễn Thị Lan", ["lan"], True),
+        ("Fahim K", ["k"], False),
+        ("Fahima Khan", ["fahim"], False),
+        ("", ["fahim"], False),
+    ],
+)
+def test_a_speaker_is_named_by_a_part_of_the_name(
+    speaker: str, names: list[str], named: bool
+) -> None:
+    intent = QueryIntent(now=NOW, names=frozenset(names))
+    (said,) = Balanced().rank([message(1, speaker=speaker)], intent, {})
+    assert (said.breakdown["speaker"] > 0) is named
+
+
 def test_the_most_recent_come_by_time_and_what_is_still_to_come_does_not() -> None:
     """D5: those that the leg of the most recent brought in go before all others."""
     planned = candidate(1, valid_from=NOW + timedelta(days=400))
