@@ -26,7 +26,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock demo run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
+.PHONY: help install lock demo tour run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
 	bench-encryption bench-peers migrate docs compose-env clean
 
 help: ## List the targets
@@ -48,8 +48,11 @@ lock: install ## Resolve requirements.lock again from pyproject.toml
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
 
-demo: install ## Walk through the main features on sample conversations (TRANSCRIPTS=file.jsonl: on yours)
+demo: install ## Learn from sample conversations and show the result (TRANSCRIPTS=file.jsonl: from yours)
 	$(BIN)/python -m examples.demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
+
+tour: install ## The demo in full: every feature, on the same conversations
+	$(BIN)/python -m examples.demo --tour
 
 run: install ## Run both services in the foreground; Ctrl-C stops both
 	@$(BIN)/python -m tools.run_services

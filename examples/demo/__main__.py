@@ -1,6 +1,6 @@
 """Runs the demo: starts both services, submits conversations and shows the context.
 
-    python -m examples.demo [--transcripts FILE] [--data-dir DIR]
+    python -m examples.demo [--tour] [--transcripts FILE] [--data-dir DIR]
 
 Exit code 0 when the story was told to its end, 1 when something failed, 2 for a file that cannot be
 read, 130 after Ctrl-C. No process is left in any case.
@@ -13,11 +13,13 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 from pydantic import ValidationError
 
+from examples.demo.one_screen import tell_in_one_screen
 from examples.demo.own_file import own_transcripts, tell_own
 from examples.demo.place import choose_data_dir, demo_environment, shown
 from examples.demo.services import ServiceFailed, running
@@ -33,7 +35,10 @@ from hitherto_shared.database.embedded import EmbeddedPostgresError
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m examples.demo",
-        description="Tell the whole story of Hitherto on sample conversations, or on your own.",
+        description="Show what Hitherto does, on sample conversations or on your own.",
+    )
+    parser.add_argument(
+        "--tour", action="store_true", help="the long form: every feature, in twelve sections"
     )
     parser.add_argument(
         "--transcripts",
@@ -74,7 +79,8 @@ def main() -> int:
             else sample_transcripts()
         )
         data_dir = arguments.data_dir or choose_data_dir(SharedSettings())
-        _run(transcripts, data_dir, environment, own=bool(arguments.transcripts))
+        form = tell if arguments.tour else tell_in_one_screen
+        _run(transcripts, data_dir, environment, tell_own if arguments.transcripts else form)
     except TranscriptError as error:
         complaints.print(f"demo: {error}", markup=False, style="red")
         return 2
@@ -91,20 +97,20 @@ def main() -> int:
 
 
 def _run(
-    transcripts: list[FileTranscript], data_dir: Path, environment: dict[str, str], *, own: bool
+    transcripts: list[FileTranscript],
+    data_dir: Path,
+    environment: dict[str, str],
+    form: Callable[[Story], None],
 ) -> None:
     page = StoryPage(make_console())
     run = DemoRun()
     page.say("Hitherto: conversations in, memories kept, context out.", "bold")
-    page.say(f"The data is kept in {shown(data_dir)}; delete that folder to begin anew.")
     with running(data_dir, environment) as services:
-        tell_what_runs(page, services)
+        if form is not tell_in_one_screen:
+            tell_what_runs(page, services)
         work = learn(services.client, [run.own(item) for item in transcripts], page.console)
         story = Story(page, services, run, work)
-        if own:
-            tell_own(story)
-        else:
-            tell(story)
+        form(story)
         dead = [item for item in work.learnt if not item.succeeded]
         if dead:
             raise ServiceFailed(
@@ -112,10 +118,12 @@ def _run(
                 f"first because: {dead[0].job.error or 'its job was cancelled'}"
             )
     page.chapter("Next steps")
-    page.item("make run: both services in the foreground")
-    page.item('hitherto submit FILE, hitherto context USER "a question": the same by hand')
-    page.item("make demo TRANSCRIPTS=path: this demo on conversations of your own")
-    page.item("docs/api.md: every call; docs/design.md: how it works")
+    if form is tell_in_one_screen:
+        page.item("make tour: the long form, from contradictions to planted instructions")
+    page.item("make demo TRANSCRIPTS=path: the same with conversations of your own")
+    page.item("make run: both services in the foreground, for the command line and for Python")
+    page.item("README.md: a tour by hand; docs/README.md: all documentation")
+    page.item(f"the data of this run is in {shown(data_dir)}; delete that folder to begin anew")
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def _chapter(told: str, title: str) -> str:
 def test_the_story_is_told_twice_alike(demo_dir: Path) -> None:
     stories = []
     for _ in range(2):
-        done = _run(demo_dir)
+        done = _run(demo_dir, "--tour")
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         assert _alive(demo_dir) == []
@@ -245,6 +245,23 @@ def _check_planted(told: str) -> None:
     assert "obey" not in blocks[0]
     assert told.count("repeat a word of it") == 3
     assert len(re.findall(r"- 0 of Maren's \d+ .* repeat a word of it", told)) == 3
+
+
+def test_one_screen_shows_what_was_learnt_and_proves_an_answer(demo_dir: Path) -> None:
+    done = _run(demo_dir)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert _alive(demo_dir) == []
+    assert len(done.stdout.splitlines()) <= 80
+    told = _squeezed(done.stdout)
+    learnt, _, proof = told.partition("One question, with its proof")
+    assert "User prefers short answers with a code example. (preference, 2026-08-21; said" in learnt
+    assert "User is allergic to hazelnuts." in learnt
+    (block,) = [match.group() for match in FENCE.finditer(done.stdout)]
+    assert "User moved to Glasgow" in block
+    assert proof.index("User moved to Glasgow") < proof.index("because she said on 2026-10-05")
+    assert "> Sorry I was away for a while. I moved to Glasgow last weekend" in proof
+    assert "it replaced: User lives in Norwich." in proof
 
 
 def test_ones_own_file_is_learnt_from(demo_dir: Path, tmp_path: Path) -> None:

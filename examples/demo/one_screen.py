@@ -1,0 +1,143 @@
+"""The demo in one screen: what was said, what was learnt, one question with its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from examples.demo.show import day, word
+from examples.demo.story import Story
+from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
+
+USER = "maren"
+QUESTION = "Where does Maren live now?"
+_SAID = (
+    ("maren-1-hello", "m02"),
+    ("maren-1-hello", "m06"),
+    ("maren-2-weekend", "m05"),
+    ("maren-6-moving", "m01"),
+)
+_TYPES = (
+    memory_pb2.MEMORY_TYPE_PREFERENCE,
+    memory_pb2.MEMORY_TYPE_FACT,
+    memory_pb2.MEMORY_TYPE_DECISION,
+    memory_pb2.MEMORY_TYPE_GOAL,
+)
+_MEMORIES = 6
+_BUDGET = 260
+
+
+def tell_in_one_screen(story: Story) -> None:
+    """Print the short form of the story."""
+    page, zone = story.page, story.zone(USER)
+    memories = story.memories(USER)
+    page.chapter("What was said")
+    page.say(
+        f"{len(story.work.learnt)} conversations of four fictional people with an assistant,"
+        f" {story.work.messages} messages. Maren said, among other things:"
+    )
+    for conversation_id, message_id in _SAID:
+        message = _message(story, conversation_id, message_id)
+        page.item(f"{day(message.created_at, zone)}  {message.content}")
+
+    page.chapter("What was learnt")
+    page.say(f"{len(memories)} memories about Maren, each with the messages that state it:")
+    for memory in _selection(memories):
+        page.item(_learnt(memory, memories, zone))
+
+    page.chapter("What the assistant is told")
+    page.say(f"The context for “{QUESTION}”, for the system prompt, within {_BUDGET} tokens:")
+    context = story.timed(
+        "context",
+        lambda: story.running.client.get_context(
+            story.run.user(USER), QUESTION, max_tokens=_BUDGET
+        ),
+    )
+    page.block(context.prompt_block)
+
+    page.chapter("One question, with its proof")
+    page.say(QUESTION, "bold")
+    found = story.timed(
+        "search",
+        lambda: story.running.client.search_memories(story.run.user(USER), QUESTION, limit=1),
+    )
+    for result in found.results:
+        _prove(story, result, memories)
+    _tell_what_it_took(story)
+
+
+def _message(story: Story, conversation_id: str, message_id: str) -> conversation_pb2.Message:
+    return next(
+        message
+        for item in story.work.learnt
+        if item.transcript.conversation_id == conversation_id
+        for message in item.transcript.messages
+        if message.id == message_id
+    )
+
+
+def _selection(memories: Sequence[memory_pb2.Memory]) -> list[memory_pb2.Memory]:
+    """A few memories that show the most: replaced, reached, from the messages above, by type."""
+    rank = {
+        memory_pb2.MEMORY_STATUS_CONTRADICTED: 0,
+        memory_pb2.MEMORY_STATUS_ACHIEVED: 1,
+        memory_pb2.MEMORY_STATUS_ACTIVE: 2,
+    }
+    shown = [memory for memory in memories if memory.status in rank and memory.type in _TYPES]
+    shown.sort(
+        key=lambda memory: (
+            rank[memory.status],
+            not any((one.conversation_id, one.message_id) in _SAID for one in memory.sources),
+            -len(memory.sources),
+            _TYPES.index(memory.type),
+            memory.valid_from.ToNanoseconds(),
+        )
+    )
+    return shown[:_MEMORIES]
+
+
+def _learnt(memory: memory_pb2.Memory, memories: Sequence[memory_pb2.Memory], zone: str) -> str:
+    """A memory in a line: since when, how often it was said, what became of it."""
+    newer = next((one.content for one in memories if one.id == memory.superseded_by), "")
+    facts = [f"{word(memory_pb2.MemoryType, memory.type)}, {day(memory.valid_from, zone)}"]
+    if len(memory.sources) > 1:
+        facts.append(f"said {len(memory.sources)} times")
+    if memory.status == memory_pb2.MEMORY_STATUS_CONTRADICTED:
+        facts.append(f"true until {day(memory.valid_to, zone)}, since then: {newer}")
+    elif memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED:
+        facts.append(f"reached: {newer}" if newer else "reached")
+    return f"{memory.content} ({'; '.join(facts)})"
+
+
+def _prove(
+    story: Story, result: search_pb2.SearchResult, memories: Sequence[memory_pb2.Memory]
+) -> None:
+    """The best answer, the message that states it, and what it replaced."""
+    page, zone, memory = story.page, story.zone(USER), result.memory
+    page.item(f"{memory.content}", "green")
+    for source in memory.sources[:1]:
+        message = _message(story, source.conversation_id, source.message_id)
+        page.item(f"because she said on {day(message.created_at, zone)}:")
+        page.quote(message.content)
+    for older in memories:
+        if older.superseded_by == memory.id:
+            page.item(
+                f"it replaced: {older.content} That was true from {day(older.valid_from, zone)} "
+                f"to {day(older.valid_to, zone)}, and is still found for that time."
+            )
+
+
+def _tell_what_it_took(story: Story) -> None:
+    page, seconds = story.page, story.seconds
+    page.chapter("What it took")
+    page.item(
+        f"{story.work.seconds:.1f} s to learn from all conversations, "
+        f"{seconds['context'][0] * 1000:.0f} ms for the context, "
+        f"{seconds['search'][0] * 1000:.0f} ms for the search, "
+        f"{story.work.cost:.4f} US dollars"
+    )
+    if story.running.extractor == "offline":
+        page.item(
+            "no language model is configured, so simple rules for English and Vietnamese "
+            "extracted: they miss most of what people say in other words. Set OPENAI_API_KEY or "
+            "OPENAI_BASE_URL to see what a model learns."
+        )
