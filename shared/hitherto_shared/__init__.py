@@ -1,5 +1,4 @@
 """Shared by both services: configuration, database, errors, gRPC, access, text, embeddings.
 
-Nothing here knows either service. `hitherto` (the generated contract) lies below, the services
-above.
+Nothing here depends on a service, and only `hitherto` (the generated contract) is below it.
 """

@@ -10,7 +10,7 @@ import httpx2
 from hitherto_shared.model_api import ModelMisbehaved
 from hitherto_shared.model_server import oversize, unasked_encoding
 
-# What we ask servers for, so that `zlib` alone can undo it within a bound.
+# The encodings requested from servers, which `zlib` alone can decompress within a limit.
 ACCEPT_ENCODING = "gzip"
 
 _COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
@@ -21,12 +21,12 @@ _PIECE = 256 * 1024
 class BoundedStream(httpx2.AsyncByteStream):
     """A response body that decompresses itself and ends at a number of bytes.
 
-    Both the bytes on the wire and the decompressed ones are held to the limit: a small compressed
-    body may unfold to gigabytes, and one that unfolds to nothing may go on forever.
+    The limit applies to the bytes on the wire and to the decompressed ones: a small compressed body
+    may expand to gigabytes, and one that expands to nothing may never end.
 
     Args:
         inner: The body as it arrives.
-        limit: Most bytes to hand on.
+        limit: Maximum bytes to pass on.
         cut: End silently at the limit; otherwise raise `ModelMisbehaved` there.
         compressed: The body is gzip or zlib.
     """
@@ -57,7 +57,7 @@ class BoundedStream(httpx2.AsyncByteStream):
                         return
                     raise oversize(self._limit)
         finally:
-            # Leaving early must release the connection now, not when the collector comes by.
+            # Leaving early must release the connection now, and not at the next garbage collection.
             close = getattr(source, "aclose", None)
             if close is not None:
                 await close()
@@ -68,10 +68,10 @@ class BoundedStream(httpx2.AsyncByteStream):
 
 
 def bound(response: httpx2.Response, *, limit: int, cut: bool) -> None:
-    """Hold the body of `response`, which nobody has read yet, to `limit` plain bytes.
+    """Limit the body of `response`, which must be unread, to `limit` plain bytes.
 
     Raises:
-        ModelMisbehaved: The reply announces a larger body, or an encoding nobody asked for.
+        ModelMisbehaved: The reply announces a larger body, or an encoding that was not requested.
     """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     compressed = encoding in _COMPRESSED

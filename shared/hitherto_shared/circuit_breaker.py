@@ -1,14 +1,15 @@
 """A circuit breaker: stops calling a model that keeps failing, and detects when it is back.
 
-Closed: every call goes through. After `OUTAGES` outages in a row it opens: calls fail at once,
-without asking, for a time that doubles with every further outage and is never shorter than what
-the server asked for. When the time is over, one call goes through as a probe while the others
-still fail; its outcome closes the breaker, or opens it for longer.
+Closed: every call goes through. After `OUTAGES` consecutive outages it opens: calls fail at once,
+without a request, for a time that doubles with every further outage and is at least what the server
+asked for. Then one call goes through as a probe while the others still fail; its outcome closes the
+breaker, or opens it for longer.
 
-With settings that no request passes (`ModelMisconfigured`) it opens at once: whoever asks next
-would meet the same. One warning says so, and which settings to check, however many calls wait.
+If no request can succeed with the present settings (`ModelMisconfigured`), it opens at once,
+because every further call would fail in the same way. One warning says so, and which settings to
+check, however many calls wait.
 
-An answer of any kind closes it, a refusal of one request as well: the server is there.
+Any answer closes it, including the refusal of a request, because it shows that the server is up.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from hitherto_shared.model_api import ModelError, ModelMisconfigured, ModelUnava
 logger = logging.getLogger("hitherto.models")
 
 OUTAGES = 5
-"""Outages in a row, of whatever calls of this process, after which a model is left alone."""
+"""Number of consecutive outages, over all calls of this process, that open the breaker."""
 LONGEST_SECONDS = 60.0
-"""The time left alone grows up to this, so that its return is soon noticed."""
+"""Maximum time for which it stays open, so that the model's return is noticed soon."""
 _PROBE_SECONDS = 1.0
-"""Whoever comes while a probe is under way may come again so soon."""
+"""Retry delay for calls that arrive during a probe."""
 
 Answer = TypeVar("Answer")
 
 
 class CircuitBreaker:
-    """Stands between this process and one model.
+    """The circuit breaker of one model in this process.
 
     Args:
-        what: How the model is called in messages, such as `the language model`.
-        first_seconds: How long it is left alone the first time.
-        clock: Seconds that only grow.
+        what: The model's name in messages, such as `the language model`.
+        first_seconds: How long it opens the first time.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -60,12 +61,12 @@ class CircuitBreaker:
         self._changed = asyncio.Event()
 
     def is_open(self) -> bool:
-        """Whether the model is left alone, or asked by a probe only."""
+        """Whether the model is not called, or only by a probe."""
         return self._outages >= OUTAGES
 
     @property
     def seconds_left(self) -> float:
-        """Until a probe may ask; 0 if one may now."""
+        """Seconds until the next probe; 0 if one may run now."""
         return max(self._open_until - self._clock(), 0.0) if self.is_open() else 0.0
 
     async def changed(self) -> None:
@@ -74,17 +75,17 @@ class CircuitBreaker:
         self._changed.clear()
 
     async def call(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer of `ask`, if it is asked.
+        """The answer of `ask`, if it is called.
 
         Raises:
-            ModelUnavailable: Without asking, `asked` being False; or as `ask` raises it.
-            ModelError: As `ask` raises it.
+            ModelUnavailable: Without a call, `asked` being False; or as raised by `ask`.
+            ModelError: As raised by `ask`.
         """
         probe = self._enter()
         try:
             answer = await ask()
         except ModelUnavailable as error:
-            # A call that began before the breaker opened says nothing new.
+            # A call that began before the breaker opened adds no information.
             if probe or not self.is_open():
                 self._note_outage(error)
             raise

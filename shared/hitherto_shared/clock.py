@@ -1,8 +1,8 @@
 """The one clock of a process.
 
-Leases, order, decay and everything else that decides what happens take their time from the
-database (`clock_timestamp()`), so that a wrong clock on one machine cannot reorder anything. This
-clock serves only what a process says about itself and the default reference time of a question.
+Leases, order, decay and all other decisions use the database's time (`clock_timestamp()`), so that
+a wrong clock on one machine cannot reorder anything. This clock serves only a process's statements
+about itself and the default reference time of a question.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Settings of both services, read from the environment. Each service adds its own.
 
 Names without the `HITHERTO_` prefix (`DATABASE_URL`, `OPENAI_API_KEY`, `EMBEDDING_MODEL`…) are
-those that other software uses for the same thing.
+those that other software uses for the same purpose.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PREFIX = "HITHERTO_"
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
 
 AuthMode = Literal["off", "api-key", "jwt"]
-"""How callers prove who they are."""
+"""How callers authenticate."""
 
 
 class SharedSettings(EncryptionSettings, EdgeSettings):
-    """Settings common to the two services; see the README's table for every variable."""
+    """Settings common to both services; docs/configuration.md describes every variable."""
 
     model_config = SettingsConfigDict(
         # An empty variable counts as unset, as in shells and compose files.
@@ -50,7 +50,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     extraction_password: SecretStr | None = None
 
     logins: ClassVar[tuple[Role, ...]] = ("hitherto_maintenance",)
-    """Whom this process logs in to the database as: a service its own, commands this one."""
+    """The database logins of this process: a service has its own, commands use this one."""
 
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(None, validation_alias="OPENAI_BASE_URL")
@@ -87,7 +87,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         return self.database_url is None
 
     def for_service(self, conninfo: str) -> str:
-        """A connection string as this process logs in with, whoever it names itself."""
+        """The connection string for this process's own login, whatever login it names."""
         reads = self.logins == RETRIEVAL_LOGINS
         password = self.retrieval_password if reads else self.extraction_password
         if password is None:
@@ -101,7 +101,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
 
     @property
     def chosen_embedder(self) -> Literal["openai", "onnx", "offline"]:
-        """The embedder in force: as configured, else OpenAI's where it can be reached."""
+        """The effective embedder: as configured, else OpenAI's if its key or base URL is set."""
         if self.embedder is not None:
             return self.embedder
         if self.onnx_model_dir is not None:
@@ -117,7 +117,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         """Whether callers must authenticate: off only for the embedded database on loopback.
 
         Raises:
-            ValueError: Authentication was switched off for an address others can reach.
+            ValueError: Authentication was switched off for an address that others can reach.
         """
         if self.auth is None:
             return "off" if self.embedded and is_loopback(listen) else "api-key"
@@ -130,12 +130,12 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         return self.auth
 
     def operator(self, listen: str) -> str:
-        """The tenant whose credentials may act on the whole installation.
+        """The tenant whose credentials may change the whole installation.
 
-        Where nobody authenticates there is one tenant only, whatever the setting says.
+        Without authentication there is only one tenant, whatever the setting says.
 
         Raises:
-            ValueError: Authentication was switched off for an address others can reach.
+            ValueError: Authentication was switched off for an address that others can reach.
         """
         return DEFAULT_TENANT if self.auth_mode(listen) == "off" else self.operator_tenant
 
@@ -143,7 +143,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     def _tokens_are_described(self) -> Self:
         named = (self.jwt_issuer, self.jwt_audience, self.jwt_jwks, self.jwt_secret_file)
         if self.auth is None and any(value is not None for value in named):
-            # Without this, whoever forgot it would find the embedded database open to everybody.
+            # Without this check, a forgotten setting would open the embedded database to everybody.
             raise ValueError(
                 "HITHERTO_JWT_… is set and HITHERTO_AUTH is not: set HITHERTO_AUTH=jwt"
             )
@@ -180,10 +180,11 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         return self
 
     def check_listen(self, listen: str) -> None:
-        """Refuse to send memories in clear over a network.
+        """Refuse to send memories over a network without TLS.
 
         Raises:
-            ValueError: The address is not loopback, TLS is off, and nobody said that this is meant.
+            ValueError: The address is not loopback, TLS is off, and this was not explicitly
+                permitted.
         """
         if is_loopback(listen) or self.tls_key_file is not None or self.insecure_listen:
             return
@@ -206,14 +207,14 @@ def is_loopback(listen: str) -> bool:
 
 
 def describe(error: ValidationError) -> str:
-    """What is wrong with the environment, without the values it holds."""
+    """What is wrong with the environment, without its values."""
     return "; ".join(
         f"{_variable(item['loc'])}: {item['msg']}" for item in error.errors(include_input=False)
     )
 
 
 def _variable(location: tuple[int | str, ...]) -> str:
-    """The environment variable behind a field that is wrong, or what is wrong as a whole."""
+    """The environment variable of an invalid field, or what is wrong as a whole."""
     if not location:
         return "settings"
     # Fields with a variable of another name are reported by that name, which is upper case.

@@ -1,7 +1,7 @@
-"""Consistency tokens: returned by a write, so that a later read can be sure to include it.
+"""Consistency tokens: returned by a write, so that a later read is sure to include it.
 
 A token names a position in the write-ahead log of one database and timeline, sealed and bound to
-the tenant. A primary has always seen it; a replica has once it replayed that far.
+the tenant. A primary has always reached it; a replica has once it replayed that far.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from hitherto_shared.errors import invalid
 from hitherto_shared.sealing import BrokenToken, Sealer
 
 # Position, timeline (the first eight digits of a WAL file's name) and database, after a commit,
-# which has flushed the log up to itself. What others have inserted behind it need not be shown.
+# which has flushed the log up to itself. Later entries of other transactions need not be visible.
 _POSITION = """
 SELECT pg_current_wal_flush_lsn()::text,
        left(pg_walfile_name(pg_current_wal_flush_lsn()), 8),
        (SELECT system_identifier::text FROM pg_control_system())
 """
 
-# How far this server shows the log: a standby what it replayed, any other all there is. The sender
-# of the log is hidden from our roles, so that a standby's timeline is read from its control file.
-# That may lag behind a change of timeline, and then sends reads to the primary for a while.
+# The position that this server shows: a standby what it replayed, a primary everything. Our roles
+# cannot see the WAL sender, so a standby's timeline is read from its control file. That may lag
+# behind a change of timeline, and then sends reads to the primary for a while.
 _SHOWN = """
 SELECT (SELECT system_identifier::text FROM pg_control_system()),
        CASE WHEN pg_is_in_recovery()
@@ -36,7 +36,7 @@ SELECT (SELECT system_identifier::text FROM pg_control_system()),
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the log of one database."""
+    """A position in the log of one database."""
 
     lsn: str
     timeline: str
@@ -44,13 +44,13 @@ class Position:
 
 
 _PRIMARY_ONLY = Position("0/0", "0", "")
-"""A position that no standby ever shows."""
+"""A position that no standby ever reaches."""
 
 _MOST_TOKENS = 16
 
 
 async def current_position(connection: Connection) -> Position:
-    """Where the log stands now; taken after a commit it covers that commit."""
+    """The present position of the log; taken after a commit it covers that commit."""
     cursor = await connection.execute(_POSITION)
     row = await cursor.fetchone()
     assert row is not None
@@ -58,11 +58,11 @@ async def current_position(connection: Connection) -> Position:
 
 
 async def bytes_missing(connection: Connection, position: Position) -> float:
-    """How much log the server behind `connection` has yet to replay to show `position`.
+    """How much log the server of `connection` has yet to replay to reach `position`.
 
     Returns:
-        Bytes; 0 when it shows everything up to there, infinity when it follows another timeline or
-        is of another database and may never come there.
+        Bytes; 0 if it has reached it, infinity if it follows another timeline or belongs to another
+        database and may never reach it.
     """
     cursor = await connection.execute(_SHOWN)
     row = await cursor.fetchone()
@@ -80,13 +80,13 @@ def _offset(lsn: str) -> int:
 
 
 class ConsistencyTokens:
-    """Makes and opens the tokens of one deployment."""
+    """Creates and opens the tokens of one deployment."""
 
     def __init__(self, secret: bytes) -> None:
         self._sealer = Sealer(secret, "consistency")
 
     def make(self, position: Position, tenant_id: str) -> str:
-        """The token to hand out."""
+        """A new token."""
         return self._sealer.seal(
             {"lsn": position.lsn, "tli": position.timeline, "db": position.database}, [tenant_id]
         )

@@ -1,8 +1,8 @@
 """Converts between protobuf messages and our models. The only module that knows enum prefixes.
 
-`memory_message` makes a message, `memory_fields` what it would be made of. The replies of searches,
-contexts and lists of memories are put together of fields and made once: a message that is put into
-another one is copied, which takes as long again.
+`memory_message` creates a message, `memory_fields` returns its fields. The replies of searches,
+contexts and lists are assembled from fields and created once: embedding a message into another one
+copies it, which takes as long again.
 """
 
 from __future__ import annotations
@@ -80,12 +80,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def timestamp(moment: datetime | None) -> Timestamp | None:
-    """A moment on the wire; None stays unset."""
+    """A time on the wire; None stays unset."""
     return None if moment is None else Timestamp(**_moment_fields(moment))
 
 
 def _moment_fields(moment: datetime) -> Fields:
-    # By hand, because the library's own way takes four times as long and a reply holds dozens.
+    # Written out, because the library's own conversion takes four times as long and a reply holds
+    # dozens.
     since = moment - _EPOCH
     return {
         "seconds": since.days * 86_400 + since.seconds,
@@ -94,13 +95,13 @@ def _moment_fields(moment: datetime) -> Fields:
 
 
 def duration_fields(seconds: float) -> Fields:
-    """What a duration on the wire is made of; not below 0."""
+    """The fields of a duration on the wire; at least 0."""
     whole = int(seconds)
     return {"seconds": whole, "nanos": int((seconds - whole) * 1e9)}
 
 
 def struct(value: Mapping[str, Any]) -> Struct | None:
-    """Free JSON on the wire; empty stays unset."""
+    """Free-form JSON on the wire; an empty object stays unset."""
     if not value:
         return None
     found = Struct()
@@ -110,7 +111,7 @@ def struct(value: Mapping[str, Any]) -> Struct | None:
 
 _AS_THEY_ARE = ("detail", "tags", "keywords", "entities", "conversation_id")
 _MOMENTS = ("last_accessed_at", "valid_to", "expires_at")
-"""Of a memory: fields that many have not."""
+"""Fields of a memory that are often unset."""
 
 
 def memory_message(memory: Memory) -> memory_pb2.Memory:
@@ -119,7 +120,7 @@ def memory_message(memory: Memory) -> memory_pb2.Memory:
 
 
 def memory_fields(memory: Memory) -> Fields:
-    """What a memory on the wire is made of; what few memories have is left out of the others."""
+    """The fields of a memory on the wire; rarely set fields are included only if set."""
     found: Fields = {
         "id": str(memory.memory_id),
         "user_id": memory.user_id,
@@ -187,7 +188,7 @@ def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
 
 
 def summary_fields(summary: Summary) -> Fields:
-    """What a conversation's summary on the wire is made of."""
+    """The fields of a conversation's summary on the wire."""
     return {
         "conversation_id": summary.conversation_id,
         "user_id": summary.user_id,
@@ -204,7 +205,7 @@ def summary_fields(summary: Summary) -> Fields:
 
 
 def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.ContextItem]:
-    """What an answer was based on, on the wire."""
+    """The sources of an answer, on the wire."""
     return [
         conversation_pb2.ContextItem(id=item["id"], relevance=item.get("relevance", 0.0))
         for item in items
@@ -217,7 +218,7 @@ def message_message(message: Message) -> conversation_pb2.Message:
 
 
 def message_fields(message: Message) -> Fields:
-    """What a message of a conversation on the wire is made of."""
+    """The fields of a conversation's message on the wire."""
     found: Fields = {
         "id": message.message_id,
         "role": _ROLE_NO[message.role],
@@ -273,7 +274,7 @@ def entity_message(entity: Entity) -> entity_pb2.Entity:
 
 
 def entity_fields(entity: Entity) -> Fields:
-    """What an entity on the wire is made of."""
+    """The fields of an entity on the wire."""
     return {
         "id": str(entity.entity_id),
         "name": entity.name,
@@ -310,7 +311,7 @@ def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:
 
 
 def result_message(result: Mapping[str, Any]) -> job_pb2.JobResult | None:
-    """What a job has done, on the wire; None if it has done nothing yet."""
+    """The result of a job on the wire; None if there is none yet."""
     if not result:
         return None
     usage = result.get("usage", {})

@@ -1,4 +1,4 @@
-"""Every error that a caller can get; each knows its own gRPC status and reason.
+"""All errors that callers can get, each with its gRPC status and reason.
 
 The tree:
 
@@ -6,7 +6,7 @@ The tree:
     ├── InvalidRequest          INVALID_ARGUMENT     with every violation at once
     ├── NotAuthenticated        UNAUTHENTICATED
     ├── NotPermitted            PERMISSION_DENIED
-    ├── NotFound                NOT_FOUND            also for what belongs to somebody else
+    ├── NotFound                NOT_FOUND            also for another owner's resource
     ├── AlreadyExists           ALREADY_EXISTS
     ├── WrongState              FAILED_PRECONDITION
     ├── Conflict                ABORTED              retry the whole read-modify-write
@@ -14,7 +14,7 @@ The tree:
     ├── Unavailable             UNAVAILABLE          retry later
     ├── TooLate                 DEADLINE_EXCEEDED
     ├── NotYetAvailable         UNIMPLEMENTED
-    └── InternalError           INTERNAL             our fault; the text names the log entry only
+    └── InternalError           INTERNAL             our fault; the text only names the log entry
 
 Handlers raise these; `hitherto_shared.rpc` alone turns them into a status.
 """
@@ -33,13 +33,13 @@ DOMAIN = "hitherto"
 
 @dataclass(frozen=True, slots=True)
 class FieldViolation:
-    """One thing wrong with a request, in the caller's field names (`transcripts[3].user_id`).
+    """One violation in a request, with the caller's field names (`transcripts[3].user_id`).
 
     Attributes:
         field: Path of the field.
         description: What it must be instead.
         reason: Name from `ErrorReason`.
-        metadata: What `ErrorReason` documents for the reason, besides the field.
+        metadata: The metadata that `ErrorReason` documents for the reason, besides the field.
     """
 
     field: str
@@ -49,13 +49,13 @@ class FieldViolation:
 
 
 class HithertoError(Exception):
-    """Base of everything a caller can be told.
+    """The base of all errors for callers.
 
     Attributes:
         code: The gRPC status.
         reason: UPPER_SNAKE name from `ErrorReason`, sent as `ErrorInfo.reason`.
-        message: Public text: what is wrong and what to do next. Never contents of memories.
-        metadata: What is dynamic in the text, for machines.
+        message: Public text: the fault and the remedy. Never contents of memories.
+        metadata: The variable parts of the text, for machines.
         retry_after: Seconds after which the same call may succeed, or None if it will not.
     """
 
@@ -77,16 +77,16 @@ class HithertoError(Exception):
 
 
 class InvalidRequest(HithertoError):
-    """The request itself is wrong; it changed nothing and will never succeed unchanged."""
+    """The request itself is invalid; it changed nothing and will never succeed unchanged."""
 
     code = grpc.StatusCode.INVALID_ARGUMENT
 
     def __init__(self, violations: Sequence[FieldViolation], *, uncounted: int = 0) -> None:
-        """All that is wrong.
+        """All violations.
 
         Args:
             violations: At least one. They share a reason, or it is `INVALID_FIELD`.
-            uncounted: How many more there were than are listed.
+            uncounted: The number of further, unlisted violations.
         """
         first = violations[0]
         self.total = len(violations) + uncounted
@@ -101,10 +101,10 @@ class InvalidRequest(HithertoError):
 
 
 class NotAuthenticated(HithertoError):
-    """No credential, or one that is not valid. The text never says which.
+    """There is no credential, or it is not valid. The text never says which.
 
     Attributes:
-        why: For the log alone: what is wrong, in fixed words with nothing of the credential.
+        why: The reason for the log alone, in fixed words with nothing of the credential.
     """
 
     code = grpc.StatusCode.UNAUTHENTICATED
@@ -121,31 +121,31 @@ class NotAuthenticated(HithertoError):
 
 
 class NotPermitted(HithertoError):
-    """The credential is valid and does not allow this call."""
+    """The credential is valid but does not permit this call."""
 
     code = grpc.StatusCode.PERMISSION_DENIED
 
 
 class NotFound(HithertoError):
-    """The named thing does not exist, or belongs to another tenant or user."""
+    """The named resource does not exist, or belongs to another tenant or user."""
 
     code = grpc.StatusCode.NOT_FOUND
 
 
 class AlreadyExists(HithertoError):
-    """The name is taken by something else."""
+    """The name is already in use."""
 
     code = grpc.StatusCode.ALREADY_EXISTS
 
 
 class WrongState(HithertoError):
-    """The thing is not in a state that allows this; retrying alone does not help."""
+    """The resource is not in a state that permits this; retrying alone does not help."""
 
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class Conflict(HithertoError):
-    """Somebody else changed it first: read again, then retry."""
+    """A concurrent change came first: read again, then retry."""
 
     code = grpc.StatusCode.ABORTED
 
@@ -157,7 +157,7 @@ class Exhausted(HithertoError):
 
 
 class Unavailable(HithertoError):
-    """Something this service needs is out of reach; try again later."""
+    """A dependency of this service is unreachable; try again later."""
 
     code = grpc.StatusCode.UNAVAILABLE
 
@@ -169,13 +169,13 @@ class TooLate(HithertoError):
 
 
 class NotYetAvailable(HithertoError):
-    """The contract names this call and this version does not offer it yet."""
+    """The contract has this RPC, but this version does not offer it yet."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
 
 
 class InternalError(HithertoError):
-    """A fault of ours. The caller gets the id of the log entry, never its text."""
+    """A fault of the service. The caller gets the id of the log entry, never its text."""
 
     code = grpc.StatusCode.INTERNAL
 
@@ -194,5 +194,5 @@ def invalid(
     reason: str = "INVALID_FIELD",
     metadata: Mapping[str, str] | None = None,
 ) -> InvalidRequest:
-    """One violation as an error, for checks that stand alone."""
+    """A single violation as an error, for checks that stand alone."""
     return InvalidRequest([FieldViolation(field, description, reason, metadata or {})])

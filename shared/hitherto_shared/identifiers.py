@@ -1,4 +1,4 @@
-"""Ids the server makes: UUIDv7 (RFC 9562), so that ids sort by the moment they were made."""
+"""Ids created by the server: UUIDv7 (RFC 9562), which sort by their time of creation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def uuid7() -> UUID:
 
 
 def parse_uuid(text: str) -> UUID | None:
-    """The id written in `text`, or None if that is no canonical UUID."""
+    """The id in `text`, or None if it is not a canonical UUID."""
     try:
         value = UUID(text)
     except ValueError:

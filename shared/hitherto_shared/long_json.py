@@ -1,8 +1,8 @@
-"""Decodes large untrusted JSON in a thread, without holding the interpreter.
+"""Decodes large untrusted JSON in a thread, without blocking the interpreter.
 
-The decoder in C reads a text in one piece, in which no other thread has a turn: eight megabytes of
-small values take it up to a second. The one in Python is slower by far and lets others run. A text
-of more values than anybody was asked for is not read at all.
+The C decoder reads a text in one piece, during which no other thread runs: eight megabytes of small
+values take up to a second. The Python decoder is much slower but lets other threads run. A text
+with more values than any prompt requests is not read at all.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 _scanner: Any = json.scanner
 
 LONG = 128 * 1024
-"""Characters, or bytes, from which others have to have their turn."""
+"""Characters, or bytes, from which other threads must be able to run."""
 MAX_VALUES = 250_000
 
 
 class TooManyValues(ValueError):
-    """A text holds more values than are read."""
+    """A text contains more values than are read."""
 
 
 def loads(text: str | bytes) -> Any:
-    """As `json.loads`; to be called in a thread where the text may be long.
+    """See `json.loads`; call it in a thread if the text may be long.
 
     Raises:
-        TooManyValues: It holds too many, or a text with as many commas.
+        TooManyValues: It contains too many, or a text with as many commas.
         ValueError: It is not JSON.
         RecursionError: It is nested too deeply.
     """

@@ -3,11 +3,11 @@
 The tree:
 
     ModelError
-    ├── ModelUnavailable     an outage: try again later, nobody's fault (429, 5xx, timeout, reset)
+    ├── ModelUnavailable     an outage: try again later (429, 5xx, timeout, reset)
     │   └── ModelMisconfigured   no request of this installation passes (bad key, wrong address)
-    ├── ModelRefused         the server understood and said no to this request
-    │   └── PromptTooLong    because there is more text than the model can take at once
-    └── ModelMisbehaved      the server answered, and the answer cannot be what was asked for
+    ├── ModelRefused         the server refuses this request
+    │   └── PromptTooLong    more text than the model accepts at once
+    └── ModelMisbehaved      the server's answer is malformed
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from typing import Protocol
 
 
 class ModelUsage(Protocol):
-    """What calls of a model used."""
+    """The usage of model calls."""
 
     @property
     def model(self) -> str:
-        """The model that was asked."""
+        """The model."""
         ...
 
     @property
     def calls(self) -> int:
-        """How often."""
+        """The number of calls."""
         ...
 
     @property
     def input_tokens(self) -> int:
-        """What it read."""
+        """Input tokens."""
         ...
 
     @property
     def output_tokens(self) -> int:
-        """What it wrote."""
+        """Output tokens."""
         ...
 
 
 class ModelError(Exception):
-    """A call of a model did not give a usable answer. The message never holds user text.
+    """A call of a model gave no usable answer. The message never contains user text.
 
     Attributes:
-        spent: What was answered, and has to be paid for, before it came to this.
-        doubtful: Whether every other request may meet the same error. A harmless request tells.
+        spent: The usage of calls before the error, which must be paid for.
+        doubtful: Whether any other request may fail in the same way. A harmless request tells.
     """
 
     spent: Sequence[ModelUsage] = ()
@@ -53,11 +53,11 @@ class ModelError(Exception):
 
 
 class ModelUnavailable(ModelError):
-    """The model's service is out of reach or overloaded; the same call may succeed later.
+    """The model's service is unreachable or overloaded; the same call may succeed later.
 
     Attributes:
-        retry_after: Seconds the server asked us to wait, if it said so.
-        asked: False if the model was not even asked, because it had just been out of reach.
+        retry_after: Seconds to wait as requested by the server, if any.
+        asked: False if the model was not called, because it had just been unreachable.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class ModelUnavailable(ModelError):
 
 
 class ModelMisconfigured(ModelUnavailable):
-    """The server refuses whatever this installation sends: its key, its address or its model.
+    """The server refuses every request of this installation because of its key, address or model.
 
-    It lasts until somebody mends the settings or the server. The message names the settings.
+    It lasts until the settings or the server are corrected. The message names the settings.
 
     Attributes:
-        status: The HTTP status; 0 where there is none that tells.
+        status: The HTTP status; 0 if no status is informative.
     """
 
     def __init__(
@@ -93,22 +93,22 @@ class ModelRefused(ModelError):
     """The server refused the call itself; repeating it unchanged will not help.
 
     Attributes:
-        status: The HTTP status; 0 where it was no server that refused.
+        status: The HTTP status; 0 if the refusal did not come from a server.
     """
 
     status: int = 0
 
 
 class PromptTooLong(ModelRefused):
-    """The request holds more text than the model can take at once; half of it may pass."""
+    """The request has more text than the model accepts at once; half of it may succeed."""
 
 
 class ModelMisbehaved(ModelError):
     """The answer is malformed: wrong count or size of vectors, NaN, an endless body, no text.
 
     Attributes:
-        reply: What the model or its server said, where that is of use. It holds what users said,
-            so that it is kept sealed or not at all, and is never shown or logged.
+        reply: What the model or its server replied, if it is useful. It contains user text, so it
+            is stored sealed or not at all, and is never shown or logged.
     """
 
     def __init__(self, message: str, *, reply: str = "") -> None:

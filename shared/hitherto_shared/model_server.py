@@ -1,8 +1,8 @@
 """Settings and errors shared by all clients of OpenAI-compatible servers.
 
-Chat goes through the openai client (`openai_client`), embeddings through a leaner one
-(`embeddings.embedding_server`). An outage, a refusal and a broken answer mean the same for both
-(see `model_api`) and are told in the same words, which never quote the server.
+Chat uses the openai client (`openai_client`), embeddings a leaner one
+(`embeddings.embedding_server`). Both report outages, refusals and malformed answers with the same
+errors (see `model_api`), whose messages never quote the server.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from hitherto_shared.model_api import (
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 8 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
-"""Bytes read of a reply with an error status, of which the beginning says enough."""
+"""Bytes to read of a reply with an error status; its beginning is enough."""
 MAX_RETRY_AFTER = 3600.0
 MAX_REPLY_KEPT = 64 * 1024
-"""Bytes of a reply that nothing could be made of, for `ModelMisbehaved.reply`."""
+"""Maximum bytes of an unusable reply, for `ModelMisbehaved.reply`."""
 CONNECT_SECONDS = 10.0
 MAX_CONNECTIONS = 200
 
-# A local server wants no key, but the openai client insists on sending one.
+# A local server needs no key, but the openai client insists on sending one.
 _NO_KEY = "no-key-needed"
 _OUTAGE_4XX = frozenset({408, 409, 425, 429})
-# The server says it will never do this; every other 5xx is an outage.
+# Statuses that are permanent; every other 5xx is an outage.
 _PERMANENT_5XX = frozenset({501, 505})
-# Whatever is asked, the answer is the same until somebody mends the installation. So is a redirect.
+# Statuses that recur for any request until the installation is corrected. So does a redirect.
 _OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 407, 410, *_PERMANENT_5XX})
-# What a filter of contents says of one request.
+# Words with which a content filter refuses a request.
 _OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -50,7 +50,7 @@ class RequestRejected(ModelRefused):
 
     Attributes:
         status: The HTTP status.
-        detail: What the server wrote, in lower case. It may quote user text, so it decides what to
+        detail: The server's text, in lower case. It may quote user text, so it only decides what to
             do next and is never shown or logged.
     """
 
@@ -61,15 +61,15 @@ class RequestRejected(ModelRefused):
         self.doubtful = not self.names(*_OF_THE_CONTENT)
 
     def names(self, *words: str) -> bool:
-        """Whether the server's complaint contains one of `words`, given in lower case."""
+        """Whether the server's error text contains one of `words`, given in lower case."""
         return any(word in self.detail for word in words)
 
 
 def usable_url(base_url: str | None) -> str:
-    """The root of the API that a setting means; empty means OpenAI.
+    """The root of the API for a setting; empty means OpenAI.
 
     Raises:
-        ValueError: It is no address of the web; the message names the variable to set.
+        ValueError: It is not a web address; the message names the variable to set.
     """
     url = (base_url or "").strip() or DEFAULT_BASE_URL
     if not re.match(r"https?://[^/\s]+", url):
@@ -78,14 +78,14 @@ def usable_url(base_url: str | None) -> str:
 
 
 def not_an_address() -> ValueError:
-    """The error for a base URL that cannot be one."""
+    """The error for an invalid base URL."""
     return ValueError(
         "OPENAI_BASE_URL must be an http or https address such as " + DEFAULT_BASE_URL
     )
 
 
 def usable_key(api_key: str | None) -> str:
-    """The key that a setting means, or a word in its place for a server that needs none.
+    """The key for a setting, or a placeholder for a server that needs none.
 
     Raises:
         ValueError: It cannot be sent; the message names the variable, never the key.
@@ -100,7 +100,7 @@ def usable_timeout(seconds: float) -> float:
     """Seconds for a whole call.
 
     Raises:
-        ValueError: There is no time at all.
+        ValueError: It is not positive.
     """
     if not seconds > 0:
         raise ValueError("the timeout of the model server must be above 0 seconds")
@@ -110,12 +110,12 @@ def usable_timeout(seconds: float) -> float:
 def refusal_or_outage(
     status: int, headers: Mapping[str, str], content: bytes, *, key: str, model_setting: str
 ) -> ModelUnavailable | RequestRejected:
-    """Put a reply with an error status into our words.
+    """The error for a reply with an error status.
 
     Args:
         status: Any status but a success.
-        headers: Of the reply, found without regard to case.
-        content: The body, or the beginning of it.
+        headers: Of the reply, looked up without regard to case.
+        content: The body, or its beginning.
         key: The key that was sent, so that it is not repeated.
         model_setting: The variable that names the model, for the message.
     """
@@ -135,20 +135,20 @@ def refusal_or_outage(
 
 
 def no_answer_within(seconds: float) -> ModelUnavailable:
-    """The outage of a server that takes longer than a whole call may."""
+    """The outage of a server that exceeds the time limit of a call."""
     return ModelUnavailable(f"the model server did not answer within {seconds:g} seconds")
 
 
 def not_reached_in_time() -> ModelUnavailable:
-    """The outage of a server that does not take up the connection."""
+    """The outage of a server that does not accept the connection."""
     return ModelUnavailable("the model server could not be reached in time")
 
 
 def connection_failed(error: BaseException) -> ModelUnavailable:
-    """The outage of a connection that was refused, lost or never safe.
+    """The outage of a connection that was refused, lost or not secured.
 
     Args:
-        error: The client's error. Only its class, or that of its cause, is told.
+        error: The client's error. Only its class, or that of its cause, is reported.
     """
     reason = type(error.__cause__ or error).__name__
     return ModelUnavailable(
@@ -158,7 +158,7 @@ def connection_failed(error: BaseException) -> ModelUnavailable:
 
 
 def oversize(limit: int) -> ModelMisbehaved:
-    """The error for a body above `limit` bytes."""
+    """The error for a body of more than `limit` bytes."""
     return ModelMisbehaved(
         f"the model server's reply is larger than {limit} bytes and was cut off; "
         "it cannot be the answer to what was asked"
@@ -166,7 +166,7 @@ def oversize(limit: int) -> ModelMisbehaved:
 
 
 def unasked_encoding() -> ModelMisbehaved:
-    """The error for a body packed in a way that the request did not allow."""
+    """The error for a body with an encoding that was not requested."""
     return ModelMisbehaved(
         "the model server's reply has a Content-Encoding that was not asked for; "
         "make the server or the proxy before it honour Accept-Encoding"
@@ -174,7 +174,7 @@ def unasked_encoding() -> ModelMisbehaved:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that `Retry-After` asks for, at most an hour; None if it says nothing usable."""
+    """Seconds in `Retry-After`, at most an hour; None without a usable value."""
     value = headers.get("retry-after", "").strip()
     try:
         seconds = float(value)
@@ -190,7 +190,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def json_object(content: bytes, load: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
-    """Read the body of a success, with `load`.
+    """Parse the body of a success, with `load`.
 
     Raises:
         ModelMisbehaved: It is not a JSON object.
@@ -202,7 +202,7 @@ def json_object(content: bytes, load: Callable[[bytes], Any] = json.loads) -> di
             "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself",
             reply=beginning(content),
         )
-        # A web page comes from a proxy or another server, and may be its answer to everything.
+        # A web page comes from a proxy or another server, which may send it in reply to everything.
         error.doubtful = content.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<")
         raise error from None
     if not isinstance(body, dict):
@@ -213,12 +213,12 @@ def json_object(content: bytes, load: Callable[[bytes], Any] = json.loads) -> di
 
 
 def beginning(content: bytes) -> str:
-    """As much of a reply as is of use to whoever has to find out what it is."""
+    """The part of a reply that is useful for diagnosis."""
     return content[:MAX_REPLY_KEPT].decode("utf-8", "replace")
 
 
 def _error_code(content: bytes, key: str) -> str:
-    """The server's short name for the error, if it looks like one and not like a text."""
+    """The server's short name for the error, if it has the form of a name."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):

@@ -3,8 +3,8 @@
 Enumerations are the lower-case words the schema stores (`preference`, `active`); the wire names
 (`MEMORY_TYPE_PREFERENCE`) exist only in `hitherto_shared.convert`.
 
-`sealed` is what was read of a user who encrypts and is not opened yet: the fields that belong in it
-are empty then. Whoever opens it sets it to None.
+`sealed` holds the sealed values of a user with encryption on until they are opened: their fields
+are empty until then, and opening sets `sealed` to None.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ ORIGINS = ("user", "assistant", "tool", "document", "operator")
 OUTCOMES = ("resolved", "ongoing", "needs_followup")
 ENTITY_TYPES = ("person", "project", "topic", "company", "place", "other")
 CURRENT_STATUSES = ("active", "achieved")
-"""What counts as known today; the default of every read."""
+"""Statuses that count as known today; the default of every read."""
 
 FINAL_JOB_STATES = ("succeeded", "dead", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose data a statement may touch. Every storage function takes one."""
+    """The tenant and user that a statement may access. Every storage function takes one."""
 
     tenant_id: str
     user_id: str
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters `tenant_id` and `user_id`, which every statement about a user has."""
+        """The parameters `tenant_id` and `user_id` of every statement about a user."""
         return {"tenant_id": self.tenant_id, "user_id": self.user_id}
 
 
-# Never changed, but not frozen: a reply holds dozens, and frozen ones take four times as long.
+# Immutable by convention, but not frozen: a reply has dozens, and frozen ones take four times as
+# long.
 @dataclass(slots=True, unsafe_hash=True)
 class SourceRef:
-    """One message a memory came from, by the ids the caller sent."""
+    """A message from which a memory came, by the caller's ids."""
 
     conversation_id: str
     message_id: str
@@ -98,7 +99,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known about a user as a whole. Version 0 means that there is none yet."""
+    """The profile of a user. Version 0 means that there is none yet."""
 
     user_id: str
     department: str = ""
@@ -117,7 +118,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One conversation in short."""
+    """The summary of a conversation."""
 
     conversation_id: str
     user_id: str
@@ -136,7 +137,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation as a reader sees it."""
+    """One message of a conversation, for readers."""
 
     conversation_id: str
     message_id: str
@@ -152,7 +153,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Somebody or something the user speaks of."""
+    """A person or thing that the user mentions."""
 
     entity_id: UUID
     name: str
@@ -164,7 +165,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """One thing learnt from how a user behaves, and how sure it is (0 to 1)."""
+    """One preference inferred from a user's behaviour, with its confidence (0 to 1)."""
 
     type: str
     key: str
@@ -176,7 +177,7 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class PendingAction:
-    """Something an assistant proposed to do. `result` is None until somebody reports one."""
+    """An action that an assistant proposed. `result` is None until one is reported."""
 
     action_id: str
     session_id: str
@@ -191,7 +192,7 @@ class PendingAction:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One piece of queued work as its owner sees it."""
+    """One job as its owner sees it."""
 
     job_id: UUID
     tenant_id: str
@@ -213,5 +214,5 @@ class Job:
 
     @property
     def final(self) -> bool:
-        """True when nothing will happen to the job any more unless somebody retries it."""
+        """Whether the job has ended for good, unless it is retried."""
         return self.state in FINAL_JOB_STATES

@@ -1,7 +1,7 @@
 """Runs long work on texts in a thread, off the event loop, and short work directly.
 
-A thread shares the interpreter with the loop, which has its turn every few milliseconds all the
-same. A hop to it costs a tenth of a millisecond, too much for what is short.
+A thread shares the interpreter with the event loop, which still runs every few milliseconds. A
+switch to a thread costs a tenth of a millisecond, too much for short work.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 SHORT = 16 * 1024
-"""Characters, or bytes, up to which work is done on the loop; about a millisecond of it."""
+"""Characters, or bytes, up to which work runs on the loop; about a millisecond."""
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -20,11 +20,11 @@ Result = TypeVar("Result")
 async def beside_loop(
     size: int, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
 ) -> Result:
-    """Do `work`, in a thread if it is long.
+    """Run `work`, in a thread if it is long.
 
     Args:
-        size: Characters or bytes that it looks at.
-        work: What to do; it touches nothing that the loop changes meanwhile.
+        size: Characters or bytes that it reads.
+        work: The work, which uses nothing that the loop may change meanwhile.
         *args: For `work`.
         **kwargs: For `work`.
     """

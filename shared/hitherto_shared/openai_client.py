@@ -1,6 +1,6 @@
-"""Calls an OpenAI-compatible server through the openai client, bounded in time and size.
+"""Calls an OpenAI-compatible server through the openai client, limited in time and size.
 
-Nothing is retried here: the caller's queue knows when to try again.
+Nothing is retried here: the caller's queue decides when to try again.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ class OpenAIServer:
         timeout: float | None = None,
         max_bytes: int = MAX_REPLY_BYTES,
     ) -> dict[str, Any]:
-        """Send one JSON request and return the JSON object that comes back.
+        """Send one JSON request and return the JSON object of the reply.
 
-        The reply is read as it is, not through the client's models: those accept any shape.
+        The reply is parsed directly, not with the client's models, which accept any form.
 
         Args:
             path: Below the base URL, such as `/chat/completions`.
             body: The request.
             timeout: Seconds for this call; unset: the server's own.
-            max_bytes: Largest reply, decompressed.
+            max_bytes: Maximum size of the decompressed reply.
 
         Raises:
-            ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured where
-                the server refuses whatever is sent with these settings.
-            RequestRejected: The server says no to the request.
+            ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured if the
+                server refuses every request with these settings.
+            RequestRejected: The server refuses the request.
             ModelMisbehaved: The reply is too large or not a JSON object.
         """
         seconds = self._timeout if timeout is None else timeout
@@ -117,9 +117,9 @@ class OpenAIServer:
 
 
 async def _bound_reply(response: httpx2.Response) -> None:
-    """Before the client reads a body: hold it to what this call may read."""
+    """Limit the body of this call's reply before the client reads it."""
     if response.is_success:
         bound(response, limit=_reply_limit.get(), cut=False)
     else:
-        # The status says enough: of an endless error page the beginning will do.
+        # The status is enough: of an endless error page only the beginning is read.
         bound(response, limit=MAX_ERROR_BYTES, cut=True)

@@ -14,13 +14,13 @@ _NOT_PART_OF_THE_QUESTION = ("page_token", "page_size", "consistency_token")
 
 
 class PageTokens:
-    """Makes and opens the page tokens of one deployment."""
+    """Creates and opens the page tokens of one deployment."""
 
     def __init__(self, secret: bytes) -> None:
         self._sealer = Sealer(secret, "page")
 
     def bind(self, tenant_id: str, request: Message) -> PageCursor:
-        """The pages of one question."""
+        """The pages of one request."""
         question = type(request)()
         question.CopyFrom(request)
         for name in _NOT_PART_OF_THE_QUESTION:
@@ -30,14 +30,14 @@ class PageTokens:
 
 
 class PageCursor:
-    """Where a list goes on, for one question of one tenant."""
+    """Where a list continues, for one request of one tenant."""
 
     def __init__(self, sealer: Sealer, bound_to: list[str]) -> None:
         self._sealer = sealer
         self._bound_to = bound_to
 
     def open(self, checks: Checks, token: str) -> Any:
-        """The cursor in `token`, or None at the beginning."""
+        """The cursor in `token`, or None at the start."""
         if not token:
             return None
         try:
@@ -52,5 +52,5 @@ class PageCursor:
             return None
 
     def seal(self, cursor: Any) -> str:
-        """The token for `cursor`; None is the end and gives an empty token."""
+        """The token for `cursor`; None means the end and gives an empty token."""
         return "" if cursor is None else self._sealer.seal({"c": cursor}, self._bound_to)

@@ -11,17 +11,17 @@ _MOUNTED = _OTHERS & ~stat.S_IRGRP
 
 
 class NotPrivate(ValueError):
-    """Others may read the file; the text has the command that ends this."""
+    """Other users may read the file; the text has the command that prevents this."""
 
 
 def require_private(path: Path) -> None:
-    """See that a file of ours is open to its owner alone, and somebody else's to our group at most.
+    """Check that our own file is accessible to its owner alone, and another's to our group at most.
 
-    A secret that is mounted into a container belongs to root, and our group is how we read it
-    (mode 0440 or 0640).
+    A secret mounted into a container belongs to root, and our group is how we read it (mode 0440 or
+    0640).
 
     Raises:
-        NotPrivate: More may read or change it.
+        NotPrivate: Others may read or change it.
         OSError: There is no such file.
     """
     if not hasattr(os, "geteuid"):

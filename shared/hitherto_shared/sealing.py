@@ -1,7 +1,7 @@
 """Opaque tokens that a caller can neither read, change nor pass to another.
 
-AES-256-GCM under a key derived per purpose from the service's secret; what the token is bound to
-(tenant, user, request) is authenticated data, so that a token presented elsewhere does not open.
+AES-256-GCM with a key derived per purpose from the service's secret. What the token is bound to
+(tenant, user, request) is authenticated data, so that a token does not open elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NONCE = 12
 
 
 class BrokenToken(Exception):
-    """The token was not made by us, for this purpose, for this caller."""
+    """The token was not created by us, for this purpose, for this caller."""
 
 
 class Sealer:
@@ -36,7 +36,7 @@ class Sealer:
         self._cipher = AESGCM(key.derive(secret))
 
     def seal(self, payload: Mapping[str, Any], bound_to: Sequence[str]) -> str:
-        """The token for `payload`, valid only where `bound_to` is the same again."""
+        """The token for `payload`, valid only with the same `bound_to`."""
         nonce = os.urandom(_NONCE)
         text = json.dumps(payload, separators=(",", ":")).encode()
         sealed = nonce + self._cipher.encrypt(nonce, text, _binding(bound_to))
@@ -64,12 +64,12 @@ def _binding(parts: Sequence[str]) -> bytes:
 
 
 def load_secret(path: Path) -> bytes:
-    """The 32-byte secret in `path`, made there on first use (mode 0600).
+    """The 32-byte secret in `path`, created there on first use (mode 0600).
 
     Replicas of both services must share the file: a token sealed by one is opened by another.
 
     Raises:
-        ValueError: The file exists and holds something else, or others may read it.
+        ValueError: The file has other contents, or other users may read it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not the process id: two containers that share a volume may both be process 1.

@@ -35,10 +35,10 @@ ELSEWHERE = frozenset(f"{PREFIX}{name.upper()}" for name in (*_OF_ONE_SERVICE, *
 
 
 def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) -> None:
-    """Answer `--help` and `--version`, and refuse everything else: settings are variables.
+    """Handle `--help` and `--version`, and refuse everything else: settings are variables.
 
     Raises:
-        SystemExit: The process is to end, with this code.
+        SystemExit: The process must end, with this code.
     """
     parser = argparse.ArgumentParser(
         prog=name,
@@ -54,11 +54,11 @@ def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) 
 def unknown_variables(
     settings: type[SharedSettings], environment: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Variables of the environment that look like settings and are none, each with the nearest one.
+    """Environment variables that look like settings but are none, each with the nearest setting.
 
     Args:
         settings: The settings of this service.
-        environment: Where to look.
+        environment: The environment.
     """
     known = {f"{PREFIX}{name.upper()}" for name in settings.model_fields} | ELSEWHERE
     unknown = [
@@ -73,7 +73,7 @@ def unknown_variables(
 
 
 def warn_of_unknown_variables(settings: type[SharedSettings]) -> None:
-    """Name in the log what was probably misspelt: such a setting would silently not hold."""
+    """Log a warning about probable misspellings, because such a setting silently has no effect."""
     for name, nearest in unknown_variables(settings, os.environ).items():
         hint = f"; did you mean {nearest}?" if nearest else "; docs/configuration.md lists them"
         logger.warning("%s is not a setting and has no effect%s", name, hint)

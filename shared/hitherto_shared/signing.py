@@ -1,8 +1,8 @@
-"""Publicly verifiable signatures: Ed25519 under the installation's key.
+"""Publicly verifiable signatures: Ed25519 with the installation's key.
 
-The key lies in a PEM file (PKCS 8, not encrypted) that only the service may read. Where none is
-named, one is made once beside the embedded database; replicas must share it. The public half is
-what `openssl pkey -in FILE -pubout` prints.
+The key is in a PEM file (PKCS 8, not encrypted) that only the service may read. If none is
+configured, one is created beside the embedded database; replicas must share it. `openssl pkey -in
+FILE -pubout` prints the public half.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Signer:
     """Signs with one private key.
 
     Attributes:
-        key_id: Names the key: the first 16 hexadecimal digits of the SHA-256 of its public half.
+        key_id: Identifies the key: the first 16 hexadecimal digits of the SHA-256 of its public
+            half.
         public_key: The public half, 32 bytes.
     """
 
@@ -43,7 +44,7 @@ class Signer:
 
 
 def key_id_of(public_key: bytes) -> str:
-    """The name of the key with this public half."""
+    """The id of the key with this public half."""
     return hashlib.sha256(public_key).hexdigest()[:_KEY_ID_DIGITS]
 
 
@@ -52,7 +53,7 @@ def verify(public_key: bytes, payload: bytes, signature: bytes) -> None:
 
     Args:
         public_key: The public half, 32 bytes; see `read_public_key`.
-        payload: What was signed, to the byte.
+        payload: The exact signed bytes.
         signature: What `Signer.sign` returned.
 
     Raises:
@@ -65,10 +66,10 @@ def verify(public_key: bytes, payload: bytes, signature: bytes) -> None:
 
 
 def read_public_key(path: Path) -> bytes:
-    """The public key, 32 bytes, of a PEM file that holds it, or of one with the private key.
+    """The public key, 32 bytes, from a PEM file with it or with the private key.
 
     Raises:
-        ValueError: The file holds something else.
+        ValueError: The file has other contents.
         OSError: The file cannot be read.
     """
     text = path.read_bytes()
@@ -92,11 +93,11 @@ def read_public_key(path: Path) -> bytes:
 
 
 def load_signer(path: Path) -> Signer:
-    """The signer with the key in `path`, which is made there on first use (mode 0600).
+    """The signer with the key in `path`, which is created there on first use (mode 0600).
 
     Raises:
-        ValueError: The file exists and holds something else, or others may read it.
-        OSError: The file cannot be read, or made.
+        ValueError: The file has other contents, or other users may read it.
+        OSError: The file cannot be read, or created.
     """
     if not path.exists():
         _make(path)

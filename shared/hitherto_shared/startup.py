@@ -54,24 +54,27 @@ logger = logging.getLogger("hitherto.startup")
 
 
 class StartupFailed(Exception):
-    """The service cannot run like this; the message says what to do."""
+    """The service cannot run with these settings; the message gives the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The database to use, and the embedded server we hold, if it is that."""
+    """The database to use, and the embedded server that we hold, if it is that."""
 
     conninfo: str
     embedded: EmbeddedPostgres | None
 
     def release(self) -> None:
-        """Let go of the embedded server; the last holder stops it."""
+        """Release the embedded server; the last holder stops it."""
         if self.embedded is not None:
             self.embedded.release()
 
 
 async def locate_unless_ended(settings: SharedSettings, end: asyncio.Event) -> Located:
-    """`locate_database` beside the loop; set, `end` shortens the wait for others who migrate."""
+    """Run `locate_database` off the loop.
+
+    Setting `end` shortens the wait for other processes that migrate.
+    """
     stop = threading.Event()
     locating = asyncio.ensure_future(asyncio.to_thread(locate_database, settings, stop))
     ending = asyncio.ensure_future(end.wait())
@@ -94,14 +97,14 @@ async def locate_unless_ended(settings: SharedSettings, end: asyncio.Event) -> L
 
 
 def locate_database(settings: SharedSettings, stop: threading.Event | None = None) -> Located:
-    """Start or join the embedded Postgres, or take `DATABASE_URL`, and see to the schema.
+    """Start or join the embedded Postgres, or use `DATABASE_URL`, and check or migrate the schema.
 
     Args:
-        settings: Which database it is, and whether it may be migrated.
-        stop: Set while another process migrates, it ends the wait with the schema as it is.
+        settings: The settings of the database, and whether it may be migrated.
+        stop: If set while another process migrates, it ends the wait with the present schema.
 
     Raises:
-        StartupFailed: The database cannot be reached, or its schema is behind and this process may
+        StartupFailed: The database is unreachable, or its schema is outdated and this process may
             not change it.
     """
     if settings.database_url is None:
@@ -133,7 +136,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
 
 
 def _behind(conninfo: str, roles: Sequence[Role]) -> list[str]:
-    """The migrations that the database lacks, as seen after a login as each of `roles`."""
+    """The migrations that the database lacks, read after a login as each of `roles`."""
     for role in roles:
         with connected(with_role(conninfo, role, application="hitherto-start")) as connection:
             require_no_more(connection, role)
@@ -162,18 +165,18 @@ async def serve(
     listen: str,
     running: Callable[[str], AbstractAsyncContextManager[object]],
 ) -> None:
-    """Find the database and run a service on it until the process is told to end.
+    """Find the database and run a service on it until the process is stopped.
 
     Args:
         settings: The service's settings.
         listen: The address it will listen on.
-        running: The service at work on the database of a conninfo; leaving drains it.
+        running: The running service on the database of a conninfo; leaving the context drains it.
     """
     end = end_signal()
     settings.auth_mode(listen)
     located = await locate_unless_ended(settings, end)
     try:
-        # Told to end while it started, it need not serve first.
+        # If it was stopped during start-up, it need not serve first.
         if not end.is_set():
             async with running(located.conninfo):
                 keep_what_stands()
@@ -184,14 +187,15 @@ async def serve(
 
 
 _COLLECTED_AFTER = (10_000, 10, 10)
-"""Of 700 new objects most are still in use by the calls that made them, and looked at in vain."""
+"""With 700 new objects, most are still in use by the calls that created them, so scanning them is
+wasted."""
 
 
 def keep_what_stands() -> None:
-    """Have no garbage collection look at what a started process consists of.
+    """Exclude the objects of a started process from garbage collection.
 
-    A full collection passes over every object, and modules and descriptors are by far the most of
-    them: every one of them would hold the event loop for a tenth of a second.
+    A full collection scans every object, mostly modules and descriptors, and each would block the
+    event loop for a tenth of a second.
     """
     gc.collect()
     gc.freeze()
@@ -199,10 +203,10 @@ def keep_what_stands() -> None:
 
 
 def configured_embedder(settings: SharedSettings) -> Embedder:
-    """The embedder that the environment names.
+    """The embedder in the environment.
 
     Raises:
-        ValueError: A setting is missing or wrong; the message names the variable.
+        ValueError: A setting is missing or invalid; the message names the variable.
     """
     return build_embedder(
         settings.chosen_embedder,
@@ -216,10 +220,10 @@ def configured_embedder(settings: SharedSettings) -> Embedder:
 
 
 def embedders_for(settings: SharedSettings) -> Embedders:
-    """The embedder that the environment names, and every other that it gives a way to.
+    """The embedder in the environment, and all others that it can call.
 
     Raises:
-        ValueError: A setting is missing or wrong; the message names the variable.
+        ValueError: A setting is missing or invalid; the message names the variable.
     """
 
     def build(model: str, dimensions: int | None) -> Embedder:
@@ -236,35 +240,35 @@ def embedders_for(settings: SharedSettings) -> Embedders:
 
 
 def load_deployment_secret(settings: SharedSettings) -> bytes:
-    """The secret behind page and consistency tokens."""
+    """The secret for page and consistency tokens."""
     return load_secret(settings.secret_file or settings.data_dir / "secret")
 
 
 def load_installation_signer(settings: SharedSettings) -> Signer:
-    """Who signs receipts and digests; the key is made on first use."""
+    """The signer of receipts and digests; the key is created on first use."""
     return load_signer(signing_key_path(settings))
 
 
 def signing_key_path(settings: SharedSettings) -> Path:
-    """Where the key of receipts and digests lies."""
+    """The path of the key for receipts and digests."""
     return settings.signing_key_file or settings.data_dir / "signing_key.pem"
 
 
 def load_hash_key(settings: SharedSettings) -> bytes:
-    """The key of `user_hash`, made on first use."""
+    """The key of `user_hash`, created on first use."""
     return load_secret(settings.hash_key_file or settings.data_dir / "hash_key")
 
 
 def user_keys_dir(settings: SharedSettings) -> Path:
-    """Where the wrapped keys of users lie."""
+    """The folder of users' wrapped data keys."""
     return settings.user_keys_dir or settings.data_dir / "user-keys"
 
 
 def load_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
-    """The keys of users; without a key-encryption key it says that it is not configured.
+    """The data keys of users; without a key-encryption key they report that it is not configured.
 
     Raises:
-        ValueError: The key-encryption key is wrong; the message names the variable or file.
+        ValueError: The key-encryption key is invalid; the message names the variable or file.
     """
     return UserKeys(settings.load_key_wrapper(), KeyStore(user_keys_dir(settings)), hash_key)
 
@@ -273,11 +277,11 @@ def load_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
 async def authentication(
     settings: SharedSettings, listen: str, database: Reads
 ) -> AsyncIterator[Authenticator]:
-    """How callers prove who they are; API keys are looked up in `database`.
+    """How callers authenticate; API keys are looked up in `database`.
 
     Raises:
-        ValueError: Authentication is off where others can call, or the settings of tokens are
-            wrong; the message names the variable.
+        ValueError: Authentication is off at an address that others can reach, or the settings of
+            tokens are invalid; the message names the variable.
     """
     mode = settings.auth_mode(listen)
     if mode == "jwt":
@@ -300,12 +304,12 @@ async def authentication(
 
 
 async def configure_vectors(connection: Connection) -> None:
-    """Teach a connection to send and receive vectors in binary."""
+    """Let a connection send and receive vectors in binary."""
     await register_vector_async(connection)
 
 
 def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `serve` to its end on uvloop; failures at start end the process with one clear line."""
+    """Run `serve` to its end on uvloop; start-up failures end the process with one clear line."""
     try:
         _runner()(_quietly(serve))
     except KeyboardInterrupt:

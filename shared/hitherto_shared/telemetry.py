@@ -19,7 +19,7 @@ logger = logging.getLogger("hitherto.uncaught")
 _MAX_CHAIN = 10
 
 job_id_of_task: ContextVar[str | None] = ContextVar("hitherto_job_id", default=None)
-"""The job a worker task is running, so that its log lines can be found."""
+"""The job that a worker task is running, for its log lines."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -32,9 +32,9 @@ class JsonFormatter(logging.Formatter):
         self._service = service
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name that logging calls
-        """Where an exception and those behind it came from, without what they say.
+        """The locations of an exception and its causes, without their messages.
 
-        What an exception says is not ours: a driver quotes rows, a parser its input.
+        An exception's message is not ours: a driver quotes rows, a parser its input.
         """
         told: list[str] = []
         error, where = ei[1], ei[2]
@@ -65,13 +65,13 @@ class JsonFormatter(logging.Formatter):
 
 
 class Unspoken(RuntimeError):
-    """Stands for an error of which only the type is told, which is this one's text."""
+    """Replaces an error of which only the type is logged."""
 
 
 def without_message(
     error: BaseException,
 ) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """`exc_info` with the whole traceback and no text but the type's name.
+    """`exc_info` with the whole traceback, but only the type's name as text.
 
     The text of a driver's error may quote a user's row.
     """
@@ -86,7 +86,10 @@ def _name(error: BaseException) -> str:
 
 
 def quiet_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Have `loop` log what nobody caught by type and place; by itself it quotes the exception."""
+    """Let `loop` log uncaught exceptions by type and location.
+
+    By default it quotes the exception.
+    """
     loop.set_exception_handler(_log_uncaught)
 
 
@@ -100,7 +103,7 @@ def _log_uncaught(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         "uncaught %s in background work",
         "fault" if error is None else _name(error),
         exc_info=None if error is None else without_message(error),
-        # The loop's own words quote the exception with the task; its first line does not.
+        # The loop's own message quotes the exception with the task; its first line does not.
         extra={"task": name, "said": str(context.get("message", "")).partition("\n")[0]},
     )
 

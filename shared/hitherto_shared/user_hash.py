@@ -1,7 +1,7 @@
 """The keyed hash that replaces a user id where the id itself must not be stored.
 
-An id such as an e-mail address is guessed easily; without the key a guess cannot be tried. The key
-never lies in the database, so that a dump alone tells nothing.
+Ids such as e-mail addresses are easy to guess; without the key a guess cannot be tested. The key is
+never in the database, so that a dump alone reveals nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ def user_hash(key: bytes, tenant_id: str, user_id: str) -> str:
 
     Args:
         key: The installation's hash key; see `startup.load_hash_key`.
-        tenant_id: Whose user. The same id under another tenant has another hash.
+        tenant_id: The user's tenant. The same id under another tenant has another hash.
         user_id: The user.
     """
-    # As JSON, because two texts joined by any sign could also be two others.
+    # As JSON, because a separator could also occur in the texts.
     named = json.dumps([tenant_id, user_id], separators=(",", ":")).encode()
     return hmac.new(key, _PURPOSE + named, hashlib.sha256).hexdigest()
 
 
 def credential_hash(key: bytes, tenant_id: str, subject: str) -> str:
-    """The same for a credential: `subject` may name a person."""
+    """The same for a credential: `subject` may name a user."""
     named = json.dumps([tenant_id, subject], separators=(",", ":")).encode()
     return hmac.new(key, _CREDENTIAL + named, hashlib.sha256).hexdigest()
 
 
 def hash_key_id(key: bytes) -> str:
-    """Tells one hash key from another and nothing else about it; 16 hexadecimal digits."""
+    """Identifies a hash key without revealing it; 16 hexadecimal digits."""
     return hmac.new(key, _CHECK, hashlib.sha256).hexdigest()[:16]

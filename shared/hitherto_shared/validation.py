@@ -25,11 +25,12 @@ MAX_KEY = 128
 MAX_STRUCT_BYTES = 64 * 1024
 MAX_STRUCT_DEPTH = 16
 MAX_ITEMS = 100
-"""Items in a list of words of ours, such as statuses: more than there are."""
+"""Maximum items in a list of enumerated words, such as statuses: more than there are."""
 _MAX_VIOLATIONS = 1_000
-"""Kept; no reply has room for more, and a bad request should not cost more than a good one."""
+"""Maximum violations to collect; no reply has room for more, and an invalid request should not cost
+more than a valid one."""
 _MOST_SHRUNK = 4
-"""How many times as long as in its normal form a text may be, and more."""
+"""More than the factor by which a text may be longer than its normal form."""
 _ZONES = frozenset(available_timezones())
 
 
@@ -48,7 +49,7 @@ class Checks:
         reason: str = "INVALID_FIELD",
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        """Note a violation."""
+        """Record a violation."""
         if len(self._violations) < _MAX_VIOLATIONS:
             self._violations.append(FieldViolation(field, description, reason, metadata or {}))
         else:
@@ -68,7 +69,7 @@ class Checks:
     ) -> str:
         """An id chosen by a caller: 1 to 256 printable characters, or as many as `max_chars`.
 
-        At least one of them can be seen, so that nobody is mistaken for nobody.
+        At least one of them is visible, so that no id looks empty.
         """
         if len(value) > _MOST_SHRUNK * max_chars:
             self.add(field, f"must have at most {max_chars} characters, this has {len(value)}")
@@ -88,7 +89,7 @@ class Checks:
         return text
 
     def uuid(self, field: str, value: str) -> UUID:
-        """An id made by the server."""
+        """An id created by the server."""
         found = parse_uuid(value)
         if found is None:
             self.add(field, "must be an id as the service returned it (a UUID)")
@@ -98,7 +99,7 @@ class Checks:
     def text(self, field: str, value: str, *, max_bytes: int, required: bool = False) -> str:
         """Free text of at most `max_bytes` in UTF-8."""
         if len(value) > _MOST_SHRUNK * max_bytes:
-            # Not worth a look: it stays too long in any form.
+            # It stays too long in any form.
             self.add(field, f"must have at most {max_bytes} bytes, this has {len(value)} and more")
             return ""
         if required and not value.strip():
@@ -114,7 +115,7 @@ class Checks:
         return normal
 
     def idempotency_key(self, value: str, *, field: str = "idempotency_key") -> str | None:
-        """A caller's key, or None if there is none."""
+        """The caller's key, or None if there is none."""
         if not value:
             return None
         if len(value) > MAX_KEY:
@@ -124,13 +125,13 @@ class Checks:
         return value
 
     def limit(self, field: str, value: int, *, default: int, maximum: int) -> int:
-        """A number of things wanted: 0 is the default, too many are clamped."""
+        """A requested number of items: 0 means the default, too large values are clamped."""
         if value < 0:
             self.add(field, f"must not be negative; leave it out for {default}")
         return min(value, maximum) if value else default
 
     def optional_limit(self, field: str, value: int | None, *, default: int, maximum: int) -> int:
-        """As `limit`, where an explicit 0 means none."""
+        """See `limit`; an explicit 0 means none."""
         if value is None:
             return default
         if value < 0:
@@ -177,7 +178,7 @@ class Checks:
     def moment(self, field: str, message: Any, name: str) -> datetime | None:
         """The timestamp in `message.name`, or None if it is unset.
 
-        `field` is the path to tell, `name` the field of the message.
+        `field` is the path for errors, `name` the field of the message.
         """
         if not message.HasField(name):
             return None
@@ -186,14 +187,14 @@ class Checks:
             found = stamp.ToDatetime(UTC)
         except (ValueError, OverflowError):
             found = None
-        # Postgres takes later years, the calendars of clients do not.
+        # Postgres accepts later years, clients' calendars do not.
         if found is None or not 1900 <= found.year <= 2200:
             self.add(field, "must lie between the years 1900 and 2200")
             return None
         return found
 
     def struct(self, field: str, value: Struct) -> dict[str, Any]:
-        """Free JSON within the contract's size and depth."""
+        """Free-form JSON within the contract's size and depth."""
         if value.ByteSize() > MAX_STRUCT_BYTES:
             self.add(field, f"must have at most {MAX_STRUCT_BYTES} bytes")
             return {}

@@ -1,9 +1,9 @@
-"""What is signed of a day of the audit log, so that a later change can be proved.
+"""Signs the days of the audit log, so that a later change can be proved.
 
-The entries of a tenant and a day (UTC), in the order of time and id, are the leaves of a Merkle
-tree as RFC 6962 describes it: SHA-256, a zero byte before a leaf and a one byte before two nodes.
-A leaf is an entry as JSON, see `leaf_of`. What is signed is the root with the tenant, the day and
-the number of entries.
+The entries of a tenant and a day (UTC), ordered by time and id, are the leaves of a Merkle tree as
+in RFC 6962: SHA-256, with a zero byte before a leaf and a one byte before two nodes. A leaf is an
+entry as JSON, see `leaf_of`. The signature covers the root with the tenant, the day and the number
+of entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PURPOSE = "hitherto/audit-digest/1"
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A day that was signed."""
+    """A signed day."""
 
     tenant_id: str
     day: date
@@ -35,11 +35,11 @@ class Digest:
 
     @property
     def payload(self) -> bytes:
-        """The bytes that the signature is over."""
+        """The signed bytes."""
         return payload_of(self.tenant_id, self.day, self.count, self.root)
 
     def told(self) -> dict[str, str | int]:
-        """The digest as JSON knows it, for the service's log; `read_digest` reads it."""
+        """The digest as JSON, for the service's log; `read_digest` parses it."""
         return {
             "tenant_id": self.tenant_id,
             "day": self.day.isoformat(),
@@ -50,7 +50,7 @@ class Digest:
         }
 
     def check_signature(self, public_key: bytes) -> None:
-        """Hold the signature against a public key of 32 bytes.
+        """Check the signature with a public key of 32 bytes.
 
         Raises:
             BrokenSignature: The digest was changed, or another key signed.
@@ -59,10 +59,10 @@ class Digest:
 
 
 def read_digest(told: Mapping[str, Any]) -> Digest:
-    """The digest that `Digest.told` told.
+    """Parse the output of `Digest.told`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a digest.
     """
     try:
         return Digest(
@@ -83,7 +83,7 @@ class MerkleTree:
     """A tree that grows leaf by leaf and keeps one node for each power of two in their number.
 
     Attributes:
-        count: How many leaves it has.
+        count: The number of leaves.
     """
 
     def __init__(self) -> None:
@@ -91,10 +91,10 @@ class MerkleTree:
         self._whole: list[bytes] = []
 
     def add(self, leaf: bytes) -> None:
-        """Put one more leaf to the right."""
+        """Add a leaf on the right."""
         node = hashlib.sha256(b"\0" + leaf).digest()
         self.count += 1
-        # As many whole trees are joined as the new count has zeros at its end.
+        # The number of complete trees to join is the number of trailing zeros of the new count.
         merges = self.count
         while merges % 2 == 0:
             node = _join(self._whole.pop(), node)
@@ -102,7 +102,7 @@ class MerkleTree:
         self._whole.append(node)
 
     def root(self) -> bytes:
-        """The root over all leaves; that of none is the hash of nothing."""
+        """The root over all leaves; without any, the hash of nothing."""
         if not self._whole:
             return hashlib.sha256().digest()
         root = self._whole[-1]
@@ -112,7 +112,7 @@ class MerkleTree:
 
 
 async def tree_of_day(connection: Connection, tenant_id: str, day: date) -> MerkleTree:
-    """The tree over a tenant's entries of a day, as the database has them now."""
+    """The tree over a tenant's entries of a day in their present state in the database."""
     tree = MerkleTree()
     async for event in events_between(connection, tenant_id, *bounds(day)):
         tree.add(leaf_of(event))
@@ -127,7 +127,7 @@ def sign_day(signer: Signer, tenant_id: str, day: date, tree: MerkleTree) -> Dig
 
 
 def payload_of(tenant_id: str, day: date, count: int, root: bytes) -> bytes:
-    """What is signed: a JSON list of purpose, tenant, day, number of entries and root in hex."""
+    """The signed text: a JSON list of purpose, tenant, day, number of entries and root in hex."""
     return _json([_PURPOSE, tenant_id, day.isoformat(), count, root.hex()])
 
 
@@ -147,7 +147,7 @@ def leaf_of(event: AuditEvent) -> bytes:
 
 
 def bounds(day: date) -> tuple[datetime, datetime]:
-    """The first moment of a day and that of the next one."""
+    """The first moments of a day and of the next one."""
     begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return begin, begin + timedelta(days=1)
 

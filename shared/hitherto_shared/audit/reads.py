@@ -1,11 +1,10 @@
-"""Who read of whom: what a person reads of others before the reply, what services read in sums.
+"""Records reads of users' data: individually for restricted credentials, counted for services.
 
-The own data is nobody else's business and is not written down. A credential that is bound, to a
-person or to departments, belongs to people: each read of somebody else's data is written to the
-primary before it is answered, and is refused where that cannot be done. Services read for everybody
-all day: their reads are counted by credential, call, user and hour, off the request path. Such a
-count is lost only if the process dies within a second of it, or while the primary is away for
-longer than the buffer lasts.
+Reads of one's own data are not recorded. A restricted credential, of a user or for departments,
+belongs to people: each of its reads of another user's data is written to the primary before it is
+answered, and is refused if that fails. Services read continuously: their reads are counted by
+credential, RPC, user and hour, off the request path. Such a count is lost only if the process dies
+within a second, or while the primary is down for longer than the buffer lasts.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ logger = logging.getLogger("hitherto.audit")
 _WRITE_SECONDS = 5.0
 
 _Key = tuple[str, str, str]
-"""Credential, call and user."""
+"""Credential, RPC and user."""
 
 
 class AuditedReads:
-    """Writes reads down. The database is the primary, whatever is read from."""
+    """Records reads. The database is the primary, even if reads go to a replica."""
 
     def __init__(self, database: Database, trail: Trail) -> None:
         self._database = database
@@ -41,14 +40,14 @@ class AuditedReads:
         self.flush = self._counts.flush
 
     async def note(self, user_ids: Iterable[str], *, timeout: float) -> None:
-        """Note that the call at hand reads the data of these users; before it is answered.
+        """Record that the current call reads the data of these users, before it is answered.
 
         Args:
-            user_ids: Whose data; `audit.NOBODY` for all users of the tenant at once.
-            timeout: Seconds until the caller is told that it cannot be written down.
+            user_ids: The users; `audit.NOBODY` for all users of the tenant at once.
+            timeout: Seconds until the call fails because it cannot be recorded.
 
         Raises:
-            Unavailable: It could not be written down, and so must not be read.
+            Unavailable: It could not be recorded, and so must not be answered.
         """
         call = current_call()
         principal = call.principal

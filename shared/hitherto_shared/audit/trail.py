@@ -1,9 +1,9 @@
-"""Who did what to whose data, as the audit log tells it: with hashes for people and ids for things.
+"""Writes audit entries: who did what to whose data, with hashes for people and ids for resources.
 
-The log outlives everybody in it, so that nothing may enter it that a person wrote or is known by.
-Users become keyed hashes, also where a person's own id is part of the name of a credential. Of the
-ids of resources only UUIDs are taken: callers choose those of conversations and sessions as they
-like, and may have put a name there.
+The log outlives everybody in it, so nothing may enter it that a person wrote or is identified by.
+Users become keyed hashes, even where a user's id is part of a credential's name. Only ids of
+resources that are UUIDs are recorded: callers choose the ids of conversations and sessions, which
+may contain a name.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hitherto_shared.rpc.call import maybe_current_call
 from hitherto_shared.user_hash import credential_hash, user_hash
 
 NOBODY = ""
-"""Stands for the user where something is about none, or about everybody."""
+"""Replaces the user if an entry is about none, or about everybody."""
 
 MAX_RESOURCES = 1_000
-"""Ids that one entry holds at most."""
+"""Maximum ids of one entry."""
 
 Touched = Mapping[str, Iterable[str]]
-"""The users something was about, `NOBODY` for none, with the ids of the resources touched."""
+"""The users concerned, `NOBODY` for none, with the ids of the resources."""
 
 
 class Trail:
@@ -39,24 +39,24 @@ class Trail:
         self.key = key
 
     def hash(self, tenant_id: str, user_id: str) -> str:
-        """What stands for a user; empty for `NOBODY`."""
+        """The hash of a user; empty for `NOBODY`."""
         return user_hash(self.key, tenant_id, user_id) if user_id else ""
 
     def actor(self, principal: Principal) -> str:
-        """What stands for a credential: its name, unless a person may be known by it.
+        """The recorded name of a credential: its own name, unless that may identify a user.
 
-        Of a bound credential, the hash of the token's subject, or the id of the key alone.
+        For a restricted credential, the hash of the token's subject, or only the id of the key.
         """
         if principal.departments is None:
             return principal.subject
         return self._without_name(principal.tenant_id, principal.subject)
 
     def caller(self, principal: Principal) -> str:
-        """A keyed hash that tells one credential of a tenant from another, and nothing else."""
+        """A keyed hash that distinguishes a tenant's credentials and reveals nothing else."""
         return credential_hash(self.key, principal.tenant_id, principal.subject)
 
     def actors(self, tenant_id: str, name: str) -> list[str]:
-        """What may stand for the credential of this name, to look for its entries."""
+        """The possible recorded names of a credential, to search for its entries."""
         return list(dict.fromkeys((name, self._without_name(tenant_id, name))))
 
     def _without_name(self, tenant_id: str, subject: str) -> str:
@@ -68,10 +68,10 @@ class Trail:
         return subject
 
     async def note_call(self, connection: Connection, touched: Touched) -> None:
-        """Write down what the call at hand does; background work has none and writes nothing.
+        """Record what the current call does; background work has no call and records nothing.
 
-        It is written in the transaction of `connection`, if there is one: what is rolled back was
-        never done.
+        It is part of the transaction of `connection`, if there is one: a rolled-back change leaves
+        no entry.
         """
         call = maybe_current_call()
         if call is not None:
@@ -81,9 +81,9 @@ class Trail:
             )
 
     async def note_replay(self, connection: Connection, touched: Touched) -> None:
-        """Write down that a repeated call is told how things stand, if that is a read of others.
+        """Record the reply to a repeated call, if it is a read of other users' data.
 
-        It changes nothing, and tells what others may have changed since the first call.
+        It changes nothing, but returns what others may have changed since the first call.
         """
         call = maybe_current_call()
         if call is None or call.principal.unbound:
@@ -95,7 +95,7 @@ class Trail:
     async def note_job(
         self, connection: Connection, tenant_id: str, *, actor: str, kind: str, touched: Touched
     ) -> None:
-        """Write down what a job of `kind` does, run by `actor`."""
+        """Record what a job of `kind` does, run by `actor`."""
         await self._append(connection, tenant_id, actor, kind, touched)
 
     async def _append(
@@ -114,7 +114,7 @@ class Trail:
 
 
 def resources(ids: Iterable[str], *, besides: str = NOBODY) -> list[UUID]:
-    """The UUIDs among `ids`, each once; never one that is the user's own id."""
+    """The UUIDs among `ids`, each once; never the user's own id."""
     found: dict[UUID, None] = {}
     for text in ids:
         made = parse_uuid(text)

@@ -1,4 +1,4 @@
-"""Holds the audit log against its signed digests, and these against copies kept elsewhere."""
+"""Verifies the audit log against its signed digests, and these against copies kept elsewhere."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about a day.
+    """The result for one day.
 
     Attributes:
         state: One of `unchanged`, `changed`, `forged`, `unknown_key`, `replaced` and `missing`.
-        count: Entries that were signed.
+        count: Number of signed entries.
     """
 
     day: date
@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def good(self) -> bool:
-        """Whether nothing speaks against this day."""
+        """Whether the day is verified."""
         return self.state == "unchanged"
 
     @property
@@ -59,11 +59,10 @@ async def verify_log(
     """Check every signed day of a tenant, the earliest first.
 
     Args:
-        connection: Where the log is.
-        tenant_id: Whose log.
+        connection: Connection to the log.
+        tenant_id: The tenant.
         public_keys: The keys that may have signed.
-        kept: Digests from outside of the database; what the database has of these days must be
-            the same.
+        kept: Digests from outside the database, which those in the database must equal.
     """
     cursor = await connection.execute(_DIGESTS, {"tenant_id": tenant_id})
     held = {row[1]: Digest(*row) for row in await cursor.fetchall()}
@@ -72,7 +71,8 @@ async def verify_log(
     found = []
     for day in sorted({*held, *elsewhere}):
         digest, copy = held.get(day), elsewhere.get(day)
-        # The copy counts: whoever changed the database could have changed the digest as well.
+        # The copy counts: an attacker who changed the database could have changed the digest as
+        # well.
         trusted = copy or digest
         assert trusted is not None
         state = await _state(connection, trusted, keys)

@@ -1,7 +1,7 @@
 """The active model, whose vectors answer searches, and its embedder.
 
-Which model is active is recorded in the database, not in configuration. A service embeds with that
-model if it has a way to it (`registry`); otherwise it says why it has not and does without.
+The database, not the configuration, records which model is active. A service embeds with that model
+if it can call it (`registry`); otherwise it reports why not and works without vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from hitherto_shared.model_api import ModelUnavailable
 logger = logging.getLogger("hitherto.embeddings")
 
 LOOK_SECONDS = 2.0
-"""How often the active model is looked up. Who writes a vector checks again in its transaction."""
+"""Interval of reading the active model, in seconds. Code that writes a vector checks it again in
+its transaction."""
 _REGISTER_SECONDS = 10.0
 
 _ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
@@ -30,7 +31,7 @@ VALUES (%(model)s, %(dimensions)s)
 ON CONFLICT (model) DO NOTHING
 """
 
-# The first model to come becomes the active one; a later one is switched to on purpose.
+# The first model becomes the active one; a later one requires an explicit switch.
 _ACTIVATE_FIRST = """
 UPDATE embedding_models SET active = true, activated_at = clock_timestamp()
 WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE active)
@@ -38,14 +39,14 @@ WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE activ
 
 
 async def active_model(connection: Connection) -> tuple[str, int] | None:
-    """Name and dimensions of the model in force; None before the first memory."""
+    """Name and dimensions of the active model; None before the first memory."""
     cursor = await connection.execute(_ACTIVE)
     row = await cursor.fetchone()
     return (row[0], row[1]) if row else None
 
 
 async def register(connection: Connection, embedder: Embedder) -> None:
-    """Make a model known, and the active one if there is none."""
+    """Register a model, and make it active if there is none."""
     values = {"model": embedder.name, "dimensions": embedder.dimensions}
     await connection.execute(_REGISTER, values)
     await connection.execute(_ACTIVATE_FIRST, values)
@@ -54,8 +55,8 @@ async def register(connection: Connection, embedder: Embedder) -> None:
 class ActiveEmbedder:
     """An embedder that follows the active model.
 
-    Without a way to that model it embeds nothing (`ModelUnavailable`): what is written then waits
-    for its vector as during an outage.
+    If it cannot call that model, it embeds nothing (`ModelUnavailable`): new items wait for their
+    vectors as during an outage.
     """
 
     def __init__(self, database: Database, embedders: Embedders) -> None:
@@ -66,7 +67,7 @@ class ActiveEmbedder:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look the active model up, and go on doing so."""
+        """Read the active model, and keep following it."""
         await self._database.run(
             lambda connection: register(connection, self._embedders.configured),
             timeout=_REGISTER_SECONDS,
@@ -75,14 +76,14 @@ class ActiveEmbedder:
         self._task = asyncio.create_task(self._follow(), name="active-embedder")
 
     async def stop(self) -> None:
-        """Follow no longer."""
+        """Stop following."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
     async def refresh(self) -> None:
-        """Look the active model up now."""
+        """Read the active model now."""
         found = await self._database.run(active_model, timeout=5.0, repeatable=True)
         if found is None or (found == self._active and self._current is not None):
             return
@@ -109,7 +110,7 @@ class ActiveEmbedder:
 
     @property
     def dedupe_threshold(self) -> float:
-        """Its threshold; 1 where there is no way to it."""
+        """Its threshold; 1 if it cannot be called."""
         return self._current.dedupe_threshold if self._current is not None else 1.0
 
     @property
@@ -118,17 +119,17 @@ class ActiveEmbedder:
         return self._current is not None and self._current.offline
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
-        """As the active model's embedder does.
+        """Embed with the active model.
 
         Raises:
-            ModelError: As that one; ModelUnavailable also where there is no way to the model.
+            ModelError: As raised by its embedder; ModelUnavailable also if it cannot be called.
         """
         if self._current is None:
             raise ModelUnavailable(self._embedders.why_not(*self._active))
         return await self._current.embed(texts, timeout=timeout)
 
     async def close(self) -> None:
-        """Stop following; the embedders are closed by whoever made them."""
+        """Stop following; whoever created the embedders closes them."""
         await self.stop()
 
     async def _follow(self) -> None:
@@ -137,5 +138,5 @@ class ActiveEmbedder:
             try:
                 await self.refresh()
             except Exception as error:
-                # The database is away: the model stays what it was.
+                # The database is down: the model stays unchanged.
                 logger.debug("the active model could not be looked up: %s", type(error).__name__)

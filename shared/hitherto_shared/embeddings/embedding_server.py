@@ -1,7 +1,7 @@
-"""The way out to the embeddings of an OpenAI-compatible server: as cheap as a call can be.
+"""Calls the embeddings of an OpenAI-compatible server at the lowest possible cost.
 
-A search waits for this call, so it goes through no HTTP client: the openai package takes ten times
-the processor time, and aiohttp three times.
+A search waits for this call, so it uses no HTTP client: the openai package takes ten times the CPU
+time, and aiohttp three times.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from hitherto_shared.model_server import (
 )
 from hitherto_shared.offloading import beside_loop
 
-# An idle connection is kept this long: opening one anew costs more than a whole search.
+# Idle connections are kept this long: opening a new one costs more than a whole search.
 _KEEP_SECONDS = 60.0
-# A server that does not let go of a connection must not hold up the end of a process.
+# A server that does not release a connection must not delay the end of a process.
 _CLOSE_SECONDS = 2.0
-# What OpenAI's own client takes from the environment beside the key.
+# Further variables that OpenAI's own client reads from the environment.
 _FROM_ENVIRONMENT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 
 
@@ -104,18 +104,18 @@ class EmbeddingServer:
         timeout: float | None = None,
         max_bytes: int = MAX_REPLY_BYTES,
     ) -> dict[str, Any]:
-        """Send one JSON request that may be repeated, and return the JSON object that comes back.
+        """Send one repeatable JSON request, and return the JSON object of the reply.
 
         Args:
             path: Below the base URL, such as `/embeddings`.
             body: The request.
             timeout: Seconds for this call; unset: the server's own.
-            max_bytes: Largest reply.
+            max_bytes: Maximum size of the reply.
 
         Raises:
-            ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured where
-                the server refuses whatever is sent with these settings.
-            RequestRejected: The server says no to the request.
+            ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured if the
+                server refuses every request with these settings.
+            RequestRejected: The server refuses the request.
             ModelMisbehaved: The reply is too large, compressed, or not a JSON object.
         """
         seconds = self._timeout if timeout is None else timeout
@@ -131,7 +131,7 @@ class EmbeddingServer:
         try:
             async with asyncio.timeout(seconds):
                 reply = await self._ask(b"%b%d\r\n\r\n%b" % (head, len(sent), sent), most)
-        # `from None`: what the system says may quote the address.
+        # `from None`: the system's message may quote the address.
         except TimeoutError:
             raise no_answer_within(seconds) from None
         except (OSError, UnicodeError) as error:
@@ -153,7 +153,7 @@ class EmbeddingServer:
         return await beside_loop(len(content), json_object, content)
 
     async def close(self) -> None:
-        """Close every connection, also those of calls under way."""
+        """Close every connection, including those of running calls."""
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -166,8 +166,8 @@ class EmbeddingServer:
     async def _ask(self, request: bytes, most: MostBytes) -> Reply:
         """Send the request and return the reply.
 
-        A server may close an idle connection at the very moment it is used again. A request that
-        was lost in this way is sent a second time, over a new connection.
+        A server may close an idle connection at the very moment of its next use. A request that was
+        lost in this way is sent a second time, over a new connection.
         """
         async with self._places:
             link = self._idle()
@@ -187,7 +187,7 @@ class EmbeddingServer:
             return reply
 
     def _idle(self) -> HttpConnection | None:
-        """The connection used last that waits for a request."""
+        """The most recently used idle connection."""
         while self._free:
             link = self._free.pop()
             if link.usable:
@@ -202,7 +202,7 @@ class EmbeddingServer:
             self._sweeping = loop.call_later(_KEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """End what was not used for long, which lies below what was."""
+        """Close connections that were unused for long, the least recently used ones."""
         loop = asyncio.get_running_loop()
         while self._free and self._free[0].free_since + _KEEP_SECONDS <= loop.time():
             self._free.pop(0).end()
@@ -215,8 +215,8 @@ class EmbeddingServer:
         """A new connection to the server, through the proxy if there is one.
 
         Raises:
-            ModelUnavailable: There is none in time, or this process is ending.
-            OSError: There is none.
+            ModelUnavailable: It could not be made in time, or this process is ending.
+            OSError: It could not be made.
         """
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -240,7 +240,7 @@ class EmbeddingServer:
         return link
 
     async def _tunnel(self, link: HttpConnection, proxy: URL) -> None:
-        """Have the proxy connect `link` with the server, and speak TLS with that one."""
+        """Let the proxy connect `link` to the server, and start TLS with that server."""
         assert self._tls is not None
         assert self._root.raw_host is not None
         target = f"{self._root.host_subcomponent}:{self._root.port}"
@@ -272,7 +272,7 @@ def _head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
 
 
 def _for_the_proxy(proxy: URL) -> dict[str, str]:
-    """The user and the password in the address of a proxy, if there are any."""
+    """The user and the password in a proxy's address, if any."""
     pair = _pair(proxy)
     return {} if pair is None else {"Proxy-Authorization": pair}
 
@@ -285,7 +285,7 @@ def _pair(url: URL) -> str | None:
 
 
 def _sendable(variable: str) -> str:
-    """The value of an environment variable that goes into a header, empty if it is not set.
+    """The value of an environment variable for a header, empty if it is not set.
 
     Raises:
         ValueError: It cannot be sent; the message names the variable.
@@ -297,12 +297,12 @@ def _sendable(variable: str) -> str:
 
 
 def _authorization(url: URL, key: str) -> str:
-    """The key, unless the address names a user and a password for a proxy before the server."""
+    """The key, unless the address has a user and a password for a proxy before the server."""
     return _pair(url) or f"Bearer {key}"
 
 
 def _tls() -> ssl.SSLContext:
-    """Trust what the openai client trusts."""
+    """Trust the same authorities as the openai client."""
     import httpx2  # noqa: PLC0415 - a local server without TLS needs none of it
 
     context = httpx2.create_ssl_context()

@@ -1,4 +1,4 @@
-"""Choosing the embedder that the configuration names."""
+"""Creates the embedder that the configuration names."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def build_embedder(
     onnx_model_dir: str | None = None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Embedder:
-    """Make the embedder of one kind.
+    """Create the embedder of one kind.
 
     Args:
         kind: `openai`, `onnx` or `offline` (`HITHERTO_EMBEDDER`).
         model: Name of the model; `openai` only.
-        dimensions: Length of the vectors; unset: the model's own. `onnx` and `offline` have no
-            choice and only check it.
+        dimensions: Length of the vectors; unset: the model's own. `onnx` and `offline` have fixed
+            dimensions and only check it.
         base_url: Root of an OpenAI-compatible API; empty means OpenAI.
         api_key: The key for it.
         onnx_model_dir: Folder of the local model; `onnx` only.

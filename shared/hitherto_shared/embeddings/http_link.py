@@ -1,7 +1,7 @@
-"""A connection to a model server over which one request after another goes.
+"""A connection to a model server that carries one request after another.
 
-A request is one write and a reply one future: there is no stream, no task and no timer of its own.
-Whoever waits keeps the time, and gives the link up where he does not wait for the end of a reply.
+A request is one write and a reply one future: there is no stream, no task and no timer per call.
+The caller limits the time, and abandons the connection if it does not wait for the end of a reply.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from yarl import URL
 from hitherto_shared.embeddings.http_reply import MostBytes, NotHttp, Reply
 
 _AT_ONCE = 256 * 1024
-"""Bytes given to the transport at a time, so that others have their turn during a large request."""
+"""Bytes written to the transport at a time, so that other tasks can run during a large request."""
 _NEXT_ADDRESS_SECONDS = 0.25
-"""After so long without an answer from one address of a server, the next one is tried beside it."""
+"""Delay after which the next address of a server is tried in parallel."""
 
 
 class ServerDisconnectedError(ConnectionError):
@@ -30,8 +30,8 @@ class HttpConnection(asyncio.Protocol):
     """One connection, for one request at a time; see `connected`.
 
     Attributes:
-        heard: Whether anything came in reply to the last request.
-        free_since: Since when it has nothing to do, by the loop's clock.
+        heard: Whether any part of the last reply has arrived.
+        free_since: Since when it is idle, by the loop's clock.
         gone: Done once the connection has ended.
     """
 
@@ -48,17 +48,17 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether a request can be sent over it, as far as is known."""
+        """Whether a request can be sent over it, as far as known."""
         return self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes, most: MostBytes, *, tunnel: bool = False) -> Reply:
-        """Send a request; the reply, whole or cut off.
+        """Send a request; returns the reply, complete or cut off.
 
-        A link has ended if its reply is not `reusable`, or if this fails or is cancelled.
+        The connection is closed if its reply is not `reusable`, or if this fails or is cancelled.
 
         Raises:
             ServerDisconnectedError: The connection ended first.
-            OSError: As the system says, or what came is no HTTP.
+            OSError: The system's error, or the reply is not HTTP.
         """
         if self._transport is None or not self.usable:
             raise ServerDisconnectedError
@@ -71,21 +71,21 @@ class HttpConnection(asyncio.Protocol):
                 await self._send_in_pieces(self._transport, request, waiting)
             await waiting
         except BaseException:
-            # Also where the whole reply came at the moment at which its asker was cut off.
+            # Even if the complete reply arrived just when its caller was cancelled.
             reply.reusable = False
             raise
         finally:
             self._reply = self._waiting = None
             self.heard = reply.begun
             if waiting.done() and not waiting.cancelled():
-                # Nobody may be left to take an error.
+                # No caller may be left to receive an error.
                 waiting.exception()
             if not reply.reusable:
                 self.end()
         return reply
 
     async def secured(self, context: ssl.SSLContext, host: str) -> None:
-        """Speak TLS from now on, to the server at the other end of a tunnel."""
+        """Start TLS with the server at the other end of a tunnel."""
         assert self._transport is not None
         transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
         if transport is None:
@@ -93,7 +93,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport
 
     def end(self) -> None:
-        """Drop the connection, and whoever waits for a reply."""
+        """Close the connection, and fail the waiting call."""
         if self._transport is not None:
             self._transport.abort()
         self._fail(ServerDisconnectedError())
@@ -103,7 +103,7 @@ class HttpConnection(asyncio.Protocol):
     ) -> None:
         view = memoryview(request)
         for start in range(0, len(request), _AT_ONCE):
-            # The server may answer, or go, before it has everything.
+            # The server may reply, or disconnect, before it has received everything.
             if waiting.done():
                 return
             transport.write(view[start : start + _AT_ONCE])
@@ -112,7 +112,7 @@ class HttpConnection(asyncio.Protocol):
             else:
                 await asyncio.sleep(0)
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is there."""
@@ -122,7 +122,7 @@ class HttpConnection(asyncio.Protocol):
         """Bytes came."""
         reply = self._reply
         if reply is None or reply.complete:
-            # Nobody asked: whatever it is, the next reply cannot be told from it.
+            # Unrequested: whatever it is, it cannot be distinguished from the next reply.
             self.end()
             return
         try:
@@ -155,7 +155,7 @@ class HttpConnection(asyncio.Protocol):
         self._fail(error if isinstance(error, OSError) else ServerDisconnectedError())
 
     def pause_writing(self) -> None:
-        """The server is slower than we are."""
+        """The server reads more slowly than we write."""
         self._resumed = self._loop.create_future()
 
     def resume_writing(self) -> None:
@@ -176,11 +176,11 @@ class HttpConnection(asyncio.Protocol):
 
 
 async def connected(url: URL, *, tls: ssl.SSLContext | None) -> HttpConnection:
-    """A link to the server of `url`; `tls` where it is spoken with this very server.
+    """A connection to the server of `url`; with `tls` if it is spoken with this very server.
 
     Raises:
-        OSError: There is none to be had.
-        UnicodeError: The name is none that can be looked up.
+        OSError: It could not be made.
+        UnicodeError: The name cannot be looked up.
     """
     loop = asyncio.get_running_loop()
     assert url.raw_host is not None

@@ -1,7 +1,7 @@
-"""A reply of HTTP/1.1 as it comes in, piece by piece; what it may hold is bounded.
+"""Parses an HTTP/1.1 reply as it arrives, piece by piece, within limits.
 
-Only what a reply to a POST can be is read: a head, and a body by its length, in chunks, or up to
-the end of the connection. Bytes are looked at once, however they are cut.
+Only what a reply to a POST can contain is supported: a head, and a body by its length, in chunks,
+or up to the end of the connection. Each byte is parsed once, however they are split.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _WITHOUT_BODY = (204, 304)
 
 MostBytes = Callable[[int], int]
-"""How many bytes of a body are read, by the status of the reply."""
+"""Maximum bytes of a body to read, by the status of the reply."""
 
 
 class NotHttp(OSError):
-    """What came is no reply; nothing of it is told."""
+    """The bytes are not a reply; nothing of them is quoted."""
 
 
 class _Next(Enum):
@@ -42,15 +42,15 @@ class Reply:
     """One reply.
 
     Args:
-        most: How much of the body is read; `cut_off` where there is more.
-        tunnel: It answers CONNECT, so that a success has no body.
+        most: Maximum bytes of the body to read; `cut_off` if there is more.
+        tunnel: Whether it answers CONNECT, so that a success has no body.
 
     Attributes:
         status: 0 until the head is there.
         headers: By name in lower case; of several of one name, all, with commas between.
-        begun: Whether anything has come.
-        complete: Whether nothing more belongs to it.
-        cut_off: Whether there was, or was announced, more than was to be read.
+        begun: Whether any byte has arrived.
+        complete: Whether it has ended.
+        cut_off: Whether more than the maximum arrived or was announced.
         reusable: Whether the next reply may follow on the same connection.
     """
 
@@ -70,29 +70,29 @@ class Reply:
 
     @property
     def body(self) -> bytes:
-        """What was read of the body."""
+        """The body as far as read."""
         return bytes(self._body)
 
     def feed(self, data: bytes) -> bool:
-        """Take what came; whether the reply is complete.
+        """Parse further bytes; returns whether the reply is complete.
 
         Raises:
-            NotHttp: It belongs to no reply.
+            NotHttp: They belong to no reply.
         """
         self.begun = True
         self._unread += data
         while not self.complete and self._step():
             pass
         if self.complete and self._unread:
-            # Nobody asked for what follows.
+            # What follows was not requested.
             self.reusable = False
         return self.complete
 
     def end(self) -> None:
-        """The connection has ended.
+        """Note the end of the connection.
 
         Raises:
-            NotHttp: In the middle of the reply.
+            NotHttp: It came in the middle of the reply.
         """
         if self._next is _Next.UNTIL_THE_END:
             self._finish(reusable=False)
@@ -100,7 +100,7 @@ class Reply:
             raise NotHttp
 
     def _step(self) -> bool:
-        """Take one more part of the reply; False waits for more bytes."""
+        """Parse one more part of the reply; False waits for more bytes."""
         if self._next is _Next.HEAD:
             return self._take_head()
         if self._next is _Next.CHUNK_LINE:
@@ -127,7 +127,7 @@ class Reply:
             value = header[2].decode("latin-1").strip()
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         if status < 200:
-            # Such as 103: the reply is still to come. A change of protocol was not asked for.
+            # Such as 103: the reply is still to come. A protocol switch was not requested.
             if status == 101:
                 raise NotHttp
             return True
@@ -146,7 +146,7 @@ class Reply:
         elif coding:
             if coding != "chunked":
                 raise NotHttp
-            # With both, somebody on the way may have read it otherwise.
+            # With both, an intermediary may have interpreted it differently.
             self._keeps = keeps and announced is None
             self._next = _Next.CHUNK_LINE
         elif announced is not None:
@@ -209,7 +209,7 @@ class Reply:
         return True
 
     def _until(self, mark: bytes, most: int) -> bytes | None:
-        """What stands before `mark`, which goes too; None if it has not come yet."""
+        """The bytes before `mark`, which are consumed with it; None if it has not arrived yet."""
         at = self._unread.find(mark, max(0, self._looked_at - len(mark)))
         if at < 0:
             self._looked_at = len(self._unread)

@@ -1,7 +1,7 @@
-"""Embeddings without a model: words and pieces of words, hashed into a vector.
+"""Embeddings without a model: words and parts of words, hashed into a vector.
 
-Similar means sharing words, word stems or spelling; a synonym is a stranger. That is enough to see
-the whole system work without a key, in any script.
+Similar texts share words, word stems or spelling; synonyms are unrelated. That is enough to see the
+whole system work without a key, in any script.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hitherto_shared.text.terms import stem
 
 NAME = "offline-hash-1"
 DIMENSIONS = 512
-# Tried on some 154,000 pairs of different statements about the same people: one reached 0.9, and
-# pairs that differ in a name only stay near 0.8. Rewordings by an ending or an article lie above.
+# Tested on some 154,000 pairs of different statements about the same people: one reached 0.9, and
+# pairs that differ only in a name stay near 0.8. Rewordings by an ending or an article are above.
 DEDUPE_THRESHOLD = 0.9
 
-# How much each kind of feature weighs beside a word's stem at 1. Retrieval hardly depends on them
-# (recall moved by one point over a grid); these favour words typed without their diacritics.
+# The weight of each kind of feature relative to a word's stem at 1. Retrieval hardly depends on
+# them (recall changed by one point over a grid); these favour words typed without their diacritics.
 _FOLDED = 0.6  # the word without its diacritics: "ca phe" still finds "cà phê"
 _PIECES = 1.0  # all character n-grams of a word together: inflection and typing errors
 _SINGLE_CHARACTER = 0.5  # one CJK character beside the pairs
@@ -69,11 +69,11 @@ _TOKEN = re.compile(
 )
 
 _WORK_OF_A_CHARACTER = 8
-"""To hash a text takes so many times as long as to look at it."""
+"""The cost of hashing a text, relative to reading it."""
 
 
 class OfflineEmbedder:
-    """Signed feature hashing: the same text gives the same vector on every machine, for ever.
+    """Signed feature hashing: the same text always yields the same vector on every machine.
 
     A text without a single token (empty, or punctuation only) gets one fixed vector.
     """
@@ -99,7 +99,7 @@ class OfflineEmbedder:
         return True
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
-        """Embed all texts at once; `timeout` has nothing to stop, and no error is possible."""
+        """Embed all texts at once; `timeout` has no effect, and no error is possible."""
         work = sum(map(len, texts)) * _WORK_OF_A_CHARACTER
         vectors = await beside_loop(work, lambda: [_vector(text) for text in texts])
         return EmbeddingBatch(vectors, calls=1 if vectors else 0, tokens=0)
@@ -113,7 +113,7 @@ def _vector(text: str) -> Vector:
     words = Counter(_words(text))
     if not words:
         return _fixed()
-    # The second "dog" says less than the first.
+    # The second "dog" counts less than the first.
     features = [(_features(*word), 1.0 + log(count)) for word, count in words.items()]
     places = np.concatenate([places for (places, _), _ in features])
     values = np.concatenate([values * weight for (_, values), weight in features])
@@ -140,7 +140,7 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=_REMEMBERED_WORDS)
 def _features(kind: str, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Places in the vector and signed weights of one token."""
+    """Positions in the vector and signed weights of one token."""
     weighted = list(_weighted(kind, word))
     places = np.empty(len(weighted), dtype=np.intp)
     values = np.empty(len(weighted))
@@ -183,14 +183,14 @@ def _loose(word: str) -> Iterator[tuple[str, float]]:
 
 
 def _fold(word: str) -> str:
-    """The word without diacritics; `đ` has none that Unicode knows of."""
+    """The word without diacritics; Unicode does not decompose `đ`."""
     plain = "".join(c for c in normalized("NFD", word) if not unicodedata.combining(c))
     return plain.replace("đ", "d").replace("ı", "i").replace("ł", "l").replace("ø", "o")
 
 
 @lru_cache(maxsize=1)
 def _fixed() -> Vector:
-    """The vector of a text that says nothing; read-only, because all such texts share it."""
+    """The vector of a text without tokens; read-only, because all such texts share it."""
     vector = np.zeros(DIMENSIONS, dtype=np.float32)
     vector[0] = 1.0
     vector.flags.writeable = False

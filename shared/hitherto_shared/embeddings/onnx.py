@@ -16,7 +16,7 @@ import numpy as np
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
 
-# Tokens of one text; the rest is cut off, as the models of this family were trained.
+# Tokens of one text; the rest is cut off, as in the training of these models.
 MAX_TOKENS = 256
 # Small sentence models put statements about different people close together: with MiniLM 30 % of
 # the pairs above 0.85 are about two people. 0.92 keeps the candidates few; the checks on subject,
@@ -30,7 +30,7 @@ class OnnxEmbedder:
     """A sentence-transformers export with mean pooling: model.onnx, tokenizer.json, config.json.
 
     One text per run: the vectors of an int8 model depend on what shares the batch, and a text must
-    always get the same vector. Runs happen in threads, so that the event loop stays free.
+    always get the same vector. Runs are in threads, so that the event loop is not blocked.
 
     Args:
         model_dir: The folder of the export; its name becomes part of the model's name.
@@ -99,7 +99,7 @@ class OnnxEmbedder:
         )
 
     async def close(self) -> None:
-        """End the threads, after the runs they are in."""
+        """End the threads, after their present runs."""
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     def _run(self, text: str) -> tuple[Vector, int]:
@@ -126,7 +126,7 @@ def _load_tokenizer(folder: Path) -> Any:
     except ImportError as error:
         raise ValueError(_missing("tokenizers")) from error
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    # An export carries the padding it was trained with, which would cost time for every short text.
+    # An export includes its training's padding, which would cost time for every short text.
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
     return tokenizer
@@ -139,7 +139,8 @@ def _load_session(folder: Path) -> Any:
     except ImportError as error:
         raise ValueError(_missing("onnxruntime")) from error
     options = onnxruntime.SessionOptions()
-    # Texts run beside each other in our own threads; more inside one run only get in the way.
+    # Texts run concurrently in our own threads; further threads inside a run only compete with
+    # them.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(

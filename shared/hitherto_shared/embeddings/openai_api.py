@@ -19,13 +19,13 @@ from hitherto_shared.model_server import RequestRejected
 
 DEFAULT_TIMEOUT = 30.0
 
-# What the API takes in one call.
+# Limits of the API for one call.
 MAX_INPUTS = 2048
 MAX_TOKENS = 300_000
-# No tokenizer makes more tokens than bytes, and 8,192 tokens is what one input may have: a longer
-# text is cut here rather than have its whole call refused. A memory's content always fits.
+# No tokeniser produces more tokens than bytes, and one input may have 8,192 tokens: a longer text
+# is cut here, because otherwise its whole call would be refused. A memory's content always fits.
 MAX_TEXT_BYTES = 8192
-# The API refuses an empty input, and local servers fail on one of mere spaces.
+# The API refuses an empty input, and local servers fail on one that is only white space.
 _BLANK = "(empty)"
 
 # Cosine above which two memories may be one statement. 0.85 for text-embedding-3-small comes from
@@ -41,7 +41,7 @@ _NATIVE_DIMENSIONS = {
 }
 _MAX_TOKENS_REPORTED = 10**9
 _SHORTENABLE = "text-embedding-3"
-# JSON of one number takes at most 26 bytes; a reply above what was asked for is cut off.
+# JSON of one number takes at most 26 bytes; a reply beyond the expected size is cut off.
 _BYTES_PER_NUMBER = 26
 _BYTES_PER_REPLY = 1024 * 1024
 

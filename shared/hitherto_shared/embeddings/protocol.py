@@ -1,4 +1,4 @@
-"""The seam between Hitherto and whatever turns text into vectors."""
+"""The interface between Hitherto and its embedders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingBatch:
-    """The vectors of one call, in the order of the texts, and what the call cost."""
+    """The vectors of one call, in the order of the texts, and the call's cost."""
 
     vectors: list[Vector]
     calls: int
@@ -29,8 +29,8 @@ class Embedder(Protocol):
         name: The model's name as recorded in the database; vectors of different names are never
             compared.
         dimensions: Length of every vector.
-        dedupe_threshold: Cosine above which two memories of one user may be the same statement.
-            It belongs to the model: 0.85 is right for text-embedding-3-small only.
+        dedupe_threshold: Cosine above which two memories of one user may be the same statement. It
+            belongs to the model: 0.85 suits text-embedding-3-small only.
         offline: True when nothing leaves this machine.
     """
 

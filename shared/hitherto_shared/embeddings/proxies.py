@@ -1,7 +1,7 @@
-"""The proxy that the environment names for an address: `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
+"""The proxy in the environment for an address: `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
 
-It is the choice the openai client makes for the same variables, so that both ways out of a process
-take the same road. Asked once for an address that does not change, it costs the calls nothing.
+It is the same choice as the openai client's, so that all calls of a process use the same proxy. The
+address does not change, so the choice is made once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from yarl import URL
 
 
 def proxy_for(url: URL) -> URL | None:
-    """The proxy that requests to `url` go through, or None if they go straight there.
+    """The proxy for requests to `url`, or None without one.
 
     Raises:
-        ValueError: It is of a kind that cannot be used; the message names the variable.
+        ValueError: It is of an unsupported kind; the message names the variable.
     """
     # Both spellings of the variables; on macOS and Windows also what the system is set to.
     named = getproxies()
@@ -31,7 +31,7 @@ def proxy_for(url: URL) -> URL | None:
     except ValueError:
         proxy = URL()
     if proxy.scheme not in ("http", "https") or not proxy.raw_host:
-        # The address may hold a password: it is not repeated.
+        # The address may contain a password, so it is not repeated.
         raise ValueError(
             f"{url.scheme.upper()}_PROXY or ALL_PROXY must be the address of an HTTP proxy, such "
             "as http://proxy.example:3128; add the model server to NO_PROXY to go without"
@@ -40,7 +40,7 @@ def proxy_for(url: URL) -> URL | None:
 
 
 def _matches(entry: str, url: URL) -> bool:
-    """Whether one entry of `NO_PROXY`, in lower case, means the server of `url`."""
+    """Whether an entry of `NO_PROXY`, in lower case, matches the server of `url`."""
     if entry in ("", "*"):
         return entry == "*"
     scheme, _, rest = entry.rpartition("://")

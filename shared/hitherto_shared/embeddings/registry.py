@@ -1,7 +1,7 @@
-"""The models this process can embed with, by the names the database knows them under.
+"""The embedding models that this process can call, by their names in the database.
 
-Which model answers is recorded in the database and may change while the process runs. A model is
-made when it is first asked for, and kept.
+The database records which model is active, and that may change while the process runs. A model is
+created at its first use, and kept.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import Embedder
 
 Build = Callable[[str, int | None], Embedder]
-"""Makes a model of the configured API by name and dimensions (None: the model's own)."""
+"""Creates a model of the configured API by name and dimensions (None: the model's own)."""
 
 
 class Embedders:
     """Finds embedders by name.
 
     Args:
-        configured: The one that the environment names.
-        build: Makes other models of the same API; None where the environment names no API, so that
+        configured: The one in the environment.
+        build: Creates other models of the same API; None if the environment names no API, so that
             there are only the configured model and the offline one.
     """
 
@@ -32,7 +32,7 @@ class Embedders:
         }
 
     def find(self, model: str, dimensions: int | None) -> Embedder | None:
-        """The embedder of this name and size, or None if this process has no way to it."""
+        """The embedder with this name and size, or None if this process cannot call it."""
         for (name, size), embedder in self._made.items():
             if name == model and dimensions in (None, size):
                 return embedder
@@ -40,7 +40,7 @@ class Embedders:
         if model == offline.name:
             made: Embedder = offline
         elif self._build is None or ":" in model.partition("/")[0]:
-            # Names with a kind before a colon, such as `onnx:…`, are of local models.
+            # Names with a kind before a colon, such as `onnx:…`, belong to local models.
             return None
         else:
             try:
@@ -52,7 +52,7 @@ class Embedders:
         return self._made.setdefault((made.name, made.dimensions), made)
 
     def why_not(self, model: str, dimensions: int) -> str:
-        """What to tell where `find` has nothing for the active model."""
+        """The explanation if `find` returns None for the active model."""
         return (
             f"memories are embedded with {model} ({dimensions} dimensions) and this service is "
             f"configured for {self.configured.name} ({self.configured.dimensions}): set the "

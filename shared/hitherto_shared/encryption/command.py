@@ -1,4 +1,4 @@
-"""The command `hitherto-keys`: the wrapped keys of users, as an administrator sees them.
+"""The command `hitherto-keys`: checks and rewraps the wrapped data keys of users.
 
 It works on the folder of keys alone, needs no database, and prints no key.
 """
@@ -30,7 +30,7 @@ _BAR = 30
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Manage the users' encryption keys. Settings come from the environment, as for services."""
+    """Manage users' data keys. Settings come from the environment, as for services."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="report how many keys open with the key-encryption key")
@@ -88,7 +88,7 @@ def _old(given: argparse.Namespace) -> KeyWrapper:
 
 
 async def _each(store: KeyStore, work: Callable[[str], Awaitable[Outcome]]) -> Counter[Outcome]:
-    """Do something with every key, and show on a terminal how far it is."""
+    """Process every key, and show the progress on a terminal."""
     total = sum(1 for _ in store.hashes())
     counts: Counter[Outcome] = Counter()
     for hashed in store.hashes():

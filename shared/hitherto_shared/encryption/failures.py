@@ -9,7 +9,7 @@ RETRY_SECONDS = 5.0
 
 
 class KeyUnavailable(WrongState):
-    """The user's key cannot be had until an administrator has done something."""
+    """The user's key is unavailable until an administrator acts."""
 
 
 class EncryptionNotConfigured(KeyUnavailable):
@@ -25,7 +25,7 @@ class EncryptionNotConfigured(KeyUnavailable):
 
 
 class KeyGone(KeyUnavailable):
-    """There is no key of this user, or none any more: what it sealed is lost."""
+    """The user has no key, or none any more: what it sealed is lost."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class KeyGone(KeyUnavailable):
 
 
 class KeyNotOpened(KeyUnavailable):
-    """The user's key is there and does not open: another key-encryption key, or a changed file."""
+    """The user's key exists and does not open: another key-encryption key, or a changed file."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class KeyNotOpened(KeyUnavailable):
 
 
 class SealBroken(KeyUnavailable):
-    """The user's key is there, and what a row holds sealed does not open with it."""
+    """The user's key exists, and a sealed value of a row does not open with it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class SealBroken(KeyUnavailable):
 
 
 class KeyServiceUnavailable(Unavailable):
-    """The key-management service, or the folder of user keys, cannot be used at the moment."""
+    """The key-management service, or the folder of user keys, is temporarily unavailable."""
 
     def __init__(self, what: str) -> None:
         super().__init__(

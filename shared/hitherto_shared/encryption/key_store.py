@@ -1,7 +1,7 @@
-"""The folder of wrapped user keys, outside the database, whose backups alone are then unreadable.
+"""The folder of wrapped data keys, outside the database, so that its backups alone are unreadable.
 
-One file per user, named by the user's keyed hash, two folders deep. A file is made once, by a hard
-link that never replaces: of two processes that make a key at once, one wins. Everything here
+There is one file per user, named by the user's keyed hash, two folders deep. A file is created
+once, by a hard link that never replaces: of two concurrent processes, one wins. Everything here
 blocks; call it in a thread.
 """
 
@@ -25,21 +25,21 @@ _HASH_DIGITS = 64
 _LOCK = ".lock"
 
 Stamp = tuple[int, int, int]
-"""Tells a file from one that took its place."""
+"""Distinguishes a file from its replacement."""
 
 
 class BrokenRecord(Exception):
-    """A file of the folder does not hold a wrapped key in a form that this version knows."""
+    """A file of the folder does not contain a wrapped key in a format that this version knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedKey:
-    """What is kept of a user's key.
+    """The stored record of a user's key.
 
     Attributes:
-        tenant_id: Whose user.
-        key_id: Tells this key from an earlier or later one of the same user.
-        wrapper_id: Which key-encryption key wrapped it.
+        tenant_id: The user's tenant.
+        key_id: Distinguishes this key from an earlier or later one of the same user.
+        wrapper_id: The key-encryption key that wrapped it.
         wrapped: The wrapped key.
     """
 
@@ -50,7 +50,7 @@ class WrappedKey:
 
 
 class KeyStore:
-    """The folder `root`, which is made with the first key."""
+    """The folder `root`, which is created with the first key."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -59,7 +59,7 @@ class KeyStore:
         """The key of a user with the stamp of its file, or None if there is none.
 
         Raises:
-            BrokenRecord: The file holds something else.
+            BrokenRecord: The file has other contents.
             OSError: The folder cannot be read.
         """
         try:
@@ -78,7 +78,7 @@ class KeyStore:
             return None
 
     def create(self, user_hash: str, key: WrappedKey) -> bool:
-        """Keep a user's first key for good; False if somebody else's was there before."""
+        """Store a user's first key; False if another process stored one before."""
         path = self._path(user_hash)
         _make_folder(path.parent, self.root)
         with self._draft(path, key) as draft:
@@ -89,7 +89,7 @@ class KeyStore:
         return True
 
     def replace(self, user_hash: str, old: WrappedKey, new: WrappedKey) -> bool:
-        """Keep the same key wrapped anew; False if the file has changed or gone meanwhile."""
+        """Replace a wrapped key; False if the file has changed or gone meanwhile."""
         path = self._path(user_hash)
         with _alone_in(path.parent), self._draft(path, new) as draft:
             held = self.read(user_hash)
@@ -99,9 +99,9 @@ class KeyStore:
         return True
 
     def erase(self, user_hash: str) -> bool:
-        """Remove a user's key with every draft of it; whether there was one.
+        """Delete a user's key with all drafts of it; returns whether there was one.
 
-        What a disk keeps of a removed file is beyond its reach: it held a wrapped key.
+        Remains of a deleted file on the disk are beyond its reach: the file held a wrapped key.
         """
         path = self._path(user_hash)
         if not path.parent.is_dir():
@@ -127,7 +127,7 @@ class KeyStore:
 
     @contextmanager
     def _draft(self, path: Path, key: WrappedKey) -> Iterator[Path]:
-        """The file beside its later place, on the disk whole, gone at the end."""
+        """A draft file beside its final path, completely on disk, deleted at the end."""
         # Not the process id: two containers that share a volume may both be process 1.
         draft = path.with_name(f"{path.stem}.{os.urandom(8).hex()}.draft")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -172,7 +172,7 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def _make_folder(folder: Path, root: Path) -> None:
-    """Make a folder below the root for this user alone, and let the disk know of each."""
+    """Create a folder below the root for this user alone, and sync each parent to disk."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in (folder.parent, folder):
         if not each.is_dir():
@@ -192,14 +192,14 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep others from replacing and erasing in a folder, so that no key comes back erased."""
+    """Lock a folder against replacing and erasing, so that no erased key returns."""
     if sys.platform == "win32":
         yield
         return
     try:
         descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except FileNotFoundError:
-        # The folder went: there is nothing to keep others from.
+        # The folder is gone: there is nothing to lock.
         yield
         return
     try:

@@ -1,8 +1,8 @@
-"""Work that finds out under way whether it needs the key of a user.
+"""Runs work that may turn out to need a user's data key.
 
-Whether something of a user is sealed, or is to be, is known for certain only in the transaction
-that reads or writes it, and keys are opened outside transactions. So the work is tried without the
-key and, where it turns out to need it, done again with it from the start.
+Only the transaction that reads or writes rows can tell for certain whether any of them is sealed,
+or is to be, and keys are opened outside transactions. The work is therefore tried without the key
+and, if it needs one, repeated from the start with it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Done = TypeVar("Done")
 
 
 class KeyNeeded(KeyUnavailable):
-    """Something sealed is to be read or written, and whoever does it was given no key.
+    """A sealed value is to be read or written, and there is no key.
 
-    `with_key_if_needed` answers it. Where nothing does, it is a refusal like that of a service
-    without keys: nothing is written in clear.
+    `with_key_if_needed` handles it. Unhandled, it is a refusal like that of a service without keys:
+    nothing is written in clear.
     """
 
     def __init__(self) -> None:
@@ -36,16 +36,16 @@ class KeyNeeded(KeyUnavailable):
 async def with_key_if_needed(
     keys: UserKeys, scope: Scope, work: Callable[[UserKey | None], Awaitable[Done]]
 ) -> Done:
-    """Do `work`, with the user's key if it turns out to need it.
+    """Run `work`, with the user's key if it turns out to need it.
 
     Args:
-        keys: What opens it.
-        scope: Whose.
-        work: In a transaction of its own; it raises `KeyNeeded` if it cannot go on without.
+        keys: Opens the key.
+        scope: The user.
+        work: In a transaction of its own; it raises `KeyNeeded` if it cannot continue without.
 
     Raises:
-        KeyUnavailable: It needs the key, and that cannot be had.
-        KeyServiceUnavailable: It needs the key, and that cannot be had at the moment.
+        KeyUnavailable: It needs the key, which is unavailable.
+        KeyServiceUnavailable: It needs the key, which is temporarily unavailable.
     """
     try:
         return await work(None)

@@ -1,4 +1,4 @@
-"""A change of the key-encryption key: each user's key is wrapped anew, and stays the same key."""
+"""Changes the key-encryption key: each user's data key is wrapped again, and stays the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def check(store: KeyStore, hashed: str, wrapper: KeyWrapper) -> Outcome:
     """Whether the key of a user opens with `wrapper`.
 
     Args:
-        store: Where the key lies.
+        store: The key store.
         hashed: The user's hash.
         wrapper: The key-encryption key.
 
@@ -45,10 +45,10 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper, new: KeyWrapper)
     """Wrap the key of a user with `new` if `old` wrapped it; repeated, it changes nothing.
 
     Args:
-        store: Where the key lies.
+        store: The key store.
         hashed: The user's hash.
-        old: The key-encryption key so far.
-        new: The key-encryption key from now on.
+        old: The present key-encryption key.
+        new: The new key-encryption key.
 
     Raises:
         OSError: The folder cannot be read or written.
@@ -66,7 +66,7 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper, new: KeyWrapper)
         key = await _unwrapped(record, hashed, old)
         wrapped = await new.wrap(key, bound_to(record.tenant_id, hashed, record.key_id))
         anew = replace(record, wrapper_id=new.id, wrapped=wrapped)
-        # The old one goes only for one that opens.
+        # The old one is replaced only by one that opens.
         if await _unwrapped(anew, hashed, new) != key:
             raise NotUnwrapped
     except (BrokenRecord, NotUnwrapped):

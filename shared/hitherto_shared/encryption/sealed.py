@@ -1,13 +1,13 @@
-"""Sealing what a row holds with the key of its user.
+"""Seals values of a row with the user's data key.
 
-AES-256-GCM. The tenant, the user and the place of the row are authenticated with it, so that a
-value that was copied to another row or user does not open. A sealed value is one byte that names
-the format, 12 bytes of nonce, the ciphertext and its tag of 16 bytes.
+AES-256-GCM. The tenant, the user and the place of the row are authenticated, so that a value copied
+to another row or user does not open. A sealed value is one byte for the format, 12 bytes of nonce,
+the ciphertext and its tag of 16 bytes.
 
-Rows whose words change say in the value under which of their versions it was sealed: four bytes
-after the first, authenticated too. Whoever reads such a row compares them with the row's version
-(the functions `sealed_of_memory` and `sealed_at` of the database do), so that an earlier value
-which was put back is told from the present one.
+In rows whose words change, the value also contains the version under which it was sealed: four
+bytes after the first, authenticated too. Readers of such a row compare it with the row's version
+(the functions `sealed_of_memory` and `sealed_at` of the database do so), so that a restored earlier
+value is detected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hitherto_shared.encryption.failures import BrokenSeal
 
 KEY_BYTES = 32
 OVERHEAD_BYTES = 1 + 12 + 16
-"""By how much a sealed value without a version is longer than what it holds."""
+"""By how many bytes a sealed value without a version is longer than its contents."""
 
 _FORMAT = b"\x01"
 _VERSIONED = b"\x02"
@@ -34,12 +34,12 @@ _JSON = json.JSONEncoder().encode
 
 
 class UserKey:
-    """The open key of one user; it seals and opens, and never shows itself.
+    """The opened data key of one user; it seals and opens, and never reveals itself.
 
     Attributes:
-        tenant_id: Whose user.
+        tenant_id: The user's tenant.
         user_id: The user.
-        key_id: Tells this key from an earlier or later one of the same user.
+        key_id: Distinguishes this key from an earlier or later one of the same user.
     """
 
     def __init__(self, key: bytes, tenant_id: str, user_id: str, key_id: str) -> None:
@@ -52,19 +52,19 @@ class UserKey:
         return f"UserKey(key_id={self.key_id!r})"
 
     def seal(self, values: Mapping[str, Any], place: Sequence[str], *, version: int = 0) -> bytes:
-        """What JSON can say, sealed for the row at `place` (see `places`).
+        """A JSON value, sealed for the row at `place` (see `places`).
 
         Args:
             values: What to seal.
-            place: Where it opens.
+            place: The place to which it is bound.
             version: Of the row, from 1; 0: the row never changes, or its place names the version.
         """
         text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-        # Half a surrogate pair is no UTF-8 and yet a text that JSON may carry.
+        # A lone surrogate is not UTF-8, and yet JSON may contain one.
         return self.seal_bytes(text.encode("utf-8", "surrogatepass"), place, version=version)
 
     def open(self, sealed: bytes, place: Sequence[str]) -> dict[str, Any]:
-        """What `seal` was given.
+        """Open what `seal` returned.
 
         Raises:
             BrokenSeal: It was changed, or sealed for another row or user or with another key.
@@ -80,12 +80,12 @@ class UserKey:
         return head + nonce + self._cipher.encrypt(nonce, plain, self._binding(head, place))
 
     def open_bytes(self, sealed: bytes, place: Sequence[str]) -> bytes:
-        """What `seal_bytes` was given.
+        """Open what `seal_bytes` returned.
 
         Raises:
             BrokenSeal: It was changed, or sealed for another row or user or with another key.
         """
-        # Drivers hand out memoryviews too.
+        # Drivers also return memoryviews.
         sealed = bytes(sealed)
         length = {_FORMAT: 1, _VERSIONED: 1 + _VERSION}.get(sealed[:1])
         if length is None or len(sealed) < length + OVERHEAD_BYTES - 1:
@@ -99,12 +99,12 @@ class UserKey:
             ) from None
 
     def _binding(self, head: bytes, place: Sequence[str]) -> bytes:
-        # As JSON, because texts joined by any sign could also be others.
+        # As JSON, because a separator could also occur in the texts.
         return head + _JSON([self.tenant_id, self.user_id, *place]).encode()
 
 
 def version_of(sealed: bytes) -> int:
-    """The version that a sealed value names, 0 if none; opening shows whether it was forged."""
+    """The version in a sealed value, 0 if none; opening detects a forged one."""
     if sealed[:1] != _VERSIONED:
         return 0
     return int.from_bytes(sealed[1 : 1 + _VERSION], "big")

@@ -1,4 +1,4 @@
-"""What is read from the environment about encryption; both services and `hitherto-keys` do."""
+"""Settings of encryption, for both services and `hitherto-keys`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXCLUSIVE = f"{KEY}, HITHERTO_ENCRYPTION_KEY_FILE and HITHERTO_KEY_WRAPPER"
 
 
 class EncryptionSettings(BaseSettings):
-    """The key-encryption key, from one of three places, and the folder of users' keys."""
+    """The key-encryption key, from one of three places, and the folder of users' data keys."""
 
     encryption_key: SecretStr | None = None
     encryption_key_file: Path | None = None
@@ -38,7 +38,7 @@ class EncryptionSettings(BaseSettings):
         return self
 
     def load_key_wrapper(self) -> KeyWrapper | None:
-        """The key-encryption key; None: encryption is not offered.
+        """The key-encryption key; None: encryption is not available.
 
         Raises:
             ValueError: The file or the hook cannot be used; the message names the variable or file.

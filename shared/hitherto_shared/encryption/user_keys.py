@@ -1,4 +1,4 @@
-"""The keys of users: opened, made and erased, by whoever has the key-encryption key."""
+"""Opens, creates and erases the data keys of users with the key-encryption key."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 from hitherto_shared.user_hash import user_hash
 
 CACHED = 4_096
-"""How many open keys a process holds; the one that was not used for longest goes."""
+"""Maximum number of opened keys in a process; the least recently used one is dropped."""
 WRAPPER_SECONDS = 10.0
-"""How long a key-management service may take for one key."""
+"""Time limit of a key-management service for one key."""
 FAILURE_SECONDS = 2.0
-"""How long a key that could not be unwrapped is not asked for again."""
+"""Time for which a failure to unwrap a key is remembered."""
 _ROUNDS = 3
 _CHANGED = "its file was changed, or belongs to somebody else"
 _SERVICE = "the key-management service"
@@ -42,14 +42,15 @@ class _Held:
 
 
 _Asked = tuple[str, WrappedKey]
-"""Whose key is unwrapped, from what; what took the file's place is asked for by itself."""
+"""The user and the wrapped key; a replacement of the file is unwrapped separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
     """Why a key was not unwrapped.
 
-    Each caller is told by an error of its own: one that many raise collects all their tracebacks.
+    Each caller gets an error of its own, because an error that many callers raise collects all
+    their tracebacks.
     """
 
     kind: type[KeyNotOpened] | type[KeyServiceUnavailable]
@@ -58,17 +59,17 @@ class _Failed:
 
 
 class UserKeys:
-    """Opens, makes and erases the keys of users.
+    """Opens, creates and erases the data keys of users.
 
-    An open key is used for as long as its file is the same, which is asked at every use: one that
-    another process has erased is gone at once, or, where the folder is on a network share, as soon
-    as the share tells (60 seconds at most by the usual settings).
+    An opened key is used for as long as its file is unchanged, which is checked at every use: a key
+    that another process has erased is gone at once or, if the folder is on a network share, as soon
+    as the share shows it (within 60 seconds with the usual settings).
 
-    However many want a key at once, the wrapper is asked for it once; and where it fails, not again
-    for a moment, so that an outage does not meet every call.
+    Concurrent requests for one key cause one call of the wrapper; a failed one is not repeated for
+    a moment, so that an outage does not delay every call.
 
     Attributes:
-        configured: Whether there is a key-encryption key. Without one keys can only be erased.
+        configured: Whether there is a key-encryption key. Without one, keys can only be erased.
     """
 
     def __init__(
@@ -82,16 +83,16 @@ class UserKeys:
         failure_seconds: float = FAILURE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Wire it.
+        """Configure it.
 
         Args:
             wrapper: The key-encryption key; None: not configured.
-            store: Where wrapped keys lie.
-            hash_key: The installation's, by which users are named there.
-            cached: How many open keys are held.
-            wrapper_seconds: How long the wrapper may take for one key.
-            failure_seconds: How long a failure to unwrap a key counts.
-            clock: By which that is measured, in seconds.
+            store: The store of wrapped keys.
+            hash_key: The installation's hash key, which names users in the store.
+            cached: Maximum number of opened keys.
+            wrapper_seconds: Time limit of the wrapper for one key.
+            failure_seconds: Time for which a failure to unwrap a key is remembered.
+            clock: A clock in seconds for that.
         """
         self.configured = wrapper is not None
         self._wrapper = wrapper
@@ -112,7 +113,7 @@ class UserKeys:
             EncryptionNotConfigured: There is no key-encryption key.
             KeyGone: The user has no key.
             KeyNotOpened: Another key-encryption key is needed, or the file was changed.
-            KeyServiceUnavailable: Key-management service or folder cannot be used now.
+            KeyServiceUnavailable: The key-management service or the folder is unavailable.
         """
         wrapper = self._required()
         hashed = self._hash_of(tenant_id, user_id)
@@ -126,13 +127,13 @@ class UserKeys:
         return opened
 
     async def make(self, tenant_id: str, user_id: str) -> UserKey:
-        """The user's key, made if there is none. On return it is on the disk.
+        """The user's key, created if there is none. On return it is on disk.
 
         Raises:
             EncryptionNotConfigured: There is no key-encryption key.
             KeyNotOpened: Another key-encryption key is needed, or the file was changed.
-            KeyServiceUnavailable: Key-management service or folder cannot be used now.
-            KeyGone: Others erased it as often as it was made.
+            KeyServiceUnavailable: The key-management service or the folder is unavailable.
+            KeyGone: Other processes erased it as often as it was created.
         """
         wrapper = self._required()
         hashed = self._hash_of(tenant_id, user_id)
@@ -152,9 +153,9 @@ class UserKeys:
         return opened
 
     async def stands(self, key: UserKey) -> bool:
-        """Whether this is still the user's key, asked anew.
+        """Whether this is still the user's key, checked now.
 
-        Asked under the user's lock, the answer holds until the lock is let go: keys are erased
+        Checked under the user's lock, the answer holds until the lock is released: keys are erased
         under it.
         """
         hashed = self._hash_of(key.tenant_id, key.user_id)
@@ -165,7 +166,7 @@ class UserKeys:
         return found is not None and found[1].key_id == key.key_id
 
     async def erase(self, tenant_id: str, user_id: str) -> bool:
-        """Remove the user's key; whether there was one. What it sealed is lost for good.
+        """Erase the user's key; returns whether there was one. What it sealed is lost for good.
 
         It needs no key-encryption key.
         """
@@ -176,7 +177,7 @@ class UserKeys:
     async def _opened(
         self, wrapper: KeyWrapper, hashed: str, tenant_id: str, user_id: str
     ) -> UserKey | None:
-        """The key that the user's file holds now; None if there is none."""
+        """The key in the user's file now; None if there is none."""
         try:
             found = await _on_disk(self._store.read, hashed)
         except BrokenRecord:
@@ -188,7 +189,7 @@ class UserKeys:
             return None
         stamp, record = found
         if held is not None and held.key.key_id == record.key_id:
-            # Wrapped anew, it is the same key.
+            # A rewrapped key is the same key.
             self._keep(hashed, _Held(stamp, held.key))
             return held.key
         self._open.pop(hashed, None)
@@ -202,7 +203,7 @@ class UserKeys:
     async def _unwrapped(
         self, wrapper: KeyWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
     ) -> UserKey | _Failed:
-        """As `_unwrap`, once for all who ask at the same time."""
+        """See `_unwrap`; runs once for all concurrent callers."""
         until, failed = self._failed.get(asked, (0.0, None))
         if failed is not None and self._clock() < until:
             return failed
@@ -211,13 +212,13 @@ class UserKeys:
             pending = asyncio.create_task(self._unwrap(wrapper, asked, stamp, tenant_id, user_id))
             self._pending[asked] = pending
             pending.add_done_callback(lambda _: self._pending.pop(asked, None))
-        # Whoever stops waiting leaves it to the others, and to those who ask next.
+        # A caller that stops waiting leaves it to the others, and to later ones.
         return await asyncio.shield(pending)
 
     async def _unwrap(
         self, wrapper: KeyWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
     ) -> UserKey | _Failed:
-        """The key, which is held from now on, or why it did not open, which counts for a moment."""
+        """The key, which is cached, or why it did not open, which is remembered for a moment."""
         hashed, record = asked
         binding = bound_to(tenant_id, hashed, record.key_id)
         try:
@@ -234,7 +235,7 @@ class UserKeys:
         return opened
 
     def _fail(self, asked: _Asked, failed: _Failed) -> _Failed:
-        """Let a failure count for a moment, without its cause, which holds on to much."""
+        """Remember a failure for a moment, without its cause, which references much memory."""
         self._failed[asked] = self._clock() + self._failure_seconds, replace(failed, cause=None)
         self._failed.move_to_end(asked)
         while len(self._failed) > self._cached:
@@ -248,7 +249,7 @@ class UserKeys:
         except NotUnwrapped:
             raise KeyNotOpened(_CHANGED) from None
         except Exception as error:
-            # The text of a cloud client's error may quote what it was given.
+            # The text of a cloud client's error may quote its input.
             raise KeyServiceUnavailable(_SERVICE) from error
 
     def _keep(self, hashed: str, held: _Held) -> None:
@@ -274,5 +275,5 @@ async def _on_disk(work: Callable[Given, Done], *args: Given.args, **kwargs: Giv
 
 
 def bound_to(tenant_id: str, hashed: str, key_id: str) -> tuple[str, str, str]:
-    """What a wrapped key is bound to: tenant, user and key cannot be exchanged."""
+    """The binding of a wrapped key: tenant, user and key cannot be exchanged."""
     return tenant_id, hashed, key_id

@@ -1,6 +1,6 @@
 """The key-encryption key: wraps the data keys of users, and is itself never stored here.
 
-It comes from the environment or a file, or stays in a key-management service that a hook asks.
+It comes from the environment or a file, or stays in a key-management service behind a hook.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ _NONCE = 12
 class NotUnwrapped(Exception):
     """The wrapped key was changed, is bound to something else, or another key wrapped it.
 
-    A wrapper of somebody's own raises it for what will never open. Whatever else it raises counts
-    as an outage.
+    A custom wrapper raises it for keys that will never open. Any other error counts as an outage.
     """
 
 
@@ -41,8 +40,8 @@ class KeyWrapper(Protocol):
     """Wraps keys and unwraps them.
 
     Attributes:
-        id: Names the key-encryption key, and stays the same as long as that key unwraps what was
-            wrapped before; up to 256 characters. It is stored beside each wrapped key.
+        id: Identifies the key-encryption key, and stays the same as long as that key unwraps what
+            was wrapped before; up to 256 characters. It is stored beside each wrapped key.
     """
 
     id: str
@@ -52,7 +51,7 @@ class KeyWrapper(Protocol):
         ...
 
     async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
-        """The key that `wrap` was given.
+        """The key that was wrapped.
 
         Raises:
             NotUnwrapped: It will never open with this key.
@@ -91,14 +90,14 @@ def _binding(parts: Sequence[str]) -> bytes:
 
 
 def read_kek(text: str, named: str) -> bytes:
-    """The key-encryption key that 64 hexadecimal digits stand for.
+    """The key-encryption key as 64 hexadecimal digits.
 
     Args:
-        text: The digits; blanks around them do not count.
-        named: Where they are from, for the message.
+        text: The digits; surrounding white space is ignored.
+        named: Their origin, for the message.
 
     Raises:
-        ValueError: They are something else. The message does not repeat them.
+        ValueError: They have another form. The message does not repeat them.
     """
     try:
         kek = bytes.fromhex(text.strip())
@@ -116,8 +115,8 @@ def read_kek_file(path: Path) -> bytes:
     """The key-encryption key in a file.
 
     Raises:
-        ValueError: There is no such file, it cannot be read, others may read it too, or it holds
-            something else.
+        ValueError: There is no such file, it cannot be read, other users may read it, or it has
+            other contents.
     """
     try:
         require_private(path)
@@ -133,13 +132,13 @@ def read_kek_file(path: Path) -> bytes:
 
 
 def load_wrapper(named: str) -> KeyWrapper:
-    """The wrapper that a factory of somebody's own makes.
+    """The wrapper that a custom factory creates.
 
     Args:
         named: `package.module:factory`; the factory takes no arguments.
 
     Raises:
-        ValueError: It cannot be imported or called, or makes something else.
+        ValueError: It cannot be imported or called, or creates something else.
     """
     module_name, _, factory_name = named.strip().partition(":")
     if not (module_name and factory_name):

@@ -1,4 +1,4 @@
-"""A process's side of the tie to its parent."""
+"""A child's side of the link to its parent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SERVING = b"s"
 
 @dataclass(frozen=True, slots=True)
 class ServingPlan:
-    """Where a service runs.
+    """The address and database of a service.
 
     Attributes:
-        conninfo: The database, its schema up to date.
+        conninfo: The database, with a current schema.
         listen: The address to listen on.
-        processes: How many share it, and every bound that is meant for all of them.
+        processes: How many processes share it, and every limit that applies to all of them.
     """
 
     conninfo: str
@@ -35,17 +35,17 @@ class ServingPlan:
 
 
 def arguments(descriptor: int) -> list[str]:
-    """What a process is started with to find its end of the socket pair."""
+    """The arguments with which a child finds its end of the socket pair."""
     return [f"{_OPTION}{descriptor}"]
 
 
 def encoded(place: ServingPlan) -> bytes:
-    """A place as the parent tells it."""
+    """A plan as the parent sends it."""
     return json.dumps(asdict(place)).encode() + b"\n"
 
 
 def is_tie(word: str) -> bool:
-    """Whether a word of the command line is what `arguments` made."""
+    """Whether a word of the command line comes from `arguments`."""
     return word.startswith(_OPTION)
 
 
@@ -58,7 +58,7 @@ class ParentLink:
 
     @classmethod
     def inherited(cls, given: Sequence[str]) -> ParentLink | None:
-        """The tie to the parent, or None in a process that was started by somebody else.
+        """The link to the parent, or None in a process that was started otherwise.
 
         Args:
             given: The command line, without the program.
@@ -80,15 +80,15 @@ class ParentLink:
         return cls(end, ServingPlan(**json.loads(said)))
 
     def serving(self) -> None:
-        """Tell the parent that calls are answered."""
+        """Report to the parent that calls are answered."""
         self._end.send(SERVING)
 
     def watch(self, end: asyncio.Event, patience: float) -> None:
-        """Have this process drain when its parent is gone.
+        """Drain this process when its parent is gone.
 
         Args:
-            end: Set to drain. Being set already it stands for the first of two signals, and the
-                process ends at once, as on a second one.
+            end: Set to drain. If it is set already, this counts as the second of two signals, and
+                the process ends at once.
             patience: Seconds after which the process ends whether it has drained or not.
         """
         loop = asyncio.get_running_loop()
@@ -100,8 +100,8 @@ class ParentLink:
             end.set()
 
         def wait() -> None:
-            # A thread, so that a loop that is stuck cannot outlive the parent either.
-            # A parent that was killed with words of ours unread resets the connection.
+            # A thread, so that a blocked loop cannot outlive the parent either. A parent that was
+            # killed with unread data resets the connection.
             with suppress(OSError):
                 while self._end.recv(64):
                     pass

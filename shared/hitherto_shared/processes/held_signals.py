@@ -1,4 +1,4 @@
-"""Signals that come while a process is started wait until it is known: none is left behind."""
+"""Delays signals while a child is started, so that no child is left behind."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Keep back what would end this process until the block is over.
+    """Delay signals that would end this process until the block is over.
 
-    Only the main thread hears signals: in another one there is nothing to keep back.
+    Only the main thread receives signals: in another one there is nothing to delay.
 
-    A handler that raises does so anywhere, also after a child was made and before its parent has
-    it. Handlers are not inherited, as a blocked signal would be.
+    A handler that raises may do so anywhere, for example after a child was created and before its
+    parent knows it. Handlers are not inherited, as a blocked signal would be.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -32,7 +32,7 @@ def signals_held() -> Iterator[None]:
 
     for name in _ENDING:
         number = getattr(signal, name, None)
-        # Who ignores a signal goes on ignoring it, and so do the children.
+        # An ignored signal stays ignored, also in children.
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
             before[number] = signal.signal(number, keep)
     try:

@@ -1,4 +1,4 @@
-"""The parent: starts the processes of a service, replaces those that die, ends them all."""
+"""The parent process: starts the children of a service, replaces those that die, stops them all."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ logger = logging.getLogger("hitherto.processes")
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 10.0
 _STEADY_SECONDS = 30.0
-"""A process that lived so long has its successor started without a longer pause."""
+"""A child that lived this long is replaced without a longer pause."""
 
 
 class ServiceProcessFailed(RuntimeError):
-    """A process did not start, or did not end as it should; the message says which."""
+    """A child did not start, or did not end properly; the message says which."""
 
 
 class _Child:
@@ -41,9 +41,9 @@ class Parent:
     """Keeps `place.processes` processes of one service running.
 
     Args:
-        module: What `python -m` runs.
-        place: What they are told.
-        patience: Seconds that they get to drain before they are killed.
+        module: The module for `python -m`.
+        place: Their plan.
+        patience: Seconds to drain before they are killed.
     """
 
     def __init__(self, module: str, place: ServingPlan, *, patience: float) -> None:
@@ -88,7 +88,7 @@ class Parent:
             began = clock()
             code = await self._run_once(number, end)
             if end.is_set():
-                # Told to end while it was being loaded, it had no call to answer.
+                # Stopped while it was loading, it had no call to answer.
                 if code not in (0, -signal.SIGTERM):
                     raise self._failed(number, code)
                 return
@@ -114,7 +114,7 @@ class Parent:
         return ServiceProcessFailed(told)
 
     async def _run_once(self, number: int, end: asyncio.Event) -> int:
-        """Start a process and wait for its end; its exit code."""
+        """Start a child and wait for its end; returns its exit code."""
         ours, theirs = socket.socketpair()
         with ours:
             ours.setblocking(False)
@@ -126,7 +126,7 @@ class Parent:
                     *arguments(theirs.fileno()),
                     stdin=asyncio.subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    # What a terminal sends to us all is passed on once, by the parent.
+                    # A signal that a terminal sends to all of us is passed on once, by the parent.
                     start_new_session=True,
                 )
             child = _Child(process, ours)
@@ -143,7 +143,7 @@ class Parent:
                 del self._children[number]
 
     async def _hear(self, child: _Child) -> None:
-        """Tell the process its place, and note when it serves."""
+        """Send the child its plan, and record when it serves."""
         loop = asyncio.get_running_loop()
         with suppress(ConnectionError):
             await loop.sock_sendall(child.link, encoded(self._place))

@@ -1,4 +1,4 @@
-"""A port that several processes share, kept by a socket that is bound and never listens."""
+"""Reserves a port for several processes, with a socket that is bound and never listens."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def usable_cores() -> int:
 
 
 def require_sharing(listen: str, variable: str) -> None:
-    """Refuse several processes where they cannot share a port evenly.
+    """Refuse several processes if they cannot share a port evenly.
 
-    Elsewhere than on Linux the option is missing, or one process gets all connections.
+    On systems other than Linux the option is missing, or one process gets all connections.
 
     Raises:
-        ValueError: The text names the variable that asks for them.
+        ValueError: The text names the variable that requests them.
     """
     if sys.platform != "linux" or not hasattr(socket, "SO_REUSEPORT"):
         raise ValueError(
@@ -39,10 +39,10 @@ def require_sharing(listen: str, variable: str) -> None:
 
 
 class SharedPort:
-    """Holds a port for processes that will listen on it; as a context manager.
+    """Reserves a port for processes that will listen on it; a context manager.
 
     Attributes:
-        listen: `host:port`, the port being a real one.
+        listen: `host:port` with the actual port.
     """
 
     def __init__(self, listen: str) -> None:
@@ -53,11 +53,11 @@ class SharedPort:
         """Reserve the port; 0 takes any free one.
 
         Raises:
-            ServerFailed: Somebody listens there.
+            ServerFailed: The port is in use.
         """
         host, _, port = self.listen.rpartition(":")
         try:
-            # Others who share ports could be joined unnoticed.
+            # Without this, we could silently join other programs that share ports.
             check_free(self.listen)
             for family, kind, protocol, address in addresses(self.listen):
                 kept = self._sockets.enter_context(socket.socket(family, kind, protocol))
@@ -76,5 +76,5 @@ class SharedPort:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the port; who listens on it goes on."""
+        """Release the port; processes that listen on it continue."""
         self._sockets.close()

@@ -1,4 +1,4 @@
-"""What a service's `__main__` calls: one process, or a parent of several."""
+"""Runs a service in one process, or in several below a parent."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from hitherto_shared.rpc.server import end_signal
 from hitherto_shared.startup import keep_what_stands, locate_unless_ended, serve
 
 _AFTER_DRAIN_SECONDS = 10.0
-"""What closing pools and caches may take after the calls have drained."""
+"""Time for closing pools and caches after the calls have drained."""
 
 Running = Callable[[ServingPlan], AbstractAsyncContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpread:
-    """How a service is spread over processes.
+    """The number of processes of a service.
 
     Attributes:
-        module: The service as `python -m` runs it.
-        variable: The setting that says how many, to be named in errors.
+        module: The module for `python -m`.
+        variable: The setting with the number, for errors.
         asked: Its value; 0 stands for one per core.
     """
 
@@ -38,25 +38,25 @@ class ProcessSpread:
 
     @property
     def processes(self) -> int:
-        """How many it shall be."""
+        """The actual number."""
         return self.asked or usable_cores()
 
 
 async def serve_in_processes(
     settings: SharedSettings, listen: str, spread: ProcessSpread, running: Running
 ) -> None:
-    """Run a service, in as many processes as asked for, until it is told to end.
+    """Run a service, in the configured number of processes, until it is stopped.
 
     Args:
         settings: The service's settings.
         listen: The address it will listen on.
         spread: How many processes, and how they are started.
-        running: The service at work in one process; leaving drains it.
+        running: The running service in one process; leaving the context drains it.
 
     Raises:
         ValueError: Several processes cannot share `listen` here, or the port of the metrics is
             taken.
-        ServerFailed: Somebody else listens there.
+        ServerFailed: The port is in use.
         ProcessFailed: A process did not start, or did not drain.
     """
     link = ParentLink.inherited(sys.argv[1:])

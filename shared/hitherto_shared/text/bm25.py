@@ -1,9 +1,8 @@
-"""BM25: how well the words of a memory answer the words of a question.
+"""BM25: scores how well the words of a memory match those of a question.
 
 The formula is the one of Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
-Beyond" (Foundations and Trends in Information Retrieval, 2009), with one added inside the
-logarithm of the idf, so that a word in most of a user's memories counts little but never against
-them.
+Beyond" (Foundations and Trends in Information Retrieval, 2009), with one added inside the logarithm
+of the idf, so that a word in most of a user's memories counts little but never against them.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from numpy.typing import NDArray
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 K1 = 1.2
-"""How soon further occurrences of a term stop to count."""
+"""How soon further occurrences of a term stop counting."""
 B = 0.75
-"""How much the length of a document counts: 0 not at all, 1 in full."""
+"""How much the length of a document matters: 0 not at all, 1 in full."""
 
 
 class TermPostings(NamedTuple):
-    """One segment of a term's postings: three lists of one length.
+    """One segment of a term's postings: three lists of equal length.
 
-    A document stands in one segment of a term only. `lengths` are the documents' terms in all.
+    A document is in only one segment of a term. `lengths` are the total terms of the documents.
     """
 
     term: str
@@ -37,7 +36,7 @@ class TermPostings(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What the formula needs of a user's index as a whole: documents, and terms in all of them."""
+    """What the formula needs about a user's whole index: the numbers of documents and terms."""
 
     documents: int
     terms: int
@@ -46,8 +45,8 @@ class Statistics(NamedTuple):
 class Scores(Mapping[int, float]):
     """The score of every document that has one, by its lexical number.
 
-    A mapping that also answers for many numbers at once: a frequent word stands in thousands of
-    documents, of which a hundred are looked at.
+    A mapping that also answers for many numbers at once: a frequent word is in thousands of
+    documents, of which a hundred are looked up.
     """
 
     def __init__(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> None:
@@ -70,7 +69,7 @@ class Scores(Mapping[int, float]):
         return found
 
     def places(self) -> list[int]:
-        """The place of each number from 1 on, 1 for the best score and 0 for none."""
+        """The rank of each number, 1 for the best score, and 0 for none."""
         if not len(self._numbers):
             return []
         found = np.zeros(int(self._numbers.max()), dtype=np.int64)
@@ -107,7 +106,7 @@ class Scores(Mapping[int, float]):
 NO_SCORES = Scores.of({})
 
 _DENSE = 1_000_000
-"""Up to this number scores are added up in an array over all numbers, which needs no sorting."""
+"""Up to this number, scores are summed in an array over all numbers, which avoids sorting."""
 
 
 def score(
@@ -157,7 +156,7 @@ def score(
     parts = weights * (frequencies * (k1 + 1.0)) / saturation
 
     if numbers.min() >= 0 and numbers.max() <= _DENSE:
-        # A document that has a term counts, also where the term weighs nothing.
+        # A document that has a term counts, even if the term has no weight.
         found = np.flatnonzero(np.bincount(numbers))
         return Scores(found, np.bincount(numbers, weights=parts)[found].astype(np.float64))
     found, places = np.unique(numbers, return_inverse=True)
@@ -166,7 +165,7 @@ def score(
 
 
 def _idf(having: int, documents: int) -> float:
-    """The weight of a term that `having` of the documents have; never negative."""
+    """The weight of a term that `having` of the documents contain; never negative."""
     return math.log1p((max(documents, having) - having + 0.5) / (having + 0.5))
 
 

@@ -1,12 +1,12 @@
-"""Text that tries to instruct the assistant or poses as another role.
+"""Recognises text that tries to instruct the assistant or imitates another role.
 
-A score of this kind only lowers trust and sends a memory to review. It is no wall: what holds is
-the origin bound at writing. Hence patterns that are few and readable, in the languages that the
-guards know best, and two levels of suspicion: text by others is suspected readily, a user's own
-words only where they cannot be a wish about style.
+A match only lowers trust and sends a memory to review. It is not a security boundary: the boundary
+is the origin bound on writing. The patterns are therefore few and readable, in the languages that
+the guards know best, and there are two levels of suspicion: other people's text is suspect readily,
+a user's own words only if they cannot be a wish about style.
 
 Latin script is matched without diacritics ("tu gio ban phai" is "từ giờ bạn phải"), other scripts
-as they are written.
+as written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from hitherto_shared.text.normalise import fold, normalized
 
 _LONGEST = 16_384
-"""Characters looked at; a memory is far shorter."""
+"""Characters examined; a memory is far shorter."""
 
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
@@ -28,7 +28,7 @@ _QUOTED = re.compile(
     r"`[^`\n]{1,300}`|(?<!\w)'[^'\n]{1,300}'(?!\w)"
 )
 
-# A clause begins at the start, after a stop, or after a word that hands over to an order.
+# A clause begins at the start, after a stop, or after a word that introduces an order.
 _START = r"(?:^|[\n.!?:;,\"'([{<>*#=|\-]\s*|\b(?:please|and|then|now|just|also|so|therefore)\s+)"
 _ASSISTANT = (
     r"(?:you|u|the assistant|this assistant|assistants?|the ai|ai|the model|the agent|the bot|"
@@ -42,7 +42,7 @@ _RULES_EN = (
 )
 
 _POSES_ANYWHERE = (
-    # Marks by which chat formats tell one role from another.
+    # Markers with which chat formats separate roles.
     r"<\|[^|<>\n]{1,40}\|>",
     r"\[/?inst\]",
     r"<</?sys>>",
@@ -248,10 +248,10 @@ _ORDERS_OTHER = (
 
 
 def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression of all patterns, for what `_views` returns.
+    """One expression of all patterns, for the results of `_views`.
 
-    There no gap is longer than one character. Else several gaps of a pattern could meet in a run
-    of white space, and divide it among themselves in every possible way.
+    There, no gap is longer than one character. Otherwise several gaps of a pattern could meet in a
+    run of white space, and divide it in every possible way.
     """
     joined = "|".join(f"(?:{pattern})" for pattern in patterns)
     return re.compile(joined.replace(r"\s*", r"\s?").replace(r"\s+", r"\s"))
@@ -264,11 +264,11 @@ _OTHER_ORDER = _any(_ORDERS_OTHER)
 
 
 def reads_as_instruction(text: str) -> bool:
-    """Whether text tries to instruct the assistant, or poses as another role or as a border.
+    """Whether text tries to instruct the assistant, or imitates another role or a delimiter.
 
-    For what was not said by the user or an operator: assistants, tools, documents. Statements
-    about the user ("prefers short answers", "must finish the report by Friday") are none. A user's
-    own wish ("from now on answer briefly") reads as one too; for the user's words ask
+    For text of assistants, tools and documents, not of the user or an operator. Statements about
+    the user ("prefers short answers", "must finish the report by Friday") do not match. A user's
+    own wish ("from now on answer briefly") matches too; for the user's words use
     `overrides_instructions`.
 
     Args:
@@ -284,7 +284,7 @@ def reads_as_instruction(text: str) -> bool:
 
 
 def overrides_instructions(text: str) -> bool:
-    """Whether text asks to set the assistant's instructions aside, or breaks out of its frame.
+    """Whether text asks to override the assistant's instructions, or breaks out of its frame.
 
     The narrow half of `reads_as_instruction`, for the user's own words: wishes about style and
     words in quotation marks pass.
@@ -296,7 +296,7 @@ def overrides_instructions(text: str) -> bool:
 def _views(text: str) -> tuple[str, str]:
     """The text as written (one form, no case, nothing invisible), and without diacritics.
 
-    In both, a run of white space is one space or, where it breaks a line, one line break.
+    In both, a run of white space is one space or, if it contains a line break, one line break.
     """
     plain = normalized("NFKC", text[:_LONGEST])[:_LONGEST]
     plain = _INVISIBLE.sub("", plain).replace("’", "'").replace("‘", "'").casefold()

@@ -1,4 +1,4 @@
-"""One spelling per text: NFC at the border, and the folded form used for comparisons."""
+"""Normalisation: NFC at the boundary, and the folded form for comparisons."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Literal
 
 _SPACE = re.compile(r"\s+")
 _NOT_LABEL = re.compile(r"[^\w]+")
-# Letters, marks and symbols that are drawn as nothing (Unicode: default ignorable, and the blank
-# of Braille).
+# Letters, marks and symbols without visible form (Unicode: default ignorable, and the blank of
+# Braille).
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _VARIES = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-# All marks are among what this finds, the two of half-width Japanese as well; other signs too.
+# It matches all combining marks, including the two half-width Japanese ones, and other characters.
 _MARKS = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32,}")
 _FEW = 64
-"""Signs that take no time in any order."""
+"""Number of characters that sort quickly in any order."""
 _DECOMPOSED: dict[str, Literal["NFD", "NFKD"]] = {
     "NFC": "NFD",
     "NFD": "NFD",
@@ -33,9 +33,8 @@ def nfc(text: str) -> str:
 def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     """`text` in a normal form, in linear time.
 
-    `unicodedata` puts the marks of a letter into their order by insertion, in quadratic time: a
-    letter with 32,000 marks holds the whole process for a second. Long runs are put into order
-    before.
+    `unicodedata` sorts the marks of a letter by insertion, in quadratic time: a letter with 32,000
+    marks blocks the whole process for a second. Long runs are therefore sorted first.
     """
     if text.isascii():
         return text
@@ -45,7 +44,7 @@ def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 
 def _in_order(form: Literal["NFD", "NFKD"], run: str) -> str:
-    """Signs decomposed, and the marks on each in canonical order."""
+    """Decomposed characters, with the marks of each in canonical order."""
     signs = "".join(unicodedata.normalize(form, sign) for sign in run)
     return "".join(
         "".join(sorted(group, key=unicodedata.combining) if marks else group)
@@ -56,7 +55,7 @@ def _in_order(form: Literal["NFD", "NFKD"], run: str) -> str:
 def fold(text: str) -> str:
     """`text` without case and diacritics ("Hà Nội" and "ha noi" are equal), spaces collapsed.
 
-    The Vietnamese đ has no decomposition in Unicode and is mapped to d by hand.
+    The Vietnamese đ has no decomposition in Unicode and is mapped to d explicitly.
     """
     lowered = text.casefold()
     if not lowered.isascii():
@@ -66,12 +65,12 @@ def fold(text: str) -> str:
 
 
 def tag_key(text: str) -> str:
-    """`text` as tags are kept: lower_snake_case, empty if it has no letter and no digit."""
+    """`text` in the form of stored tags: lower_snake_case, empty without a letter or a digit."""
     return _NOT_LABEL.sub("_", nfc(text).lower()).strip("_")
 
 
 def has_visible(text: str) -> bool:
-    """Whether anything of `text` can be seen: blanks, format characters and fillers cannot."""
+    """Whether anything of `text` is visible: spaces, format characters and fillers are not."""
     if text.isascii():
         return any("!" <= ch <= "~" for ch in text)
     return any(
@@ -83,7 +82,7 @@ def has_visible(text: str) -> bool:
 def unusable_characters(text: str) -> str | None:
     """Why `text` cannot be stored, or None if it can.
 
-    Postgres stores no NUL, and a lone surrogate is no character at all.
+    Postgres stores no NUL, and a lone surrogate is not a character.
     """
     if "\x00" in text:
         return "must not contain the NUL character"

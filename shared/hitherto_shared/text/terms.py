@@ -1,13 +1,13 @@
-"""Terms of the keyword index: what BM25 counts, the same for the writer and the reader.
+"""The terms of the keyword index, the same for writer and reader.
 
 Words are casefolded and stemmed by their script: plain Latin letters as English, Cyrillic as
-Russian, Arabic letters as Arabic, article included (Snowball). The same rule runs on both sides, so
-that for other languages written in those letters it costs precision only. The last two were not
-stemmed at first: `former_terms` finds what was indexed then.
-A word with diacritics is kept as it is and again without them, so that "Ha Noi" finds "Hà Nội"
-while "Hà Nội" prefers itself. Scripts written without spaces become overlapping pairs of
-characters (Han, Kana, Hangul, Thai, Lao, Khmer, Burmese); a question of one such character is
-looked for in the pairs, see `lone_characters`. Nothing depends on a database extension.
+Russian, Arabic letters as Arabic, article included (Snowball). The same rule applies on both sides,
+so for other languages in those letters it only costs precision. Cyrillic and Arabic were not
+stemmed at first: `former_terms` finds what was indexed then. A word with diacritics is kept as it
+is and again without them, so that "Ha Noi" finds "Hà Nội" while "Hà Nội" prefers itself. Scripts
+written without spaces become overlapping pairs of characters (Han, Kana, Hangul, Thai, Lao, Khmer,
+Burmese); a question of one such character is looked up in the pairs, see `lone_characters`. Nothing
+depends on a database extension.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hitherto_shared.text.normalise import fold, nfc, normalized
 MAX_TERM = 64
 _MAX_WORD = 4 * MAX_TERM
 MAX_TERMS = 4_000
-"""Terms counted per text: the frequencies are 16-bit, and the tail of a long text adds nothing."""
+"""Maximum terms per text: frequencies are 16-bit, and the end of a long text adds nothing."""
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -37,7 +37,7 @@ _UNSPACED = (
     "\uac00-\ud7af"  # Hangul
     "\U00020000-\U0003ffff"  # rarer Han
 )
-# Vowel points and signs belong to their word, but are no word characters to `re`.
+# Vowel points and marks belong to their word, but are not word characters to `re`.
 _MARKS = "".join(
     chr(code)
     for code in (*range(0x0300, 0x2000), *range(0xFE20, 0xFE30))
@@ -63,7 +63,7 @@ _local = threading.local()
 
 
 def stem(word: str, language: str = "english") -> str:
-    """What a word has in common with its other forms, in any thread."""
+    """The common stem of a word's forms; safe in any thread."""
     # A Stemmer keeps a working buffer and must not be shared between threads.
     stemmer = getattr(_local, language, None)
     if stemmer is None:
@@ -73,7 +73,7 @@ def stem(word: str, language: str = "english") -> str:
 
 
 def _language(word: str) -> str | None:
-    """As what a word of another script than the Latin one is stemmed, if there is a way."""
+    """The stemming language for a word of a script other than Latin, if any."""
     if "\u0400" <= word[0] <= "\u04ff":
         return "russian"
     return "arabic" if "\u0620" <= word[0] <= "\u06ff" else None
@@ -88,14 +88,15 @@ def _without_joined(word: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def _word_terms(word: str) -> tuple[str, ...]:
-    # Casefolding takes some letters apart ("ǰ"), and a term has one spelling.
+    # Casefolding decomposes some letters ("ǰ"), and a term has one spelling.
     lowered = nfc(word.casefold()).replace("’", "'")
     if lowered.endswith("'s"):
         lowered = lowered[:-2]
     if lowered.isascii():
         return (stem(lowered)[:MAX_TERM],)
     if language := _language(lowered):
-        # Points of an Arabic word go first, the breve of a Russian one last: endings have it.
+        # Points of an Arabic word are removed first, the breve of a Russian one last, because
+        # endings have it.
         lowered = _without_joined(fold(lowered)) if language == "arabic" else lowered
         lowered = stem(lowered, language) or lowered
     plain = fold(lowered)
@@ -106,7 +107,7 @@ def _word_terms(word: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16_384)
 def _former_terms(word: str) -> tuple[str, ...]:
-    """A word of a script that was not stemmed at first, as it was indexed then."""
+    """A word of a script that was not stemmed at first, in its form of that time."""
     lowered = nfc(word.casefold()).replace("’", "'")
     if lowered.isascii() or _language(lowered) is None:
         return ()
@@ -134,7 +135,7 @@ def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
 
 
 def count_terms(*texts: str) -> Counter[str]:
-    """How often each term stands in the texts together: what the writer stores."""
+    """How often each term occurs in the texts together, as the writer stores it."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(_sequence(text, keep_stop_words=True))
@@ -142,7 +143,7 @@ def count_terms(*texts: str) -> Counter[str]:
 
 
 def content_terms(text: str) -> list[str]:
-    """The distinct terms of a text without stop words; it may have nothing else."""
+    """The distinct terms of a text without stop words, unless it has nothing else."""
     return list(dict.fromkeys(_sequence(text, keep_stop_words=False)))
 
 
@@ -155,7 +156,7 @@ def former_terms(text: str) -> set[str]:
 
 
 def every_term(text: str) -> set[str]:
-    """Every term under which a text may stand in the index: where to look for what is to go."""
+    """Every term under which a text may be indexed, for removing it."""
     return former_terms(text).union(_sequence(text, keep_stop_words=True))
 
 
@@ -180,11 +181,11 @@ def lone_characters(terms: Iterable[str]) -> list[str]:
 
 
 def occurrences(counts: Mapping[str, int], term: str) -> int:
-    """How often a question's term stands in the text of which `count_terms` made `counts`."""
+    """How often a question's term occurs in the text with these `counts` by `count_terms`."""
     found = counts.get(term, 0)
     if lone_characters([term]):
         pairs = [(pair, count) for pair, count in counts.items() if len(pair) == 2]
-        # In the middle of a run a character is the second of one pair and the first of the next.
+        # Inside a run, a character is the second of one pair and the first of the next.
         found += max(
             sum(count for pair, count in pairs if pair[0] == term),
             sum(count for pair, count in pairs if pair[1] == term),

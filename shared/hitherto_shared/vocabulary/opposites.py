@@ -1,8 +1,8 @@
-"""Words that turn a statement into another one: opposites, negations, intentions.
+"""Words that change the meaning of a statement: opposites, negations, intentions.
 
-Small closed lists on purpose. They need to be right, not complete: what they miss is left to the
-cosine, and what they catch stands between two memories that would overwrite each other. An
-underscore joins the words of a phrase.
+The lists are deliberately small and closed. They must be correct, not complete: the cosine handles
+what they miss, and what they match prevents two memories from overwriting each other. An underscore
+joins the words of a phrase.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ _GROUPS: tuple[tuple[str, ...], ...] = (
 )
 
 _NOT = frozenset(
-    # No list can hold every language; these are the ones without a twin elsewhere in it.
+    # No list covers every language; these are the words without a counterpart elsewhere in it.
     "not no never cannot none nobody nothing nor neither non without except dont doesnt didnt isnt "
     "cant wont không ko khong chưa chẳng chả chang đừng nunca jamás sin não sem jamais pas sans "
     "nicht kein keine keinen keiner nie niemals ohne niet geen senza не нет никогда без ни tidak "
@@ -165,7 +165,7 @@ _DENIAL_AND_END = frozenset([("no", "longer"), ("no", "more"), ("không", "còn"
 
 
 def mentions(words: Sequence[str], index: Index) -> dict[int, set[int]]:
-    """Group → the alternatives of it that the words mention; the longest phrase at a place wins."""
+    """Group → the mentioned alternatives of it; the longest phrase at a position wins."""
     found: dict[int, set[int]] = {}
     at = 0
     while at < len(words):
@@ -185,20 +185,20 @@ LIKING = 0
 
 
 def alternatives(words: Sequence[str]) -> dict[int, set[int]]:
-    """Which side of which pairs of opposites a list of casefolded words mentions."""
+    """The sides of pairs of opposites that a list of casefolded words mentions."""
     return mentions(words, _OPPOSITES)
 
 
 def is_phrase(*words: str) -> bool:
-    """Whether casefolded words are one phrase of the lists of opposites ("ngắn gọn")."""
+    """Whether casefolded words form one phrase of the lists of opposites ("ngắn gọn")."""
     return words in _OPPOSITES
 
 
 def opposed(a: Sequence[str], b: Sequence[str]) -> list[str]:
     """The pairs of opposites by which two lists of casefolded words differ.
 
-    A word that has no counterpart in the other text is an elaboration, not an opposite: "likes
-    coffee" and "likes coffee in the morning" do not collide here.
+    A word without a counterpart in the other text is an elaboration, not an opposite: "likes
+    coffee" and "likes coffee in the morning" do not conflict.
     """
     left, right = mentions(a, _OPPOSITES), mentions(b, _OPPOSITES)
     found = [
@@ -208,7 +208,7 @@ def opposed(a: Sequence[str], b: Sequence[str]) -> list[str]:
     ]
     only_a, only_b = set(a) - set(b), set(b) - set(a)
     for word, other in [*((word, only_b) for word in only_a), *((word, only_a) for word in only_b)]:
-        # Of four letters and more: "on" and "in" + "on" are no pair.
+        # From four letters on: "on" and "in" + "on" are not a pair.
         made = [prefix + word for prefix in _PREFIXES if len(word) > 3 and prefix + word in other]
         found += [f"{word} / {opposite}" for opposite in made]
     return sorted(found)
@@ -219,10 +219,10 @@ def _head(group: int, alternatives: set[int]) -> str:
 
 
 def markers(words: Sequence[str]) -> dict[str, int]:
-    """How often a text denies, and whether it speaks of what ended, is intended, or holds alone."""
+    """How often a text denies, and whether it is about something ended, intended or exclusive."""
     found = {_MARKER_NAMES[group]: 1 for group in mentions(words, _MARKERS)}
     denials = sum(map(_denials, words))
-    # "no longer" and "không còn" hold a denial that they already stand for.
+    # "no longer" and "không còn" contain a denial that they already represent.
     consumed = sum(pair in _DENIAL_AND_END for pair in pairwise(words))
     if "anymore" in words and denials > consumed:
         consumed += 1

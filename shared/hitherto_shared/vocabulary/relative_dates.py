@@ -14,12 +14,12 @@ from hitherto_shared.vocabulary.spans import unit_of, week_of
 _COUNTED = {word: times.NUMBERS[word] for word in ("zero", *times.TO_TWELVE)}
 _COUNTED |= {"a": 1, "an": 1, "couple of": 2, "a couple of": 2}
 _MEANT_IN = 20_000
-"""Characters of a text in which `meant_dates` looks."""
+"""Characters of a text that `meant_dates` reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelativeDate:
-    """A resolved date: the first day it covers, and how it is written."""
+    """A resolved date: the first day it covers, and its written form."""
 
     start: date
     text: str
@@ -29,7 +29,7 @@ Resolver = Callable[[re.Match[str], date], RelativeDate]
 
 
 def _moment(today: date, unit: str, shift: int, week: str = "{}") -> RelativeDate:
-    """The day, week, month or year so far from today's."""
+    """The day, week, month or year at that distance from today's."""
     span = unit_of(unit, today, shift)
     if span is None:
         raise ValueError(f"no such {unit}")
@@ -64,7 +64,7 @@ def _vietnamese_period(match: re.Match[str], today: date) -> RelativeDate:
 def _ago(match: re.Match[str], today: date) -> RelativeDate:
     text, unit = _plain(match["number"]), _plain(match["unit"])
     known = _COUNTED | times.VIETNAMESE_NUMBERS
-    # A thousand of anything is no date a person means, and would leave the calendar.
+    # Nobody means a date a thousand units away, and it would exceed the calendar.
     number = min(int(text) if text.isdecimal() else known[text], 999)
     unit = times.VIETNAMESE_UNITS.get(unit, unit)
     return _moment(today, "day", -7 * number) if unit == "week" else _moment(today, unit, -number)
@@ -128,12 +128,12 @@ _SINCE = re.compile(r"(?<!\w)(?:since|từ(?:\s+năm)?)\s+((?:19|20)\d\d)(?!\d)"
 
 
 def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[RelativeDate]]:
-    """Take relative dates off a clause.
+    """Remove relative dates from a clause.
 
-    A date after a preposition that carries meaning ("by tomorrow") is resolved in place instead.
+    A date after a meaningful preposition ("by tomorrow") is resolved in place instead.
 
     Returns:
-        The clause without them, and the dates that were taken off.
+        The clause without them, and the removed dates.
     """
     taken: list[RelativeDate] = []
     for expression, resolver in _VIETNAMESE if language == "vi" else _ENGLISH:
@@ -142,7 +142,7 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Re
             try:
                 moment = resolver(match, today)
             except (OverflowError, ValueError):
-                # Before year 1 or after 9999: the words stay as they are.
+                # Before year 1 or after 9999: the words stay unchanged.
                 position = match.end()
                 continue
             before, after = clause[: match.start()], clause[match.end() :]
@@ -158,9 +158,9 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Re
 
 
 def meant_dates(text: str, today: date) -> list[str]:
-    """The dates that the relative ones of a text mean, as `resolve_dates` writes them.
+    """The dates that a text's relative dates mean, in the form of `resolve_dates`.
 
-    In either language, and of the beginning of a long text only.
+    In either language, and only in the beginning of a long text.
     """
     found: dict[str, None] = {}
     for expression, resolver in (*_ENGLISH, *_VIETNAMESE):

@@ -20,11 +20,11 @@ class Span(NamedTuple):
 
 
 InYear = Callable[[int], Span | None]
-"""A time of the year ("May", "5 July", "winter") in a given year; None where it does not exist."""
+"""A time of the year ("May", "5 July", "winter") in a given year; None if it does not exist."""
 
 
 class Which(Enum):
-    """Which one of a recurring time is meant."""
+    """Which occurrence of a recurring time is meant."""
 
     LATEST = "the latest that has begun"
     LAST = "the latest that is over"
@@ -33,7 +33,7 @@ class Which(Enum):
 
 
 def which_of(shift: int) -> Which:
-    """What is so many weeks, months or years from the one that now is in."""
+    """The occurrence at that many weeks, months or years from the present one."""
     return Which.LAST if shift < 0 else Which.NEXT if shift > 0 else Which.THIS
 
 
@@ -90,12 +90,12 @@ def week_of(day: date) -> Span:
 
 
 def weekend_of(day: date) -> Span:
-    """Saturday and Sunday of the week that `day` is in."""
+    """Saturday and Sunday of `day`'s week."""
     return Span(shift_days(day, 5 - day.weekday()), shift_days(day, 6 - day.weekday()))
 
 
 def unit_of(unit: str, day: date, shift: int) -> Span | None:
-    """The whole day, week, weekend, month, quarter or year that is `shift` of them from `day`'s."""
+    """The whole day, week, weekend, month, quarter or year `shift` units from `day`'s."""
     if unit == "week":
         return week_of(shift_days(day, 7 * shift))
     if unit == "weekend":
@@ -127,7 +127,7 @@ def back(unit: str, now: datetime, count: int) -> date:
 
 
 def choose_year(in_year: InYear, today: date, which: Which = Which.LATEST) -> Span | None:
-    """The one of a yearly time that is meant on `today`, skipping years without 29 February."""
+    """The occurrence of a yearly time meant on `today`, skipping years without 29 February."""
     if which is Which.NEXT:
         years = range(today.year, min(today.year + _LEAP_YEARS_APART, 9999) + 1)
         spans = (in_year(year) for year in years)
@@ -167,7 +167,7 @@ def third(span: Span, number: int) -> Span:
 def nth(span: Span, unit: str, number: int) -> Span:
     """The day, week (7 days from the first) or weekend with this number in a span; -1 is the last.
 
-    A span that has none with this number is returned whole.
+    A span without one is returned whole.
     """
     length = {"day": 1, "weekend": 2}.get(unit, 7)
     if number < 0:
@@ -182,7 +182,7 @@ def nth(span: Span, unit: str, number: int) -> Span:
 
 
 def season_in_year(first_month: int) -> InYear:
-    """A season of three months; winter belongs to the year in which its December is."""
+    """A season of three months; winter belongs to the year of its December."""
     return lambda year: months_span(year, first_month, 3)
 
 

@@ -1,7 +1,7 @@
-"""The words of time and of number, each written down once.
+"""The words for times and numbers, each written once.
 
-Who reads a question, compares two statements or dates what was said takes them from here, and
-keeps only its own judgement of when such a word is meant as one.
+Code that reads a question, compares two statements or dates a statement takes them from here, and
+decides itself when such a word is meant as one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NUMBERS = {
     )
 }
 TO_TWELVE = [word for word, number in NUMBERS.items() if 1 <= number <= 12]
-"""The numbers that people count days, weeks and months with."""
+"""The numbers with which people count days, weeks and months."""
 VIETNAMESE_NUMBERS = {
     word: number
     for number, word in enumerate("một hai ba bốn năm sáu bảy tám chín mười".split(), 1)
@@ -60,7 +60,7 @@ VIETNAMESE_UNITS = {
 }
 
 WHICH = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1}
-"""Which week, month, …: how many of them from the one that now is in."""
+"""The distance of a relative week, month and so on from the present one."""
 VIETNAMESE_WHICH = {
     **{"trước": -1, "qua": -1, "rồi": -1, "vừa rồi": -1, "vừa qua": -1, "ngoái": -1},
     **{"này": 0, "nay": 0, "sau": 1, "tới": 1},
