@@ -87,6 +87,12 @@ CREATE OR REPLACE TRIGGER test_note_switches AFTER UPDATE ON hitherto.users
             IS DISTINCT FROM
             (NEW.memory_enabled, NEW.erased_at, NEW.time_zone, NEW.encrypt_sensitive))
     EXECUTE FUNCTION hitherto.test_require_raised();
+-- Of conversations, reads tell when somebody last spoke.
+DROP TRIGGER IF EXISTS test_require_raised ON hitherto.conversations;
+CREATE CONSTRAINT TRIGGER test_require_raised AFTER UPDATE ON hitherto.conversations
+    DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.last_said_at IS DISTINCT FROM NEW.last_said_at)
+    EXECUTE FUNCTION hitherto.test_require_raised();
 """
 
 _OF_TABLE = """

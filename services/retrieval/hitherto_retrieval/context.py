@@ -26,11 +26,12 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.sealed import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
-from hitherto_retrieval.storage import conversations as conversations_of
-from hitherto_retrieval.storage import memories, past, past_surroundings, people, previous_items
+from hitherto_retrieval.sections import Extent, SectionsAsked
+from hitherto_retrieval.snapshots import Believed
+from hitherto_retrieval.storage import people, previous_items
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
-from hitherto_retrieval.storage.statement import Statement
+from hitherto_retrieval.storage.statement import Statement, asking_at
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Entity,
@@ -42,9 +43,6 @@ from hitherto_shared.models import (
     Summary,
 )
 from hitherto_shared.offloading import beside_loop
-
-FRESH_PLACES = 5
-"""Places of the top list for the newest memories of the last week."""
 
 _WORK_OF_AN_ITEM = 128
 """Approximate characters shown of one item."""
@@ -98,14 +96,16 @@ class ContextBuilder:
     def begin(
         self, scope: Scope, wanted: ContextRequest, *, deadline: float, opener: Opener
     ) -> Building:
-        """A context with a deadline in the loop's time.
-
-        A context manager that ends its background work.
-        """
+        """A context by the loop's time `deadline`; a context manager that ends what it began."""
+        believed = None
+        if wanted.question.moment is None:
+            believed = self._search.snapshots.believed(scope)
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
-            searching = self._search.begin(scope, wanted.question, deadline=deadline, opener=opener)
-        return Building(scope, wanted, searching, deadline, opener, self._count_tokens)
+            searching = self._search.begin(
+                scope, wanted.question, deadline=deadline, opener=opener, believed=believed
+            )
+        return Building(scope, wanted, searching, believed, deadline, opener, self._count_tokens)
 
 
 class Building:
@@ -116,6 +116,7 @@ class Building:
         scope: Scope,
         wanted: ContextRequest,
         searching: Searching | None,
+        believed: Believed | None,
         deadline: float,
         opener: Opener,
         count_tokens: CountTokens,
@@ -128,13 +129,22 @@ class Building:
         self._moment = wanted.question.moment
         self._searching = searching
         self._began = Stopwatch.start()
-        # A search reads the user's switches along with its words.
-        self._user = None if searching else people.user(scope)
-        self._preferences = people.preferences(scope)
-        self._profile = self._profile_of()
-        self._top = self._top_of() if wanted.max_memories else None
-        self._conversations = self._conversations_of() if wanted.max_conversations else None
-        self._entities = self._entities_of() if wanted.max_entities else None
+        self._sections = SectionsAsked(
+            scope,
+            Extent(
+                memories=wanted.max_memories,
+                newest_first=wanted.newest_first,
+                conversations=wanted.max_conversations,
+                first=wanted.conversation_id,
+                entities=wanted.max_entities,
+                named=searching.names if searching else (),
+                moment=self._moment,
+            ),
+            believed,
+        )
+        # A search asks for the user's switches along with its words, and so does what is held.
+        self._user = people.user(scope)
+        self._held = believed.statement if believed is not None and believed.snapshot else None
         self._previous: Statement[LastAnswer] | None = None
         if wanted.conversation_id and self._moment is None:
             self._previous = previous_items.context_items_of_last_answer(
@@ -143,26 +153,22 @@ class Building:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """Statements to run before `finish`."""
-        asked: list[Statement[Any] | None] = [
-            self._profile,
-            self._preferences,
-            self._top,
-            self._conversations,
-            self._entities,
-            self._previous,
-            self._user,
-            *(self._searching.statements if self._searching else ()),
-        ]
-        return [statement for statement in asked if statement is not None]
+        """What to ask before `finish`."""
+        asked: list[Statement[Any]] = [*self._sections.statements]
+        if self._previous is not None:
+            asked.append(self._previous)
+        if self._searching is not None:
+            asked += self._searching.statements
+        elif self._held is None:
+            asked.append(self._user)
+        return list(dict.fromkeys(asked))
 
     @property
     def user(self) -> UserReadState:
         """The user's switches, once the statements have run."""
         if self._searching is not None:
             return self._searching.user
-        assert self._user is not None
-        return self._user.answer
+        return self._user.answer if self._held is None else self._held.answer.user
 
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""
@@ -187,21 +193,16 @@ class Building:
         """The context; `statements` must have run."""
         wanted = self._wanted
         seconds = self._began.seconds
-        profile = self._profile.answer
-        top = self._top.answer if self._top else []
-        conversations = self._conversations.answer if self._conversations else []
-        entities = self._entities.answer if self._entities else []
-        known_at = self._moment.known_at if self._moment else None
-        preferences = [
-            preference
-            for preference in self._preferences.answer
-            if known_at is None or preference.updated_at <= known_at
-        ]
-        # They travel together, so all have the same time.
+        sections = await self._sections.settle(
+            self.user, database, asking_at(database, self._deadline)
+        )
+        profile, top, conversations = sections.profile, sections.top, sections.conversations
+        entities, preferences = sections.entities, sections.preferences
+        # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
-        if self._top is not None:
+        if wanted.max_memories:
             legs.add(Leg("recent", "ran", seconds, len(top)))
-        if self._conversations is not None:
+        if wanted.max_conversations:
             legs.add(Leg("episodic", "ran", seconds, len(conversations)))
         found = SearchResults()
         if self._searching is not None:
@@ -262,37 +263,6 @@ class Building:
             preferences=preferences,
             block=block,
         )
-
-    def _profile_of(self) -> Statement[Profile | None]:
-        moment = self._moment
-        given = [at for at in (moment.known_at, moment.as_of) if at is not None] if moment else []
-        if given:
-            return past_surroundings.profile(self._scope, min(given))
-        return people.profile(self._scope)
-
-    def _top_of(self) -> Statement[list[Memory]]:
-        limit, newest = self._wanted.max_memories, self._wanted.newest_first
-        if self._moment is not None:
-            return past.top(self._scope, self._moment, limit=limit, newest_first=newest)
-        if newest:
-            return memories.newest(self._scope, limit=limit)
-        return memories.top(self._scope, limit=limit, fresh=min(FRESH_PLACES, limit // 2))
-
-    def _conversations_of(self) -> Statement[list[Summary]]:
-        first, limit = self._wanted.conversation_id, self._wanted.max_conversations
-        if self._moment is not None:
-            return past_surroundings.conversations(
-                self._scope, self._moment, first=first, limit=limit
-            )
-        return conversations_of.recent(self._scope, first=first, limit=limit)
-
-    def _entities_of(self) -> Statement[list[Entity]]:
-        names = self._searching.names if self._searching else ()
-        limit = self._wanted.max_entities
-        known_at = self._moment.known_at if self._moment else None
-        if known_at is not None:
-            return past_surroundings.entities(self._scope, known_at, named=names, limit=limit)
-        return people.known_entities(self._scope, named=names, limit=limit)
 
     async def _read_previous(self, database: Reads) -> list[Previous]:
         if self._previous is None:

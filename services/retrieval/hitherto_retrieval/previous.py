@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.corpora.corpus import Item
@@ -58,7 +59,9 @@ async def read_previous(
     known = previous_items.known(scope, conversation_id, [name for name, _ in named])
     await ask(connection, known)
     meant = known.answer
-    found = await read_whole(connection, scope, [(item.kind, item.key) for item in meant.values()])
+    found = await read_whole(
+        partial(ask, connection), scope, [(item.kind, item.key) for item in meant.values()]
+    )
     told: dict[tuple[object, object], Previous] = {}
     for name, relevance in named:
         item = meant.get(name)

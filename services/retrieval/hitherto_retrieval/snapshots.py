@@ -1,16 +1,16 @@
 """Snapshots of returning users in this process, each of one state, identified by its revision.
 
-A read fetches the user's revision from the database along with the words of its question. If the
-snapshot has that revision, the memories need not be read again. A snapshot is thus as fresh as any
-read: it shows neither more nor less than the database would, whichever server answers and whatever
-it has replayed. Revisions grow by random steps, so that no two states of a user share one, not even
-those of a lost primary and of the server that took over.
+A read asks the database for the user's revision, along with the words of its question and how the
+user's memories were used; where what is held is of that revision it need not be read again. So a
+snapshot is as fresh as any read: what the database would not show yet, or not any more, is not told
+from here either, whichever server answers and whatever it has replayed. Revisions grow by random
+leaps, so that no two states of a user have one, not even those of a lost primary and of the server
+that took over.
 
-A snapshot is loaded in the background when a second read finds a revision unchanged; users who are
-written to between any two reads have none. There is none either for users who have ever decided on
-encryption, or who have more than `MOST_MEMORIES`. The most recently used stay within the limit in
-bytes; a changed user's snapshot is dropped when a read notices the change, or by a sweep over all
-of them.
+Whose revision a second read finds unchanged is loaded, in the background: of users who are written
+to between any two reads nothing is. Nothing is held of those who ever decided on encryption, and of
+those who have too much. What was used last stays within the bound in bytes; what
+has changed goes when a read finds that, or with a sweep that asks for all.
 """
 
 from __future__ import annotations
@@ -18,13 +18,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from hitherto_retrieval.storage import held_memories, memories, people
+from hitherto_retrieval.storage import held_memories, held_passages, memories, people
 from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.held_passages import (
+    MOST_MESSAGES,
+    HeldMessages,
+    HeldSummaries,
+)
+from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surroundings
 from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
 from hitherto_retrieval.storage.people import UserReadState
-from hitherto_retrieval.storage.statement import ask
+from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_retrieval.storage.uses import StateAndUses, Uses, state_and_uses
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.models import Scope
@@ -39,7 +48,9 @@ _ASKED_AT_ONCE = 500
 _LOAD_SECONDS = 5.0
 _LOADED_AT_ONCE = 2
 _REMEMBERED = 10_000
-"""Number of users whose last read revision is remembered."""
+"""Users of whom it is known at which revision they were last read."""
+_NOT_AGAIN = -(1 << 30)
+"""So far from being loaded is a state that was found to be too large."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _State = tuple[int, tuple[str, int]]
@@ -53,15 +64,116 @@ class Snapshot:
     Attributes:
         state: Its revision, and the model of its vectors.
         memories: The current memories.
+        surroundings: What is known around them.
+        messages: What was said; None where that is too much to be held.
+        summaries: Conversations in short, as a search compares them.
     """
 
     state: _State
     memories: HeldMemories
+    surroundings: HeldSurroundings
+    messages: HeldMessages | None
+    summaries: HeldSummaries
 
     @property
     def size(self) -> int:
-        """Approximate size in bytes."""
-        return self.memories.size
+        """About how many bytes it takes."""
+        parts = (self.memories, self.surroundings, self.messages, self.summaries)
+        return sum(part.size for part in parts if part is not None)
+
+
+class Loading:
+    """What a snapshot is made of, on its way.
+
+    Args:
+        scope: Whose.
+        model: The model in force, with its dimensions.
+    """
+
+    def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
+        name, self._dimensions = model
+        self._user = people.user(scope)
+        self._current = held_memories.current(scope, name)
+        self._whole = memories.current(scope)
+        self._mentioned = held_memories.mentioned(scope)
+        self._surroundings = Surroundings(scope)
+        self._messages = held_passages.messages(scope, name)
+        self._held_back = held_passages.held_back(scope)
+        self._summaries = held_passages.summaries(scope, name)
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask, in one state of the database."""
+        return (
+            self._user,
+            self._current,
+            self._whole,
+            self._mentioned,
+            *self._surroundings.statements,
+            self._messages,
+            self._held_back,
+            self._summaries,
+        )
+
+    @property
+    def state(self) -> UserReadState:
+        """The state of the user, once the statements have been asked."""
+        return self._user.answer
+
+    def snapshot(self) -> Snapshot | None:
+        """What is held from now on; None where it is too much. Work of the processor alone."""
+        surroundings, user = self._surroundings.held(), self.state
+        if surroundings is None or len(self._current.answer) > MOST_MEMORIES:
+            return None
+        dimensions = self._dimensions
+        held = HeldMemories(
+            self._current.answer, self._whole.answer, self._mentioned.answer, dimensions
+        )
+        said = self._messages.answer
+        messages = None
+        if len(said) <= MOST_MESSAGES:
+            messages = HeldMessages(said, self._held_back.answer, held, dimensions)
+        summaries = HeldSummaries(self._summaries.answer, dimensions)
+        assert user.active_model is not None
+        state = (user.revision, user.active_model)
+        return Snapshot(state, held, surroundings, messages, summaries)
+
+
+class Believed:
+    """What is held of a user, believed until the database has said at which revision they are.
+
+    Its statement goes with the first trip of a read, in place of all that is held; a read that was
+    mistaken asks for that after all.
+
+    Attributes:
+        snapshot: What is held; None if nothing is.
+        statement: The user's state, and how their memories were used.
+    """
+
+    def __init__(self, snapshots: Snapshots, scope: Scope, snapshot: Snapshot | None) -> None:
+        self.snapshot = snapshot
+        self.statement: Statement[StateAndUses] = state_and_uses(scope)
+        self._snapshots = snapshots
+        self._scope = scope
+        self._confirmed: bool | None = None
+
+    @property
+    def uses(self) -> Uses:
+        """How their memories were used, once the statement has been asked."""
+        return self.statement.answer.uses
+
+    def confirmed(self, user: UserReadState, database: Reads) -> Snapshot | None:
+        """What is held, if it is of the state that was answered; None is to be asked for.
+
+        Args:
+            user: The state.
+            database: Where it was read.
+        """
+        if self._confirmed is None:
+            found = self._snapshots.of(self._scope, user, database)
+            # What was loaded meanwhile came without a word of how it was used.
+            self._confirmed = found is not None and found is self.snapshot
+        return self.snapshot if self._confirmed else None
 
 
 class Snapshots:
@@ -107,8 +219,12 @@ class Snapshots:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._clear()
 
+    def believed(self, scope: Scope) -> Believed:
+        """What was held of a user when last heard of, to be confirmed."""
+        return Believed(self, scope, self._held.get(scope))
+
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
-        """The snapshot of a user whose state was just read; None if the database must be read.
+        """What is held of a user whose state was read a moment ago; None is to be read.
 
         Args:
             scope: The user.
@@ -188,32 +304,26 @@ class Snapshots:
             task.add_done_callback(lambda _: self._loading.pop(scope, None))
 
     async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
-        user = people.user(scope)
-        current = held_memories.current(scope, model[0])
-        whole = memories.current(scope)
-        mentioned = held_memories.mentioned(scope)
+        loading = Loading(scope, model)
 
         async def read(connection: Connection) -> None:
             async with connection.transaction():
                 await connection.execute(_ONE_STATE, {})
-                await ask(connection, user, current, whole, mentioned)
+                await ask(connection, *loading.statements)
 
         try:
             with acting_for(scope.tenant_id):
                 await database.run(read, timeout=_LOAD_SECONDS, repeatable=True)
-            state = user.answer
-            if (
-                not state.known
-                or state.erased
-                or state.may_be_sealed
-                or state.active_model != model
-                or len(current.answer) > MOST_MEMORIES
-            ):
+            state = loading.state
+            if not state.known or state.erased or state.may_be_sealed:
                 return
-            held = await asyncio.to_thread(
-                HeldMemories, current.answer, whole.answer, mentioned.answer, model[1]
-            )
-            self._keep(scope, Snapshot((state.revision, model), held))
+            if state.active_model != model:
+                return
+            snapshot = await asyncio.to_thread(loading.snapshot)
+            if snapshot is None:
+                self._met[scope] = ((state.revision, model), _NOT_AGAIN)
+            else:
+                self._keep(scope, snapshot)
         except Exception as error:
             # The next read goes to the database like this one.
             logger.info("a snapshot was not loaded: %s", error)
@@ -221,6 +331,7 @@ class Snapshots:
     def _keep(self, scope: Scope, snapshot: Snapshot) -> None:
         self._drop(scope)
         if snapshot.size > self._most_bytes:
+            self._met[scope] = (snapshot.state, _NOT_AGAIN)
             return
         self._held[scope] = snapshot
         self._bytes += snapshot.size

@@ -25,6 +25,7 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.memory_candidates import Sought, among_filtered
 from hitherto_retrieval.storage.statement import ask
+from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import Scope
@@ -297,9 +298,43 @@ async def test_what_is_told_is_what_the_database_has(
         )
     current = [each.memory_id for each in await answer(reader, memories.current(person.scope))]
     theirs = await answer(reader, memories.by_ids(person.scope, current))
-    ours = await answer(reader, held.whole(person.scope, person.ids))
+    uses = (await answer(reader, state_and_uses(person.scope))).uses
+    ours = held.whole(person.ids, uses)
     assert ours == {memory.memory_id: memory for memory in theirs}
     assert {memory.access_count for memory in ours.values()} == {0, 3}
+
+
+async def test_the_top_list_is_the_databases_own(reader: Database, superuser_conninfo: str) -> None:
+    """D1: whatever is fresh, equal, expired or was told, and however much is wanted."""
+    chance = random.Random(9)
+    compared = 0
+    for number, count in enumerate((0, 1, 7, 30, 90)):
+        person = await Person.make(superuser_conninfo, f"user{number}", number, 8, count)
+        with psycopg.connect(superuser_conninfo) as connection:
+            for memory_id in person.ids:
+                if chance.random() < 0.5:
+                    connection.execute(
+                        "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"
+                        " last_accessed_at) VALUES (%s, %s, %s, %s, %s)",
+                        (
+                            TENANT,
+                            person.scope.user_id,
+                            memory_id,
+                            chance.randrange(1, 9),
+                            NOW - timedelta(days=chance.randrange(5)),
+                        ),
+                    )
+        held = await person.held(reader)
+        for limit in (1, 2, 5, 10, 20, 50, 200):
+            for fresh in {0, min(5, limit // 2)}:
+                state = await answer(reader, state_and_uses(person.scope))
+                ours = held.top(state.uses, state.user.at, limit=limit, fresh=fresh)
+                theirs = memories.top(person.scope, limit=limit, fresh=fresh)
+                assert ours == await answer(reader, theirs)
+                compared += len(ours)
+            newest = held.newest(state.uses, state.user.at, limit=limit)
+            assert newest == await answer(reader, memories.newest(person.scope, limit=limit))
+    assert compared > 400
 
 
 @pytest.mark.parametrize(

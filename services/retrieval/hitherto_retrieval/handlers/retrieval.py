@@ -163,7 +163,11 @@ class RetrievalHandlers(
         opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
         with self._search.begin(
-            opened.scope, question, deadline=opened.deadline, opener=opened.opener
+            opened.scope,
+            question,
+            deadline=opened.deadline,
+            opener=opened.opener,
+            believed=self._search.snapshots.believed(opened.scope),
         ) as searching:
             await opened.ask(*searching.statements)
             reading = self._reading(opened, searching.user)

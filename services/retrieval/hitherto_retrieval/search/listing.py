@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
@@ -46,7 +47,7 @@ async def list_items(
     if question.min_score is not None and question.min_score > 0:
         return SearchResults(scored=total)
     keys = keys[: question.limit]
-    found = await read_whole(connection, scope, keys, moment=question.moment)
+    found = await read_whole(partial(ask, connection), scope, keys, moment=question.moment)
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
     hits = [Hit(found[key], 0.0, unscored, ()) for key in keys if key in found]
     return SearchResults(hits, (), total)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitherto_retrieval.storage import pairs
-from hitherto_retrieval.storage.passages import Corpus
+from hitherto_retrieval.storage.passages import Corpus, Index
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import TermPostings
@@ -35,8 +35,8 @@ class LoneCharacters:
         """Statements to run before `counted`; none for most questions."""
         return [self._pairs] if self._characters else []
 
-    def counted(self, postings: Sequence[TermPostings], index: pairs.Index) -> list[TermPostings]:
-        """The postings of the question's terms, where a character counts wherever it occurs."""
+    def counted(self, postings: Sequence[TermPostings], index: Index) -> list[TermPostings]:
+        """The postings of the question's terms, in which a character counts wherever it stands."""
         if not self._characters:
             return list(postings)
         return with_pairs(postings, self._pairs.answer[index], self._characters)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.corpora.held import AtHand
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.storage.candidate import Key
-from hitherto_retrieval.storage.statement import Statement
+from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.models import Scope, Summary
 
 _BM25_HALF = 8.0
@@ -25,10 +26,11 @@ class RelatedConversations:
     Those that are not results are read along with the results.
 
     Args:
-        scope: The user.
-        ranked: All scored candidates, best first.
-        best: The results to return.
-        limit: Maximum number of conversations.
+        scope: Whose.
+        ranked: All that was weighed, best first.
+        best: What will be told as results.
+        limit: How many conversations are wanted, at most.
+        held: What is at hand.
     """
 
     def __init__(
@@ -38,18 +40,20 @@ class RelatedConversations:
         best: Sequence[RankedCandidate],
         *,
         limit: int,
+        held: AtHand | None = None,
     ) -> None:
         self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
         told = [item.candidate.key for item in best if item.candidate.kind == "summary"]
         missing = [key for key in self._keys if key not in told]
-        self._beside: Statement[Mapping[Key, Item]] | None = None
+        self._beside: Statement[Mapping[Key, Item]] | Answered[Mapping[Key, Item]] | None = None
         if missing:
-            self._beside = whole(scope, "summary", missing)
+            known = held.whole("summary", missing) if held is not None else None
+            self._beside = whole(scope, "summary", missing) if known is None else Answered(known)
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """Statements to run along with those of the results."""
-        return [] if self._beside is None else [self._beside]
+        """What to ask along with the results."""
+        return [self._beside] if isinstance(self._beside, Statement) else []
 
     def summaries(self, hits: Sequence[Hit]) -> list[Summary]:
         """The summaries, best first.

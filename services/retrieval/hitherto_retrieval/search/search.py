@@ -1,8 +1,8 @@
 """One search, from the words of a question to the complete results.
 
-It takes two round trips to the database: words, names and switches first, while the question is
-embedded; then the candidates of all legs and, on the same connection, the complete rows of the best
-ones.
+Two trips to the database: the words, names and switches first, while the question is embedded; then
+the candidates of all legs and, on the same connection, the best ones whole. Where what is held in
+this process answers, there is the first trip only.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.search.beginning import Beginning
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
-from hitherto_retrieval.search.corpora.held import MemoriesAtHand
+from hitherto_retrieval.search.corpora.held import AtHand, MemoriesAtHand, PassagesAtHand
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
-from hitherto_retrieval.search.corpora.passages import DocumentCorpus, MessageCorpus, SummaryCorpus
+from hitherto_retrieval.search.corpora.passages import (
+    DocumentCorpus,
+    MessageCorpus,
+    StoredPassages,
+    SummaryCorpus,
+)
 from hitherto_retrieval.search.corpora.past import PastMemoryCorpus, TermIndex
 from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.intent.question import (
@@ -28,7 +35,6 @@ from hitherto_retrieval.search.intent.question import (
 )
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
-from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
@@ -43,26 +49,24 @@ from hitherto_retrieval.search.sealed import (
     report_sealed,
 )
 from hitherto_retrieval.search.whole_results import tell
-from hitherto_retrieval.snapshots import Snapshots
-from hitherto_retrieval.storage import passages, people
+from hitherto_retrieval.snapshots import Believed, Snapshots
 from hitherto_retrieval.storage.candidate import Kind
-from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.pairs import Index as AnyIndex
-from hitherto_retrieval.storage.passages import Corpus as Index
+from hitherto_retrieval.storage.passages import Corpus as PassageIndex
+from hitherto_retrieval.storage.passages import Index
 from hitherto_retrieval.storage.people import UserReadState
-from hitherto_retrieval.storage.statement import Statement, ask
-from hitherto_shared.database.pool import Connection, Reads
+from hitherto_retrieval.storage.statement import Asking, Statement, ask, asking_at
+from hitherto_shared.database.pool import Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
 from hitherto_shared.offloading import beside_loop
-from hitherto_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
+from hitherto_shared.text.bm25 import NO_SCORES, Scores, score
 
 CANDIDATES = 30
 """Minimum number of candidates of each leg."""
 _ANSWER_SECONDS = 0.05
 """Part of the deadline reserved for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
-_INDEXES: Mapping[Kind, Index] = {
+_INDEXES: Mapping[Kind, PassageIndex] = {
     "message": "messages",
     "summary": "summaries",
     "document": "documents",
@@ -97,13 +101,16 @@ class Search:
         self._readers: OrderedDict[Scope, str] = OrderedDict()
 
     def begin(
-        self, scope: Scope, question: Question, *, deadline: float, opener: Opener
+        self,
+        scope: Scope,
+        question: Question,
+        *,
+        deadline: float,
+        opener: Opener,
+        believed: Believed | None = None,
     ) -> Searching:
-        """A search with a deadline in the loop's time.
-
-        A context manager that ends its background work.
-        """
-        return Searching(self, scope, question, deadline, opener)
+        """A search by the loop's time `deadline`; a context manager that ends what it began."""
+        return Searching(self, scope, question, deadline, opener, believed)
 
     def name_of_reader(self, scope: Scope) -> str | None:
         """The name of a recently read user with memories; None without one."""
@@ -127,7 +134,13 @@ class Searching:
     """
 
     def __init__(
-        self, search: Search, scope: Scope, question: Question, deadline: float, opener: Opener
+        self,
+        search: Search,
+        scope: Scope,
+        question: Question,
+        deadline: float,
+        opener: Opener,
+        believed: Believed | None,
     ) -> None:
         self._search = search
         self._scope = scope
@@ -139,29 +152,26 @@ class Searching:
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
         self._terms = terms_of(question.text) if question.weighs("keyword") else []
         self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
-        self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
-        self._passages = passages.postings(scope, self._indexes, self._terms)
-        self._statistics = passages.statistics(scope)
-        self._lone = LoneCharacters(scope, self._terms, self._indexes)
+        self._beginning = Beginning(
+            scope,
+            terms=self._terms,
+            names=self.names,
+            indexes=self._indexes,
+            believed=believed if question.of_the_present else None,
+        )
         self._entities: Sequence[Entity] = ()
-        self._postings: Sequence[TermPostings] = ()
         self._embedding: asyncio.Task[QueryVector] | None = None
         self._embedded_as: tuple[tuple[str, int], str] | None = None
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """Statements to run before `finish`; afterwards `user` is available."""
-        asked: list[Statement[Any]] = [self._lookup, *self._lone.statements]
-        if self._indexes:
-            asked.append(self._statistics)
-            if self._terms:
-                asked.append(self._passages)
-        return asked
+        """What to ask before `finish`; then `user` can be read."""
+        return self._beginning.statements
 
     @property
     def user(self) -> UserReadState:
-        """The user's switches, once the statements have run."""
-        return self._lookup.answer.user
+        """The user's switches, once the statements have been asked."""
+        return self._beginning.user
 
     def __enter__(self) -> Self:
         own_name = self._search.name_of_reader(self._scope)
@@ -183,18 +193,18 @@ class Searching:
         self._search.remember_reader(self._scope, None)
 
     async def finish(self, database: Reads, legs: Legs) -> SearchResults:
-        """The answer; `statements` must have run."""
-        looked_up = self._lookup.answer
-        user, self._entities = looked_up.user, looked_up.entities
-        named = self._entities
-        if looked_up.own_name:
-            self._terms = terms_about_the_user(self._question.text, looked_up.own_name, self._terms)
-            named = [each for each in named if not is_called(each.name, looked_up.own_name)]
-        self._postings = self._counted(looked_up.postings, "memories")
-        self._search.remember_reader(self._scope, looked_up.own_name)
+        """The answer; `statements` have been asked."""
+        beginning = self._beginning
+        held = await beginning.settle(database, asking_at(database, self._deadline))
+        user, own_name = beginning.user, beginning.own_name
+        named = self._entities = beginning.entities
+        if own_name:
+            self._terms = terms_about_the_user(self._question.text, own_name, self._terms)
+            named = [each for each in named if not is_called(each.name, own_name)]
+        self._search.remember_reader(self._scope, own_name)
         watch = Stopwatch.start()
         if user.active_model is not None:
-            self._embed(user.active_model, looked_up.own_name)
+            self._embed(user.active_model, own_name)
         if user.may_be_sealed:
             self._sealed = Sealed(self._opener, self._question)
             await self._opener.fetch()
@@ -233,30 +243,29 @@ class Searching:
             with_source=self._question.weighs("source"),
             with_text_rank=self._question.ranking.needs_text_rank,
         )
-        held = None
-        if self._question.of_the_present and self._sealed is None:
-            held = self._search.snapshots.of(self._scope, user, database)
-        at_hand = None
-        if held is not None and held.memories.can_filter(self._question.filters):
-            at_hand = held.memories
-        corpora = self._corpora(user, intent, legs, at_hand)
-        return await self._run(
-            database, legs, lambda c: self._answer(c, corpora, scores, looking, legs, at_hand)
-        )
+        corpora = self._corpora(user, intent, legs, held)
 
-    def _counted(self, postings: Sequence[TermPostings], index: AnyIndex) -> list[TermPostings]:
-        """The postings of the terms to look up."""
-        wanted = [segment for segment in postings if segment.term in self._terms]
-        return self._lone.counted(wanted, index)
+        async def answer(asking: Asking) -> SearchResults:
+            return await self._answer(asking, corpora, scores, looking, legs, held)
+
+        passages = self._question.passages
+        if held is not None and all(held.answers(corpus, passages) for corpus in corpora):
+            # There may be nothing to ask: no connection is borrowed before there is.
+            return await self._told(await answer(asking_at(database, self._deadline)), legs)
+        return await self._run(database, legs, lambda c: answer(partial(ask, c)))
 
     async def _run(self, database: Reads, legs: Legs, work: Any) -> SearchResults:
-        """The answer, with sealed items opened."""
+        """The answer that `work` finds on one connection."""
         found: SearchResults = await database.run(
             work,
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )
-        # Encryption may have been turned on since the user was read.
+        return await self._told(found, legs)
+
+    async def _told(self, found: SearchResults, legs: Legs) -> SearchResults:
+        """The answer as it is told."""
+        # It may have been sealed since the user was looked up.
         if self._sealed is not None or holds_sealed(found):
             watch = Stopwatch.start()
             found = await opened(found, self._opener)
@@ -304,31 +313,33 @@ class Searching:
             return {}
         found: dict[Kind, Scores] = {}
         if {"memory", "message"}.intersection(self._question.kinds):
-            found["memory"] = score(self._postings, *user.statistics)
-        if self._indexes:
-            postings, statistics = self._passages.answer, self._statistics.answer
-            for kind, index in _INDEXES.items():
-                if kind in self._question.kinds:
-                    held = statistics.get(index, Statistics(0, 0))
-                    found[kind] = score(self._counted(postings[index], index), *held)
+            found["memory"] = self._scores("memories")
+        for kind, index in _INDEXES.items():
+            if kind in self._question.kinds:
+                found[kind] = self._scores(index)
         matching = sum(len(found.get(kind, ())) for kind in self._question.kinds)
         legs.add(Leg("keyword", "ran", watch.seconds, matching))
         return found
 
+    def _scores(self, index: Index) -> Scores:
+        beginning = self._beginning
+        return score(beginning.postings(index, self._terms), *beginning.statistics(index))
+
     def _corpora(
-        self, user: UserReadState, intent: QueryIntent, legs: Legs, at_hand: HeldMemories | None
+        self, user: UserReadState, intent: QueryIntent, legs: Legs, held: AtHand | None
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
         without_episodes = bool(intent.source_types) and self._holds("document")
         sealed, filters = self._sealed, question.filters
         made: list[Corpus] = []
+        passages = StoredPassages() if held is None else PassagesAtHand(held)
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
-                indexed = self._indexed(kind, user)
+                indexed = self._indexed(kind)
                 made.append(PastMemoryCorpus(filters, question.moment, indexed))
-            elif kind == "memory" and at_hand is not None:
-                made.append(MemoriesAtHand(at_hand, filters, user.at))
+            elif kind == "memory" and held is not None and held.memories.can_filter(filters):
+                made.append(MemoriesAtHand(held, filters))
             elif kind == "memory":
                 made.append(MemoryCorpus(filters, user.statistics.documents))
             elif kind in EPISODIC and without_episodes:
@@ -338,48 +349,41 @@ class Searching:
             elif kind == "document":
                 made.append(DocumentCorpus(question.passages))
             elif kind == "message":
-                made.append(MessageCorpus(question.passages))
+                made.append(MessageCorpus(question.passages, passages))
             else:
-                made.append(SummaryCorpus(question.passages))
+                made.append(SummaryCorpus(question.passages, passages))
         if sealed is None:
             return made
-        return [sealed.beside(corpus, self._indexed(corpus.kind, user)) for corpus in made]
+        return [sealed.beside(corpus, self._indexed(corpus.kind)) for corpus in made]
 
-    def _indexed(self, kind: Kind, user: UserReadState) -> TermIndex:
-        """The index entries of a kind for the question's words."""
-        if kind == "memory":
-            return TermIndex(self._terms, self._postings, user.statistics)
-        index = _INDEXES[kind]
-        held = self._statistics.answer.get(index, Statistics(0, 0))
-        postings = self._counted(self._passages.answer[index], index) if self._terms else ()
-        return TermIndex(self._terms, postings, held)
+    def _indexed(self, kind: Kind) -> TermIndex:
+        """What the index of a kind holds of the question's words."""
+        index: Index = "memories" if kind == "memory" else _INDEXES[kind]
+        postings = self._beginning.postings(index, self._terms)
+        return TermIndex(self._terms, postings, self._beginning.statistics(index))
 
     def _holds(self, kind: Kind) -> bool:
         """Whether a kind has any items: an empty index is not queried."""
         if kind not in self._question.kinds:
             return False
-        held = self._statistics.answer.get(_INDEXES[kind])
-        return held is not None and held.documents > 0
+        return self._beginning.statistics(_INDEXES[kind]).documents > 0
 
     async def _answer(
         self,
-        connection: Connection,
+        asking: Asking,
         corpora: Sequence[Corpus],
         scores: Mapping[Kind, Scores],
         looking: CandidateQuery,
         legs: Legs,
-        at_hand: HeldMemories | None,
+        held: AtHand | None,
     ) -> SearchResults:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch.start()
-        await ask(
-            connection,
-            *(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))),
-        )
+        await asking(*(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))))
         if self._sealed is not None:
             await self._sealed.compare()
-        await ask(connection, *(s for c in corpora for s in c.second()))
+        await asking(*(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.intent, question.weights)
@@ -388,10 +392,10 @@ class Searching:
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
         about = RelatedConversations(
-            self._scope, ranked, best[: question.limit], limit=question.conversations
+            self._scope, ranked, best[: question.limit], limit=question.conversations, held=held
         )
         hits = await tell(
-            connection,
+            asking,
             self._scope,
             best,
             also=about.statements,
@@ -399,13 +403,12 @@ class Searching:
             moment=question.moment,
             passages=question.passages,
             for_a_prompt=question.for_a_prompt,
-            held=at_hand,
+            held=held,
         )
         if repeats(question.kinds):
             hits = each_once(hits)
-        told = hits[: question.limit]
         return SearchResults(
-            hits=told,
+            hits=hits[: question.limit],
             further=hits[question.limit :][: question.further],
             entities=self._entities,
             scored=len(candidates),

@@ -7,17 +7,16 @@ from typing import Any, cast
 from uuid import UUID
 
 from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.corpora.held import AtHand
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
-from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.statement import Statement, ask
-from hitherto_shared.database.pool import Connection
+from hitherto_retrieval.storage.statement import Answered, Asking, Statement
 from hitherto_shared.models import Message, Scope
 
 _MAX_SOURCES = 5
@@ -25,7 +24,7 @@ _MAX_SOURCES = 5
 
 
 async def tell(
-    connection: Connection,
+    asking: Asking,
     scope: Scope,
     best: Sequence[RankedCandidate],
     *,
@@ -34,20 +33,20 @@ async def tell(
     moment: Moment | None,
     passages: PassageFilters,
     for_a_prompt: bool = False,
-    held: HeldMemories | None = None,
+    held: AtHand | None = None,
 ) -> list[Hit]:
     """The items behind `best`, in the same order, without items deleted in the meantime.
 
     Args:
-        connection: Connection to read from.
-        scope: The user.
-        best: The results.
-        also: Further statements for the same round trip.
-        excerpt: Number of messages around their sources to return.
-        moment: Another time, whose memories are returned.
-        passages: Upper limits on the times at which items were said and stored.
-        for_a_prompt: Whether messages whose memory is quarantined or forgotten are left out.
-        held: A snapshot to read memories from.
+        asking: Puts statements to the database.
+        scope: Whose.
+        best: What was found.
+        also: Statements that go along.
+        excerpt: How many messages around their sources come along.
+        moment: Another time, whose memories are told.
+        passages: How late what is told may have been said and stored.
+        for_a_prompt: Whether messages are left out of which a memory was made that is held back.
+        held: What is at hand, from which it is told.
     """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
@@ -55,7 +54,7 @@ async def tell(
     sources = neighbours.sources_of(scope, memory_ids)
     with_sources = bool(excerpt and memory_ids)
     asked = [*also, sources] if with_sources else list(also)
-    held_back: Statement[frozenset[MessageKey]] | None = None
+    held_back: Statement[frozenset[MessageKey]] | Answered[frozenset[MessageKey]] | None = None
     if for_a_prompt:
         said_keys = [
             cast(MessageKey, item.candidate.key)
@@ -63,10 +62,14 @@ async def tell(
             if item.candidate.kind == "message"
         ]
         if said_keys:
-            held_back = neighbours.held_back(scope, said_keys)
-            asked.append(held_back)
+            known = held.held_back(said_keys) if held is not None else None
+            if known is None:
+                held_back = neighbours.held_back(scope, said_keys)
+                asked.append(held_back)
+            else:
+                held_back = Answered(known)
     found = await read_whole(
-        connection,
+        asking,
         scope,
         [(item.candidate.kind, item.candidate.key) for item in best],
         also=asked,
@@ -80,7 +83,7 @@ async def tell(
     if excerpt:
         found_in = sources.answer if with_sources else {}
         keys_of = [_sources_of(item, found_in) for item in best]
-        said = await _excerpts(connection, scope, keys_of, excerpt, moment, passages)
+        said = await _excerpts(asking, scope, keys_of, excerpt, moment, passages)
     return [
         Hit(
             found[item.candidate.kind, item.candidate.key],
@@ -95,24 +98,30 @@ async def tell(
 
 
 async def read_whole(
-    connection: Connection,
+    asking: Asking,
     scope: Scope,
     wanted: Sequence[tuple[Kind, Key]],
     *,
     also: Sequence[Statement[Any]] = (),
     moment: Moment | None = None,
-    held: HeldMemories | None = None,
+    held: AtHand | None = None,
 ) -> dict[tuple[Kind, Key], Item]:
-    """Items of any kind, memories as of `moment` or from a snapshot.
-
-    `also` runs in the same round trip.
-    """
+    """Items of any kind, memories as of `moment`, what is held as at hand; `also` goes along."""
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
-    reads = {kind: whole(scope, kind, of_kind, moment, held) for kind, of_kind in keys.items()}
-    await ask(connection, *reads.values(), *also)
-    return {(kind, key): item for kind, read in reads.items() for key, item in read.answer.items()}
+    found: dict[tuple[Kind, Key], Item] = {}
+    reads: dict[Kind, Statement[Mapping[Key, Item]]] = {}
+    for kind, of_kind in keys.items():
+        at_hand = held.whole(kind, of_kind) if held is not None else None
+        if at_hand is None:
+            reads[kind] = whole(scope, kind, of_kind, moment)
+        else:
+            found.update(((kind, key), item) for key, item in at_hand.items())
+    await asking(*reads.values(), *also)
+    for kind, read in reads.items():
+        found.update(((kind, key), item) for key, item in read.answer.items())
+    return found
 
 
 def _sources_of(
@@ -127,7 +136,7 @@ def _sources_of(
 
 
 async def _excerpts(
-    connection: Connection,
+    asking: Asking,
     scope: Scope,
     keys: Iterable[Sequence[MessageKey]],
     excerpt: int,
@@ -145,7 +154,7 @@ async def _excerpts(
         said_before=passages.created_before if moment is not None else None,
         stored_by=passages.stored_by,
     )
-    await ask(connection, read)
+    await asking(read)
     return {found.key: found.messages for found in read.answer}
 
 

@@ -1,16 +1,13 @@
 """The current memories of one user as arrays in this process, and a search's candidates from them.
 
-The candidates are those that `memory_candidates.among_filtered` finds in the same state of the
-database, equal to the last bit of a cosine if pgvector uses the processor's half-precision
-instructions: products of half floats are exact, and they are summed in its order. Sums in another
-order differ by 1e-8, which decides between equally near vectors, and whether a cosine is exactly 0.
+What is found is what `memory_candidates.among_filtered` finds in the same state of the database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -19,9 +16,16 @@ from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memories import accesses as accesses_of
+from hitherto_retrieval.storage.held_vectors import (
+    HeldVectors,
+    Vectors,
+    as_kept,
+    microseconds,
+    since_epoch,
+)
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_retrieval.storage.uses import Uses
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
 # The vectors of the present wordings, null for a memory without one. Each is looked up by its full
@@ -51,23 +55,16 @@ FROM entity_mentions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_NEVER = np.iinfo(np.int64).max
-_LANES = 8
-"""Number of products that pgvector sums side by side."""
-_DOUBT = 1e-6
-"""Two ways to sum a cosine never differ by more than this."""
+FRESH = timedelta(days=7)
+"""As in `memories.top`."""
 _BYTES_OF_A_MEMORY = 4_000
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
 _BYTES_OF_A_BYTE = 4
-"""Bytes of memory per byte of text; free-form JSON becomes many small objects."""
-_NEVER_USED: tuple[int, datetime | None] = (0, None)
+"""What a byte of text may take; free JSON becomes many small objects."""
 _USE = [each.name for each in fields(Memory)].index("access_count")
-"""The position of the first of the two usage fields of a memory."""
-
-Vectors = NDArray[np.float32]
-Places = NDArray[np.int64]
+"""The place of the first of the two fields of a memory that tell how it was used."""
+_SOURCES = [each.name for each in fields(Memory)].index("sources") - 2
+"""The place of its sources, without these two."""
 
 
 def current(scope: Scope, model: str) -> Statement[Rows]:
@@ -114,20 +111,21 @@ class HeldMemories:
         self._whole = {memory.memory_id: _without_use(memory) for memory in whole}
         self._free: int = sum(row[11] for row in memories)
         self._facts: list[tuple[Any, ...]] = [row[:6] for row in memories]
+        self._ids: list[UUID] = [row[0] for row in memories]
         self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(memories)}
         self._by_number: Mapping[int, int] = {row[5]: n for n, row in enumerate(memories)}
         self._importance = np.asarray([row[1] for row in memories], dtype=np.float64)
-        self._created = _microseconds([row[2] for row in memories])
-        self._valid = _microseconds([row[3] for row in memories])
-        self._expires = _microseconds([row[6] for row in memories])
+        self._created = microseconds([row[2] for row in memories])
+        self._valid = microseconds([row[3] for row in memories])
+        self._expires = microseconds([row[6] for row in memories])
         self._columns = _Columns(
             np.asarray([row[7] for row in memories], dtype=np.str_),
             np.asarray([row[8] for row in memories], dtype=np.str_),
             np.asarray([row[9] for row in memories], dtype=np.str_),
             [frozenset(row[10]) for row in memories],
         )
-        self._vectors, self._has_vector = _stacked([row[12] for row in memories], dimensions)
-        self._sources, self._has_source = _stacked([row[13] for row in memories], dimensions)
+        self._vectors = HeldVectors([row[12] for row in memories], dimensions)
+        self._sources = HeldVectors([row[13] for row in memories], dimensions)
         self._mentions: dict[UUID, list[int]] = {}
         for entity_id, memory_id in mentions:
             place = self._places.get(memory_id)
@@ -141,29 +139,76 @@ class HeldMemories:
     def size(self) -> int:
         """Approximate size in bytes."""
         return (
-            self._vectors.nbytes
-            + self._sources.nbytes
+            self._vectors.size
+            + self._sources.size
             + _BYTES_OF_A_MEMORY * len(self._facts)
             + _BYTES_OF_A_BYTE * self._free
         )
 
-    def whole(self, scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID, Memory]]:
-        """Whole memories by id; only their usage is read from the database.
-
-        Ids that are not in the snapshot are left out, and all ids if the user was erased meanwhile.
-        """
-        found = {each: self._whole[each] for each in memory_ids if each in self._whole}
-
-        def used(accesses: Mapping[UUID, tuple[int, datetime]] | None) -> dict[UUID, Memory]:
-            if accesses is None:
-                return {}
-            made: dict[UUID, Memory] = {}
-            for each, (before, behind) in found.items():
-                values: list[Any] = [*before, *accesses.get(each, _NEVER_USED), *behind]
+    def whole(self, memory_ids: Sequence[UUID], uses: Uses) -> dict[UUID, Memory]:
+        """Whole memories by id, as they were used; ids that are not held are left out."""
+        made: dict[UUID, Memory] = {}
+        for each in memory_ids:
+            kept = self._whole.get(each)
+            if kept is not None:
+                before, behind = kept
+                values: list[Any] = [*before, *uses.of(each), *behind]
                 made[each] = Memory(*values)
-            return made
+        return made
 
-        return accesses_of(scope, list(found)).meaning(used)
+    def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
+        """As `memories.top`, by the database's clock `at`."""
+        allowed = self._allowed(Filters(), at)
+        recent = np.flatnonzero(allowed & (self._created > since_epoch(at - FRESH)))
+        recent = recent[np.lexsort((-recent, -self._created[recent]))][:fresh]
+        allowed[recent] = False
+        others = np.flatnonzero(allowed)
+        wanted = limit - len(recent)
+        if len(others) > wanted:
+            # When it was told decides among those of the last importance that has a place.
+            ordered = np.sort(self._importance[others])
+            least = ordered[-wanted] if wanted > 0 else np.inf
+            others = others[self._importance[others] >= least]
+        used = {
+            place: uses.of(self._ids[place])[1] or self._facts[place][2]
+            for place in (*recent.tolist(), *others.tolist())
+        }
+
+        def rank(place: int) -> tuple[float, datetime, int]:
+            return self._facts[place][1], used[place], place
+
+        listed = sorted(others.tolist(), key=rank, reverse=True)[: max(0, wanted)]
+        listed = sorted((*recent.tolist(), *listed), key=rank, reverse=True)[:limit]
+        return list(self.whole([self._ids[place] for place in listed], uses).values())
+
+    def newest(self, uses: Uses, at: datetime, *, limit: int) -> list[Memory]:
+        """As `memories.newest`, by the database's clock `at`."""
+        these = np.flatnonzero(self._allowed(Filters(), at))
+        listed = these[np.lexsort((-these, -self._created[these]))][:limit].tolist()
+        return list(self.whole([self._ids[place] for place in listed], uses).values())
+
+    def made_of(self) -> dict[tuple[str, str], list[int]]:
+        """The places of the memories made of each message, by its conversation and its id."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for place, memory_id in enumerate(self._ids):
+            before, behind = self._whole[memory_id]
+            for source in (*before, *behind)[_SOURCES]:
+                found.setdefault((source.conversation_id, source.message_id), []).append(place)
+        return found
+
+    def unexpired(self, places: Sequence[int], at: datetime) -> list[int]:
+        """Those of the places whose memories have not expired."""
+        moment = since_epoch(at)
+        return [place for place in places if self._expires[place] > moment]
+
+    def cosines(self, places: Sequence[int], vector: Vectors | None) -> list[float | None]:
+        """Of the memories at `places`; None where there is no vector."""
+        return self._vectors.cosines(places, vector)
+
+    def lexical_no(self, place: int) -> int:
+        """The number of the memory at `place` in the keyword index."""
+        number: int = self._facts[place][5]
+        return number
 
     @staticmethod
     def can_filter(filters: Filters) -> bool:
@@ -181,7 +226,7 @@ class HeldMemories:
         """Candidates as from `memory_candidates.among_filtered`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
         entities = self._entities(sought.entity_ids)
-        vector = None if sought.vector is None else _as_kept(sought.vector)
+        vector = None if sought.vector is None else as_kept(sought.vector)
         pool = {
             *self._nearest(allowed, vector, sought.wanted),
             *self._worded(allowed, sought),
@@ -189,20 +234,20 @@ class HeldMemories:
             *self._of_the_time(allowed, sought),
             *self._newest(allowed, sought.newest),
         }
-        found = np.asarray(sorted(pool), dtype=np.int64)
-        cosines = _cosines(self._vectors, self._has_vector, found, vector)
+        found = sorted(pool)
+        cosines = self._vectors.cosines(found, vector)
         compared = vector if sought.with_source else None
-        sources = _cosines(self._sources, self._has_source, found, compared)
+        sources = self._sources.cosines(found, compared)
         return candidates_of(
             [
                 (*self._facts[n], cosine, source, entities.get(n, 0))
-                for n, cosine, source in zip(found.tolist(), cosines, sources, strict=True)
+                for n, cosine, source in zip(found, cosines, sources, strict=True)
             ],
             sought,
         )
 
     def _allowed(self, filters: Filters, at: datetime) -> NDArray[np.bool_]:
-        allowed = self._expires > (at - _EPOCH) // _MICROSECOND
+        allowed = self._expires > since_epoch(at)
         columns = self._columns
         for wanted, held in (
             (filters.types, columns.types),
@@ -215,9 +260,9 @@ class HeldMemories:
             tags = filters.tags
             allowed &= np.asarray([not each.isdisjoint(tags) for each in columns.tags], dtype=bool)
         if filters.created_after is not None:
-            allowed &= self._created >= (filters.created_after - _EPOCH) // _MICROSECOND
+            allowed &= self._created >= since_epoch(filters.created_after)
         if filters.created_before is not None:
-            allowed &= self._created < (filters.created_before - _EPOCH) // _MICROSECOND
+            allowed &= self._created < since_epoch(filters.created_before)
         return allowed
 
     def _nearest(
@@ -227,17 +272,8 @@ class HeldMemories:
         found: list[int] = []
         others = allowed
         if vector is not None:
-            near = np.flatnonzero(allowed & self._has_vector)
-            if len(near) > wanted:
-                # BLAS would sum equal rows differently, and its threads cost more than they gain.
-                about = np.einsum("ij,j->i", self._vectors, vector)[near]
-                least = np.partition(about, -wanted)[-wanted]
-                near = near[about >= least - _DOUBT]
-            if len(near) > wanted:
-                exact = _added_as_pgvector_adds(self._vectors[near], vector)
-                near = near[np.lexsort((-near, -exact))][:wanted]
-            found = near.tolist()
-            others = allowed & ~self._has_vector
+            found = self._vectors.nearest(allowed, vector, wanted)
+            others = allowed & ~self._vectors.has
         if len(found) < wanted:
             rest = np.flatnonzero(others)
             order = np.lexsort((-rest, -self._created[rest], -self._importance[rest]))
@@ -274,7 +310,7 @@ class HeldMemories:
         """The most important in the period that the question names."""
         if sought.since is None or sought.until is None:
             return []
-        since, until = ((at - _EPOCH) // _MICROSECOND for at in (sought.since, sought.until))
+        since, until = (since_epoch(at) for at in (sought.since, sought.until))
         within = np.flatnonzero(allowed & (self._valid >= since) & (self._valid < until))
         order = np.lexsort((-within, -self._valid[within], -self._importance[within]))
         found: list[int] = within[order][: sought.wanted].tolist()
@@ -292,57 +328,4 @@ class HeldMemories:
 def _without_use(memory: Memory) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The fields before and after the usage fields of a memory."""
     values = tuple(getattr(memory, each.name) for each in fields(Memory))
-    return values[:_USE], values[_USE + len(_NEVER_USED) :]
-
-
-def _microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:
-    return np.asarray(
-        [_NEVER if at is None else (at - _EPOCH) // _MICROSECOND for at in moments], dtype=np.int64
-    )
-
-
-def _stacked(sent: Sequence[bytes | None], dimensions: int) -> tuple[Vectors, NDArray[np.bool_]]:
-    """Vectors in pgvector's binary format as an array, one row each.
-
-    Rows of zeros for missing ones.
-    """
-    has = np.asarray([each is not None for each in sent], dtype=bool)
-    stacked = np.zeros((len(sent), dimensions), dtype=np.float32)
-    if has.any():
-        # The header: two bytes for the dimensions and two unused ones.
-        halves = np.frombuffer(b"".join(each for each in sent if each is not None), dtype=">f2")
-        stacked[has] = halves.reshape(-1, 2 + dimensions)[:, 2:]
-    return stacked, has
-
-
-def _as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:
-    """A question's vector in the precision of the comparison."""
-    return np.asarray(vector).astype(np.float16).astype(np.float32)
-
-
-def _cosines(
-    vectors: Vectors, has: NDArray[np.bool_], places: Places, vector: Vectors | None
-) -> list[float | None]:
-    """Cosines of the rows at `places`; None for a row without a vector."""
-    if vector is None or not len(places):
-        return [None] * len(places)
-    exact = _added_as_pgvector_adds(vectors[places], vector).tolist()
-    return [
-        cosine if known else None for cosine, known in zip(exact, has[places].tolist(), strict=True)
-    ]
-
-
-def _added_as_pgvector_adds(rows: Vectors, vector: Vectors) -> Vectors:
-    """Inner products: summed in eight lanes, the lanes by halves, then the remaining elements."""
-    count, dimensions = rows.shape
-    blocks = dimensions // _LANES
-    whole = blocks * _LANES
-    lanes = rows[:, :whole].reshape(count, blocks, _LANES).transpose(1, 0, 2)
-    products = np.multiply(lanes, vector[:whole].reshape(blocks, 1, _LANES), order="C")
-    sums: Vectors = products.sum(axis=0, dtype=np.float32)
-    sums = sums[:, :4] + sums[:, 4:]
-    sums = sums[:, :2] + sums[:, 2:]
-    found: Vectors = sums[:, 0] + sums[:, 1]
-    for place in range(whole, dimensions):
-        found += rows[:, place] * vector[place]
-    return found
+    return values[:_USE], values[_USE + 2 :]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -75,15 +74,6 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.status IN ('active', 'achieved')
 """
 )
-
-# At least one row, unless the user was erased.
-_ACCESSES = """
-SELECT a.memory_id, a.access_count, a.last_accessed_at
-FROM users AS u
-LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
-     AND a.memory_id = ANY(%(memory_ids)s::uuid[])
-WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.erased_at IS NULL
-"""
 
 _EXISTS = """
 SELECT EXISTS (
@@ -193,20 +183,6 @@ def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
 def current(scope: Scope) -> Statement[list[Memory]]:
     """All current memories, complete except for their usage, unordered; includes expired ones."""
     return Statement(_CURRENT, _of(scope), whole_memories)
-
-
-def accesses(
-    scope: Scope, memory_ids: Sequence[UUID]
-) -> Statement[dict[UUID, tuple[int, datetime]] | None]:
-    """How often memories were returned, and when last; None if the user no longer exists.
-
-    Memories that were never returned are left out.
-    """
-    return Statement(
-        _ACCESSES,
-        {**_of(scope), "memory_ids": Uuids(memory_ids)},
-        lambda rows: {row[0]: (row[1], row[2]) for row in rows} if rows else None,
-    )
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

@@ -7,9 +7,8 @@ all terms of the user are scanned, and only for a question with such a character
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from hitherto_retrieval.storage.passages import Corpus
+from hitherto_retrieval.storage.passages import Corpus, Index
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import TermPostings
@@ -27,9 +26,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(cor
   AND char_length(term) = 2
   AND (left(term, 1) = ANY(%(characters)s) OR right(term, 1) = ANY(%(characters)s))
 """
-
-Index = Corpus | Literal["memories"]
-"""Memories and each corpus of passages have separate indexes."""
 
 
 def pairs(

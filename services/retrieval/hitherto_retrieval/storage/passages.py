@@ -11,8 +11,22 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 
 Corpus = Literal["documents", "messages", "summaries"]
+Index = Corpus | Literal["memories"]
+"""Memories and each corpus of passages have an index of their own."""
 
 _POSTINGS = """
+SELECT corpus, term, lexical_nos, frequencies, lengths
+FROM passage_postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(corpora)s)
+  AND term = ANY(%(terms)s)
+"""
+
+# Those of memories as well.
+_ALL_POSTINGS = """
+SELECT 'memories', term, lexical_nos, frequencies, lengths
+FROM postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+UNION ALL
 SELECT corpus, term, lexical_nos, frequencies, lengths
 FROM passage_postings
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(corpora)s)
@@ -39,6 +53,30 @@ def postings(
 
     return Statement(
         _POSTINGS,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "corpora": Texts(corpora),
+            "terms": Texts(terms),
+        },
+        read,
+    )
+
+
+def all_postings(
+    scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
+) -> Statement[dict[Index, list[TermPostings]]]:
+    """What the indexes of memories and of `corpora` hold of these terms; each has an entry."""
+
+    def read(rows: Rows) -> dict[Index, list[TermPostings]]:
+        found: dict[Index, list[TermPostings]] = {"memories": []}
+        found.update({corpus: [] for corpus in corpora})
+        for index, *segment in rows:
+            found[index].append(TermPostings(*segment))
+        return found
+
+    return Statement(
+        _ALL_POSTINGS,
         {
             "tenant_id": scope.tenant_id,
             "user_id": scope.user_id,

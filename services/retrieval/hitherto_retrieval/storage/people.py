@@ -144,8 +144,8 @@ class UserReadState:
 
 
 def user(scope: Scope) -> Statement[UserReadState]:
-    """The user's switches and index statistics, and the active model."""
-    return Statement(_USER, _of(scope), _user)
+    """The user's switches and index statistics, and the model in force."""
+    return Statement(_USER, _of(scope), lambda rows: user_state(rows[0]))
 
 
 def revisions(tenant_id: str, user_ids: Sequence[str]) -> Statement[dict[str, int]]:
@@ -254,15 +254,15 @@ def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Stateme
 def _lookup(rows: Rows) -> Lookup:
     first = rows[0]
     return Lookup(
-        _user([first]),
+        user_state(first),
         [TermPostings(*row[11:15]) for row in rows if row[11] is not None],
         [Entity(UUID(found[0]), *found[1:]) for found in first[15] or ()],
         first[16] or "",
     )
 
 
-def _user(rows: Rows) -> UserReadState:
-    row = rows[0]
+def user_state(row: Sequence[Any]) -> UserReadState:
+    """The meaning of the first columns of `user` and `lookup`."""
     return UserReadState(
         known=row[0],
         memory_enabled=row[1],

@@ -6,11 +6,13 @@ batch, whatever tables it concerns: five statements then cost one round trip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from hitherto_shared.database.exchange import BoundStatement, exchange
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.pool import Connection, Reads
 
 _PLAN_ANEW = BoundStatement("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
 """Applies until the end of the round trip, which is a transaction."""
@@ -70,6 +72,17 @@ class Statement(Generic[Answer]):
         self._answer.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[Answer]):
+    """In the place of a statement, what needs not be asked."""
+
+    answer: Answer
+
+
+Asking = Callable[..., Awaitable[None]]
+"""Takes statements and puts them to some database; their answers stand in them afterwards."""
+
+
 async def ask(connection: Connection, *statements: Statement[Any]) -> None:
     """Send statements to the database in one round trip; afterwards they hold their answers.
 
@@ -88,6 +101,23 @@ async def ask(connection: Connection, *statements: Statement[Any]) -> None:
         del answers[len(kept)]
     for statement, answer in zip((*kept, *anew), answers, strict=True):
         statement.answered(answer.rows)
+
+
+def asking_at(database: Reads, deadline: float) -> Asking:
+    """Asks `database` on a connection borrowed for each trip, by the loop's time `deadline`.
+
+    Nothing to ask borrows none.
+    """
+
+    async def asking(*statements: Statement[Any]) -> None:
+        if statements:
+            await database.run(
+                lambda connection: ask(connection, *statements),
+                timeout=deadline - asyncio.get_running_loop().time(),
+                repeatable=True,
+            )
+
+    return asking
 
 
 async def answer_of(connection: Connection, statement: Statement[Answer]) -> Answer:

@@ -18,82 +18,131 @@ from hitherto_retrieval.storage import (
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.statement import Statement
+from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 _LIFTED = 20
 """Number of messages whose neighbours become candidates too."""
 
+FoundCandidates = Statement[list[Candidate]] | Answered[list[Candidate]]
+
+
+class StoredPassages:
+    """Messages and summaries as the database finds them."""
+
+    def messages(
+        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
+    ) -> FoundCandidates:
+        """Those near to the question or with words of it."""
+        return message_candidates.find(
+            looking.scope,
+            filters,
+            vector=looking.vector,
+            model=looking.model,
+            bm25=bm25,
+            wanted=looking.wanted,
+            with_words=looking.with_text_rank,
+        )
+
+    def most_recent(
+        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
+    ) -> FoundCandidates:
+        """What the user said last."""
+        return most_recent.messages(
+            looking.scope,
+            filters,
+            limit=looking.newest,
+            vector=looking.vector,
+            model=looking.model,
+            bm25=bm25,
+            with_words=looking.with_text_rank,
+        )
+
+    def around(
+        self, looking: CandidateQuery, keys: Sequence[MessageKey], bm25: Scores
+    ) -> FoundCandidates:
+        """What was said right before and after messages."""
+        return neighbours.around(
+            looking.scope,
+            keys,
+            turns=TURNS,
+            farthest=FARTHEST,
+            vector=looking.vector,
+            model=looking.model,
+            bm25=bm25,
+            with_words=looking.with_text_rank,
+        )
+
+    def facts(
+        self, looking: CandidateQuery, keys: Sequence[MessageKey]
+    ) -> Statement[dict[MessageKey, Facts]] | Answered[dict[MessageKey, Facts]]:
+        """What was learnt from messages."""
+        return neighbours.facts_about(
+            looking.scope, keys, vector=looking.vector, model=looking.model
+        )
+
+    def summaries(
+        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
+    ) -> FoundCandidates:
+        """Summaries near to the question or with words of it."""
+        return summary_candidates.find(
+            looking.scope,
+            filters,
+            vector=looking.vector,
+            model=looking.model,
+            bm25=bm25,
+            wanted=looking.wanted,
+            with_words=looking.with_text_rank,
+        )
+
 
 class MessageCorpus:
-    """What users and assistants said."""
+    """What users and assistants said.
+
+    Args:
+        filters: Which messages count.
+        source: Finds them.
+    """
 
     kind: Kind = "message"
 
-    def __init__(self, filters: PassageFilters) -> None:
+    def __init__(self, filters: PassageFilters, source: StoredPassages) -> None:
         self._filters = filters
+        self._source = source
         self._bm25 = NO_SCORES
-        self._found: list[Statement[list[Candidate]]] = []
-        self._facts: Statement[dict[MessageKey, Facts]] | None = None
+        self._found: list[FoundCandidates] = []
+        self._facts: Statement[dict[MessageKey, Facts]] | Answered[dict[MessageKey, Facts]] | None
+        self._facts = None
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         self._facts = None
         self._looking, self._bm25 = looking, bm25
         self._found = [
-            message_candidates.find(
-                looking.scope,
-                filters,
-                vector=looking.vector,
-                model=looking.model,
-                bm25=bm25,
-                wanted=looking.wanted,
-                with_words=looking.with_text_rank,
-            )
+            self._source.messages(looking, filters, bm25)
             for filters in _also_of_the_time(self._filters, looking)
         ]
         if looking.newest:
-            self._found.append(
-                most_recent.messages(
-                    looking.scope,
-                    self._filters,
-                    limit=looking.newest,
-                    vector=looking.vector,
-                    model=looking.model,
-                    bm25=bm25,
-                    with_words=looking.with_text_rank,
-                )
-            )
-        return list(self._found)
+            self._found.append(self._source.most_recent(looking, self._filters, bm25))
+        return _to_ask(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`: neighbours of the best messages, memories learnt from all."""
         looking = self._looking
         found = [cast(MessageKey, candidate.key) for candidate in self._distinct()]
         best = sorted(self._distinct(), key=_promise, reverse=True)[:_LIFTED]
-        asked: list[Statement[Any]] = []
+        asked: list[FoundCandidates | Statement[Any] | Answered[Any]] = []
         keys = dict.fromkeys(found)
         if best and self._filters.all_that_was_said:
             given = [cast(MessageKey, candidate.key) for candidate in best]
-            around = neighbours.around(
-                looking.scope,
-                given,
-                turns=TURNS,
-                farthest=FARTHEST,
-                vector=looking.vector,
-                model=looking.model,
-                bm25=self._bm25,
-                with_words=looking.with_text_rank,
-            )
+            around = self._source.around(looking, given, self._bm25)
             self._found.append(around)
             asked.append(around)
             keys.update(dict.fromkeys(_beside(given)))
         if keys:
-            self._facts = neighbours.facts_about(
-                looking.scope, list(keys), vector=looking.vector, model=looking.model
-            )
+            self._facts = self._source.facts(looking, list(keys))
             asked.append(self._facts)
-        return asked
+        return _to_ask(asked)
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
@@ -117,29 +166,27 @@ class MessageCorpus:
 
 
 class SummaryCorpus:
-    """Summaries of conversations."""
+    """Conversations in short.
+
+    Args:
+        filters: Which conversations count.
+        source: Finds them.
+    """
 
     kind: Kind = "summary"
 
-    def __init__(self, filters: PassageFilters) -> None:
+    def __init__(self, filters: PassageFilters, source: StoredPassages) -> None:
         self._filters = filters
-        self._found: list[Statement[list[Candidate]]] = []
+        self._source = source
+        self._found: list[FoundCandidates] = []
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         self._found = [
-            summary_candidates.find(
-                looking.scope,
-                filters,
-                vector=looking.vector,
-                model=looking.model,
-                bm25=bm25,
-                wanted=looking.wanted,
-                with_words=looking.with_text_rank,
-            )
+            self._source.summaries(looking, filters, bm25)
             for filters in _also_of_the_time(self._filters, looking)
         ]
-        return list(self._found)
+        return _to_ask(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`."""
@@ -216,11 +263,12 @@ def _also_of_the_time(filters: PassageFilters, looking: CandidateQuery) -> list[
     return [filters] if window is None else [filters, filters.within(window.start, window.end)]
 
 
-def _each_once(found: Sequence[Statement[list[Candidate]]]) -> list[Candidate]:
-    """The candidates of several statements, each once.
+def _to_ask(found: Sequence[Statement[Any] | Answered[Any]]) -> list[Statement[Any]]:
+    return [each for each in found if isinstance(each, Statement)]
 
-    One found as the most recent stays marked as such.
-    """
+
+def _each_once(found: Sequence[FoundCandidates]) -> list[Candidate]:
+    """The candidates of several statements; one that came as the most recent stays marked so."""
     distinct: dict[Key, Candidate] = {}
     for statement in found:
         for candidate in statement.answer:

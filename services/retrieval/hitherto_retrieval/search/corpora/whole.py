@@ -9,7 +9,6 @@ from uuid import UUID
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.storage import chunks, conversations, memories, messages, past
 from hitherto_retrieval.storage.candidate import Key, Kind
-from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope
@@ -20,16 +19,13 @@ def whole(
     kind: Kind,
     keys: Sequence[Key],
     moment: Moment | None = None,
-    held: HeldMemories | None = None,
 ) -> Statement[Mapping[Key, Item]]:
     """The items of one kind by key, without items deleted in the meantime.
 
-    Memories are those of `moment` if it is set, or of the snapshot `held`.
+    With `moment` memories are as they stood then.
     """
     if kind == "memory":
         ids = cast(Sequence[UUID], keys)
-        if held is not None:
-            return held.whole(scope, ids).meaning(lambda found: dict[Key, Item](found.items()))
         read = past.whole(scope, moment, ids) if moment else memories.by_ids(scope, ids)
         return read.meaning(lambda found: {memory.memory_id: memory for memory in found})
     if kind == "message":

@@ -1,0 +1,134 @@
+"""The first trip of a search: who asks, and what the words and names of the question lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hitherto_retrieval.search.corpora.held import AtHand
+from hitherto_retrieval.search.lone_characters import LoneCharacters
+from hitherto_retrieval.snapshots import Believed, Snapshot
+from hitherto_retrieval.storage import passages, people
+from hitherto_retrieval.storage.passages import Corpus, Index
+from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.statement import Asking, Statement
+from hitherto_shared.database.pool import Reads
+from hitherto_shared.models import Entity, Scope
+from hitherto_shared.text.bm25 import Statistics, TermPostings
+
+
+class Beginning:
+    """What is asked first, and the answers.
+
+    Of somebody who is held only the state and the postings are asked for. `settle` asks for the
+    rest where what is held turns out to be of another revision.
+
+    Args:
+        scope: Whose memory.
+        terms: What the keyword indexes are asked for.
+        names: What may name an entity.
+        indexes: Which indexes are searched besides that of memories.
+        believed: What may be held of the user; None for a question that is answered without.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        *,
+        terms: Sequence[str],
+        names: Sequence[str],
+        indexes: Sequence[Corpus],
+        believed: Believed | None,
+    ) -> None:
+        self._terms = terms
+        self._names = names
+        self._indexes = indexes
+        self._believed = believed
+        # What the answers are read from: the statement of what is held, or the look-up.
+        self._expected = believed if believed is not None and believed.snapshot else None
+        self._snapshot: Snapshot | None = None
+        self._lookup = people.lookup(scope, terms=terms, named=names)
+        self._passages = passages.postings(scope, indexes, terms)
+        self._statistics = passages.statistics(scope)
+        self._all_postings = passages.all_postings(scope, indexes, terms)
+        self._lone = LoneCharacters(scope, terms, indexes)
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask first; then `user` can be read."""
+        if self._expected is None:
+            return self._in_full
+        asked: list[Statement[Any]] = [self._expected.statement, *self._lone.statements]
+        if self._terms:
+            asked.append(self._all_postings)
+        return asked
+
+    @property
+    def user(self) -> UserReadState:
+        """The user's switches."""
+        if self._expected is None:
+            return self._lookup.answer.user
+        return self._expected.statement.answer.user
+
+    async def settle(self, database: Reads, asking: Asking) -> AtHand | None:
+        """What is at hand of the user; the rest can be read afterwards.
+
+        Args:
+            database: Where `statements` were asked.
+            asking: Puts further ones to it.
+        """
+        if self._believed is None:
+            return None
+        self._snapshot = self._believed.confirmed(self.user, database)
+        if self._snapshot is not None:
+            return AtHand(self._snapshot, self._believed.uses, self.user.at)
+        if self._expected is not None:
+            self._expected = None
+            await asking(*self._in_full)
+        return None
+
+    @property
+    def entities(self) -> Sequence[Entity]:
+        """What the question names, most mentioned first."""
+        if self._snapshot is None:
+            return self._lookup.answer.entities
+        return self._snapshot.surroundings.named(self._names)
+
+    @property
+    def own_name(self) -> str:
+        """What the user is called, as far as an open profile says so."""
+        if self._snapshot is None:
+            return self._lookup.answer.own_name
+        return self._snapshot.surroundings.own_name
+
+    def postings(self, index: Index, terms: Sequence[str]) -> list[TermPostings]:
+        """What an index holds of those terms that are looked for after all."""
+        if not self._terms:
+            return []
+        if self._snapshot is not None:
+            held: Sequence[TermPostings] = self._all_postings.answer[index]
+        elif index == "memories":
+            held = self._lookup.answer.postings
+        else:
+            held = self._passages.answer[index]
+        wanted = [segment for segment in held if segment.term in terms]
+        return self._lone.counted(wanted, index)
+
+    def statistics(self, index: Index) -> Statistics:
+        """How many texts and terms an index has."""
+        if index == "memories":
+            return self.user.statistics
+        if self._snapshot is not None:
+            held = self._snapshot.surroundings.statistics
+        else:
+            held = self._statistics.answer if self._indexes else {}
+        return held.get(index, Statistics(0, 0))
+
+    @property
+    def _in_full(self) -> list[Statement[Any]]:
+        asked: list[Statement[Any]] = [self._lookup, *self._lone.statements]
+        if self._indexes:
+            asked.append(self._statistics)
+            if self._terms:
+                asked.append(self._passages)
+        return asked

@@ -1,0 +1,378 @@
+"""Messages and summaries of one user held in this process, and a search's candidates from them.
+
+What is found is what `message_candidates`, `summary_candidates`, `most_recent` and `neighbours`
+find in the same state of the database. Rows come in the order of their keys, as the database's
+collation has it, so that a place here is a place in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitherto_retrieval.storage.candidate import Candidate, MessageKey
+from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.held_vectors import (
+    HeldVectors,
+    as_kept,
+    microseconds,
+    since_epoch,
+)
+from hitherto_retrieval.storage.neighbours import Facts
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Message, Scope
+from hitherto_shared.text.bm25 import Scores
+
+MOST_MESSAGES = 3_000
+MOST_SUMMARIES = 1_000
+
+_MESSAGES = """
+SELECT m.conversation_id, m.message_no, coalesce(m.lexical_no, 0), m.said_at, m.accepted_at,
+       m.message_id, m.role, m.name, m.content, m.context_items, m.pending_action_ids, m.metadata,
+       octet_length(m.content) + octet_length(m.metadata::text)
+           + octet_length(m.context_items::text),
+       (SELECT halfvec_send(e.embedding) FROM message_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
+          AND e.model = %(model)s)
+FROM messages AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+ORDER BY m.conversation_id, m.message_no
+LIMIT %(limit)s
+"""
+
+# Messages of which a memory was made that is not to be told.
+_HELD_BACK = """
+SELECT DISTINCT m.conversation_id, m.message_no
+FROM memories AS f
+JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
+     AND s.memory_id = f.memory_id
+JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+     AND m.conversation_id = s.conversation_id
+     AND md5(m.message_id) = md5(s.message_id) AND m.message_id = s.message_id
+WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+  AND f.status IN ('quarantined', 'forgotten')
+"""
+
+_SUMMARIES = """
+SELECT s.conversation_id, coalesce(s.lexical_no, 0), coalesce(c.last_said_at, s.created_at),
+       s.created_at,
+       (SELECT halfvec_send(e.embedding) FROM summary_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.conversation_id = s.conversation_id AND e.model = %(model)s
+          AND e.text_version = s.text_version)
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+ORDER BY s.conversation_id
+LIMIT %(limit)s
+"""
+
+_BYTES_OF_A_MESSAGE = 2_000
+_BYTES_OF_A_SUMMARY = 500
+"""What one takes beside its vector and its text, about."""
+_BYTES_OF_A_BYTE = 4
+
+Mask = NDArray[np.bool_]
+
+
+def messages(scope: Scope, model: str) -> Statement[Rows]:
+    """All messages with their vectors of `model`, for `HeldMessages`: too many, or all of them."""
+    return _of(_MESSAGES, scope, model=model, limit=MOST_MESSAGES + 1)
+
+
+def held_back(scope: Scope) -> Statement[Rows]:
+    """All messages of which a memory was made that is quarantined or forgotten."""
+    return _of(_HELD_BACK, scope)
+
+
+def summaries(scope: Scope, model: str) -> Statement[Rows]:
+    """All summaries' keys, times and vectors, for `HeldSummaries`: too many, or all of them."""
+    return _of(_SUMMARIES, scope, model=model, limit=MOST_SUMMARIES + 1)
+
+
+def _of(sql: str, scope: Scope, **more: Any) -> Statement[Rows]:
+    parameters = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, **more}
+    return Statement(sql, parameters, lambda rows: rows)
+
+
+def can_filter(filters: PassageFilters) -> bool:
+    """Whether what `filters` look at is held of messages and summaries."""
+    return filters.entity is None and filters.stored_by is None and not filters.metadata
+
+
+class _Passages:
+    """What messages and summaries have in common: conversation, time, number and vector.
+
+    Args:
+        conversations: Of each.
+        lexical_nos: Their numbers in the keyword index; 0 for none.
+        happened: When each happened, in microseconds.
+        vectors: Their vectors.
+    """
+
+    def __init__(
+        self,
+        conversations: Sequence[str],
+        lexical_nos: Sequence[int],
+        happened: NDArray[np.int64],
+        vectors: HeldVectors,
+    ) -> None:
+        self.lexical_nos = lexical_nos
+        self.happened = happened
+        self.vectors = vectors
+        self._conversations = np.asarray(conversations, dtype=np.object_)
+        self._by_number: Mapping[int, int] = {
+            number: place for place, number in enumerate(lexical_nos) if number
+        }
+
+    def passing(self, filters: PassageFilters) -> Mask:
+        """Those that filters let through."""
+        passing = np.ones(len(self.lexical_nos), dtype=bool)
+        if filters.all_that_was_said:
+            return passing
+        if filters.conversation_id is not None:
+            passing &= self._conversations == filters.conversation_id
+        if filters.created_after is not None:
+            passing &= self.happened >= since_epoch(filters.created_after)
+        if filters.created_before is not None:
+            passing &= self.happened < since_epoch(filters.created_before)
+        return passing
+
+    def pool(
+        self, allowed: Mask, vector: Vector | None, bm25: Scores, numbers: int, wanted: int
+    ) -> set[int]:
+        """The nearest by vector, and the best by words of the best `numbers` of the index."""
+        found: set[int] = set()
+        if vector is not None:
+            found.update(self.vectors.nearest(allowed, as_kept(vector), wanted))
+        worded = 0
+        for number in bm25.best(numbers):
+            place = self._by_number.get(number)
+            if place is not None and allowed[place]:
+                found.add(place)
+                worded += 1
+                if worded == wanted:
+                    break
+        return found
+
+
+class HeldMessages:
+    """The messages of a user in one state of the database; never changed.
+
+    Args:
+        rows: The answer of `messages`.
+        held_back: The answer of `held_back`.
+        memories: The current memories of the same state, some of them made of messages.
+        dimensions: Of the model's vectors.
+    """
+
+    def __init__(
+        self, rows: Rows, held_back: Rows, memories: HeldMemories, dimensions: int
+    ) -> None:
+        self.held_back: frozenset[MessageKey] = frozenset((row[0], row[1]) for row in held_back)
+        self._rows = [row[:12] for row in rows]
+        self._memories = memories
+        self._free: int = sum(row[12] for row in rows)
+        self._places: Mapping[MessageKey, int] = {
+            (row[0], row[1]): place for place, row in enumerate(rows)
+        }
+        self._passages = _Passages(
+            [row[0] for row in rows],
+            [row[2] for row in rows],
+            microseconds([row[3] for row in rows]),
+            HeldVectors([row[13] for row in rows], dimensions),
+        )
+        self._said = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
+        self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
+        self._whole = [
+            Message(row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11])
+            for row in rows
+        ]
+        made_of = memories.made_of()
+        self._learnt: Mapping[int, Sequence[int]] = {
+            place: made_of[row[0], row[5]]
+            for place, row in enumerate(rows)
+            if (row[0], row[5]) in made_of
+        }
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return (
+            self._passages.vectors.size
+            + _BYTES_OF_A_MESSAGE * len(self._rows)
+            + _BYTES_OF_A_BYTE * self._free
+        )
+
+    def whole(self, keys: Iterable[MessageKey]) -> dict[MessageKey, Message]:
+        """Messages by their keys; keys that are not held are left out."""
+        places = self._places
+        return {key: self._whole[places[key]] for key in keys if key in places}
+
+    def find(
+        self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
+    ) -> list[Candidate]:
+        """As `message_candidates.find`."""
+        passages = self._passages
+        if filters.all_that_was_said:
+            # What is neither the user's nor the assistant's takes a place, and is not told.
+            pool = passages.pool(passages.passing(filters), vector, bm25, wanted, wanted)
+        else:
+            allowed = self._said & passages.passing(filters)
+            pool = passages.pool(allowed, vector, bm25, len(bm25), wanted)
+        return self._candidates((place for place in pool if self._said[place]), vector, bm25)
+
+    def most_recent(
+        self, filters: PassageFilters, *, limit: int, vector: Vector | None, bm25: Scores
+    ) -> list[Candidate]:
+        """As `most_recent.messages`."""
+        these = np.flatnonzero(self._by_user & self._passages.passing(filters))
+        order = np.lexsort((-these, -self._passages.happened[these]))
+        newest = these[order][:limit].tolist()
+        found = self._candidates(newest, vector, bm25)
+        for candidate in found:
+            candidate.most_recent = True
+        return found
+
+    def around(
+        self,
+        keys: Sequence[MessageKey],
+        *,
+        turns: int,
+        farthest: int,
+        vector: Vector | None,
+        bm25: Scores,
+    ) -> list[Candidate]:
+        """As `neighbours.around`."""
+        given = {place for key in keys if (place := self._places.get(key)) is not None}
+        near = {
+            place
+            for at in given
+            for direction in (-1, 1)
+            for place in self._turns_from(at, direction, turns, farthest)
+        }
+        found = (place for place in near - given if self._said[place])
+        return self._candidates(found, vector, bm25)
+
+    def _turns_from(self, at: int, direction: int, turns: int, farthest: int) -> Iterator[int]:
+        """The places of the messages before or after one, as far as they are near."""
+        rows, away, place = self._rows, 0, at + direction
+        conversation, number = rows[at][:2]
+        while 0 <= place < len(rows) and rows[place][0] == conversation:
+            row, before = rows[place], rows[place - direction]
+            if abs(row[1] - number) > farthest:
+                return
+            apart = abs(row[1] - before[1])
+            same = apart == 1 and row[6:8] == before[6:8] and self._said[place]
+            away += 0 if same else apart
+            if away > turns:
+                return
+            yield place
+            place += direction
+
+    def facts_about(
+        self, keys: Iterable[MessageKey], *, vector: Vector | None, at: datetime
+    ) -> dict[MessageKey, Facts]:
+        """As `neighbours.facts_about`, by the database's clock `at`."""
+        learnt: dict[MessageKey, Sequence[int]] = {}
+        for key in keys:
+            place = self._places.get(key)
+            if place is not None and place in self._learnt:
+                current = self._memories.unexpired(self._learnt[place], at)
+                if current:
+                    learnt[key] = current
+        these = sorted({place for places in learnt.values() for place in places})
+        kept = None if vector is None else as_kept(vector)
+        cosines = dict(zip(these, self._memories.cosines(these, kept), strict=True))
+        return {
+            key: Facts(
+                max(
+                    (near for place in places if (near := cosines[place]) is not None), default=None
+                ),
+                [self._memories.lexical_no(place) for place in places],
+            )
+            for key, places in learnt.items()
+        }
+
+    def _candidates(
+        self, found: Iterable[int], vector: Vector | None, bm25: Scores
+    ) -> list[Candidate]:
+        places = sorted(found)
+        cosines = self._passages.vectors.cosines(
+            places, None if vector is None else as_kept(vector)
+        )
+        scores = bm25.of_each([self._rows[place][2] for place in places])
+        made = []
+        for place, cosine, score in zip(places, cosines, scores, strict=True):
+            row = self._rows[place]
+            made.append(
+                Candidate(
+                    kind="message",
+                    key=(row[0], row[1]),
+                    happened_at=row[3],
+                    created_at=row[4],
+                    conversation_id=row[0],
+                    speaker=row[7],
+                    role=row[6],
+                    bm25=score,
+                    cosine=cosine,
+                )
+            )
+        return made
+
+
+class HeldSummaries:
+    """The summaries of a user in one state of the database, as a search compares them.
+
+    Args:
+        rows: The answer of `summaries`.
+        dimensions: Of the model's vectors.
+    """
+
+    def __init__(self, rows: Rows, dimensions: int) -> None:
+        self._rows = [row[:4] for row in rows]
+        self._passages = _Passages(
+            [row[0] for row in rows],
+            [row[1] for row in rows],
+            microseconds([row[2] for row in rows]),
+            HeldVectors([row[4] for row in rows], dimensions),
+        )
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return self._passages.vectors.size + _BYTES_OF_A_SUMMARY * len(self._rows)
+
+    def find(
+        self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
+    ) -> list[Candidate]:
+        """As `summary_candidates.find`."""
+        numbers = wanted if filters.all_that_was_said else len(bm25)
+        passing = self._passages.passing(filters)
+        places = sorted(self._passages.pool(passing, vector, bm25, numbers, wanted))
+        cosines = self._passages.vectors.cosines(
+            places, None if vector is None else as_kept(vector)
+        )
+        scores = bm25.of_each([self._rows[place][1] for place in places])
+        return [
+            Candidate(
+                kind="summary",
+                key=row[0],
+                happened_at=row[2],
+                created_at=row[3],
+                conversation_id=row[0],
+                bm25=score,
+                cosine=cosine,
+            )
+            for row, cosine, score in zip(
+                (self._rows[place] for place in places), cosines, scores, strict=True
+            )
+        ]

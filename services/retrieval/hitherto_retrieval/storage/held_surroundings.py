@@ -1,0 +1,141 @@
+"""What is known around the memories of one user, held in this process: the sections of a context.
+
+Rows come in the order in which Postgres puts them, so that equals stand here as they stand there,
+whatever collation the database has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hitherto_retrieval.storage import conversations, passages, people
+from hitherto_retrieval.storage.held_passages import MOST_SUMMARIES
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.models import Entity, Preference, Profile, Scope, Summary
+from hitherto_shared.text.bm25 import Statistics
+
+MOST_ENTITIES = 2_000
+NAMED = 20
+"""How many entities that a question names count, as in `people.lookup`."""
+
+_ENTITIES = """
+SELECT entity_id, name, type, mention_count, aliases, metadata, called,
+       octet_length(name) + octet_length(metadata::text) + octet_length(called::text)
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+ORDER BY mention_count DESC, name, entity_id
+LIMIT %(limit)s
+"""
+
+_OWN_NAME = """
+SELECT facts #>> '{personal,name}',
+       octet_length(summary) + octet_length(facts::text) + octet_length(metadata::text)
+           + octet_length(preferences::text)
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_BYTES_OF_AN_ENTITY = 1_500
+_BYTES_OF_A_SUMMARY = 1_500
+"""What one takes beside its text, about."""
+_BYTES_OF_A_BYTE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSurroundings:
+    """What a context tells beside memories; never changed.
+
+    Attributes:
+        profile: The profile, or None.
+        own_name: What the user is called, as far as the profile says so.
+        preferences: What was learnt from behaviour, the surest first.
+        statistics: Of the keyword indexes of passages.
+        size: About how many bytes all of it takes.
+    """
+
+    profile: Profile | None
+    own_name: str
+    preferences: Sequence[Preference]
+    statistics: Mapping[str, Statistics]
+    size: int
+    _entities: Sequence[tuple[Entity, frozenset[str]]]
+    _summaries: Sequence[Summary]
+
+    def named(self, names: Sequence[str]) -> list[Entity]:
+        """The entities that have one of the names, as `people.lookup` finds them."""
+        if not names:
+            return []
+        found = [entity for entity, called in self._entities if not called.isdisjoint(names)]
+        return found[:NAMED]
+
+    def known(self, *, named: Sequence[str], limit: int) -> list[Entity]:
+        """As `people.known_entities`."""
+        if not named:
+            return [entity for entity, _ in self._entities[:limit]]
+        first = sorted(self._entities, key=lambda each: each[1].isdisjoint(named))
+        return [entity for entity, _ in first[:limit]]
+
+    def summaries(self, conversation_ids: Sequence[str]) -> dict[str, Summary]:
+        """Summaries by their conversations; those without one are left out."""
+        wanted = set(conversation_ids)
+        return {s.conversation_id: s for s in self._summaries if s.conversation_id in wanted}
+
+    def recent(self, *, first: str | None, limit: int) -> list[Summary]:
+        """As `conversations.recent`."""
+        if first is None:
+            return list(self._summaries[:limit])
+        ordered = sorted(self._summaries, key=lambda each: each.conversation_id != first)
+        return ordered[:limit]
+
+
+class Surroundings:
+    """The statements that `HeldSurroundings` are made of.
+
+    Args:
+        scope: Whose.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+        self._profile = people.profile(scope)
+        self._own_name: Statement[Rows] = Statement(_OWN_NAME, of, lambda rows: rows)
+        self._preferences = people.preferences(scope)
+        self._statistics = passages.statistics(scope)
+        self._entities: Statement[Rows] = Statement(
+            _ENTITIES, {**of, "limit": MOST_ENTITIES + 1}, lambda rows: rows
+        )
+        self._summaries = conversations.recent(scope, first=None, limit=MOST_SUMMARIES + 1)
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask before `held`."""
+        return (
+            self._profile,
+            self._own_name,
+            self._preferences,
+            self._statistics,
+            self._entities,
+            self._summaries,
+        )
+
+    def held(self) -> HeldSurroundings | None:
+        """What was found; None where it is too much, so that the database is asked each time."""
+        entities, summaries = self._entities.answer, self._summaries.answer
+        if len(entities) > MOST_ENTITIES or len(summaries) > MOST_SUMMARIES:
+            return None
+        own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
+        size += sum(row[7] for row in entities)
+        size += sum(len(s.title) + len(s.summary) for s in summaries)
+        return HeldSurroundings(
+            profile=self._profile.answer,
+            own_name=own_name or "",
+            preferences=self._preferences.answer,
+            statistics=self._statistics.answer,
+            size=_BYTES_OF_A_BYTE * size
+            + _BYTES_OF_AN_ENTITY * (len(entities) + len(self._preferences.answer))
+            + _BYTES_OF_A_SUMMARY * len(summaries),
+            _entities=[(Entity(*row[:6]), frozenset(row[6])) for row in entities],
+            _summaries=summaries,
+        )

@@ -1,0 +1,105 @@
+"""Vectors held in this process, compared as pgvector compares them.
+
+Cosines are the database's to the last bit where pgvector uses the processor's half-precision
+instructions: products of half floats are exact, and they are added in its order. Sums in another
+order differ by 1e-8, which decides among vectors that are equally near, and about those that are
+exactly 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LANES = 8
+"""How many products pgvector adds side by side."""
+_DOUBT = 1e-6
+"""By more than this no two ways to add up a cosine differ."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_NEVER = np.iinfo(np.int64).max
+
+Vectors = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+
+class HeldVectors:
+    """A row for each item; never changed.
+
+    Args:
+        sent: As pgvector sends them; None for an item without.
+        dimensions: Of each.
+    """
+
+    def __init__(self, sent: Sequence[bytes | None], dimensions: int) -> None:
+        self.has = np.asarray([each is not None for each in sent], dtype=bool)
+        self._rows = np.zeros((len(sent), dimensions), dtype=np.float32)
+        if self.has.any():
+            # Two bytes for the dimensions and two that are not used come first.
+            halves = np.frombuffer(b"".join(each for each in sent if each is not None), dtype=">f2")
+            self._rows[self.has] = halves.reshape(-1, 2 + dimensions)[:, 2:]
+
+    @property
+    def size(self) -> int:
+        """How many bytes they take."""
+        return self._rows.nbytes
+
+    def nearest(self, allowed: NDArray[np.bool_], vector: Vectors, wanted: int) -> list[int]:
+        """The places of the nearest of those allowed; of equals the last place first."""
+        near = np.flatnonzero(allowed & self.has)
+        if len(near) > wanted:
+            # BLAS would add up equal rows unequally, and its threads cost more than they gain.
+            about = np.einsum("ij,j->i", self._rows, vector)[near]
+            least = np.partition(about, -wanted)[-wanted]
+            near = near[about >= least - _DOUBT]
+        if len(near) > wanted:
+            exact = _added_as_pgvector_adds(self._rows[near], vector)
+            near = near[np.lexsort((-near, -exact))][:wanted]
+        found: list[int] = near.tolist()
+        return found
+
+    def cosines(self, places: Sequence[int], vector: Vectors | None) -> list[float | None]:
+        """Those of the rows at `places`; None where there is no vector."""
+        if vector is None or not len(places):
+            return [None] * len(places)
+        these = np.asarray(places, dtype=np.int64)
+        exact = _added_as_pgvector_adds(self._rows[these], vector).tolist()
+        return [
+            cosine if known else None
+            for cosine, known in zip(exact, self.has[these].tolist(), strict=True)
+        ]
+
+
+def as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:
+    """A question's vector with the precision in which it is compared."""
+    return np.asarray(vector).astype(np.float16).astype(np.float32)
+
+
+def since_epoch(at: datetime) -> int:
+    """A moment in microseconds."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:
+    """Moments as numbers; None is later than all."""
+    return np.asarray([_NEVER if at is None else since_epoch(at) for at in moments], dtype=np.int64)
+
+
+def _added_as_pgvector_adds(rows: Vectors, vector: Vectors) -> Vectors:
+    """Inner products: summed in eight lanes, these by halves, then what is left over."""
+    count, dimensions = rows.shape
+    blocks = dimensions // _LANES
+    whole = blocks * _LANES
+    lanes = rows[:, :whole].reshape(count, blocks, _LANES).transpose(1, 0, 2)
+    products = np.multiply(lanes, vector[:whole].reshape(blocks, 1, _LANES), order="C")
+    sums: Vectors = products.sum(axis=0, dtype=np.float32)
+    sums = sums[:, :4] + sums[:, 4:]
+    sums = sums[:, :2] + sums[:, 2:]
+    found: Vectors = sums[:, 0] + sums[:, 1]
+    for place in range(whole, dimensions):
+        found += rows[:, place] * vector[place]
+    return found

@@ -1,0 +1,221 @@
+"""Messages and summaries that are held are found as the database finds them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
+from hitherto_retrieval.search.corpora.held import AtHand, PassagesAtHand
+from hitherto_retrieval.search.corpora.passages import MessageCorpus, StoredPassages, SummaryCorpus
+from hitherto_retrieval.search.corpora.whole import whole
+from hitherto_retrieval.search.dates.window import Window
+from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.snapshots import Loading
+from hitherto_retrieval.storage import held_passages, neighbours
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.statement import ask
+from hitherto_retrieval.storage.uses import state_and_uses
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.text.bm25 import Scores
+from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.seed import TENANT
+from tests.integration.retrieval.seed_passages import Outline, Turn, converse, sum_up
+from tests.integration.retrieval.test_held_memories import Person, unit
+
+NOW = datetime.now(UTC)
+CONVERSATIONS = ("c1", "c2", "é-3", "B", "a")
+DIMENSIONS = 24
+
+
+async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
+    """Somebody with random messages, summaries, and memories made of some of the messages."""
+    person = await Person.make(conninfo, user, seed, DIMENSIONS, count)
+    chance = random.Random(seed)
+    days = [NOW - timedelta(days=each) for each in range(9)]
+    vectors: list[Any] = [None, *person.vectors, *person.vectors]
+    said = {
+        conversation: [
+            Turn(
+                f"{chance.choice('abc')} {n}",
+                chance.choices(("user", "assistant", "tool", "system"), (5, 3, 1, 1))[0],
+                chance.choice(("", "Minh")),
+                said_at=chance.choice(days),
+                metadata=chance.choice(({}, {"channel": "web"})),
+                vector=chance.choice(vectors),
+            )
+            for n in range(chance.randrange(1, count + 2))
+        ]
+        for conversation in CONVERSATIONS
+    }
+    await converse(conninfo, user, said, model=person.model)
+    await sum_up(
+        conninfo,
+        user,
+        [
+            Outline(
+                conversation,
+                f"about {chance.choice('abc')}",
+                said_at=chance.choice((None, *days)),
+                vector=chance.choice(vectors),
+                stale=chance.random() < 0.2,
+            )
+            for conversation in (*CONVERSATIONS, *(f"s{n}" for n in range(count)))
+        ],
+        model=person.model,
+    )
+    with psycopg.connect(conninfo) as connection:
+        for memory_id in person.ids:
+            if chance.random() < 0.1:
+                connection.execute(
+                    "UPDATE memories SET status = 'quarantined' WHERE memory_id = %s"
+                    " AND status = 'active'",
+                    [memory_id],
+                )
+            for conversation in chance.sample(CONVERSATIONS, chance.randrange(3)):
+                connection.execute(
+                    "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id,"
+                    " message_id) VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                    (TENANT, user, memory_id, conversation, f"m{chance.randrange(1, count + 3)}"),
+                )
+    return person
+
+
+async def at_hand(reader: Database, person: Person) -> AtHand:
+    """What a process holds of somebody."""
+    loading = Loading(person.scope, person.model)
+    await reader.run(lambda connection: ask(connection, *loading.statements), timeout=60)
+    snapshot = loading.snapshot()
+    assert snapshot is not None
+    state = await answer(reader, state_and_uses(person.scope))
+    return AtHand(snapshot, state.uses, state.user.at)
+
+
+def random_looking(
+    chance: random.Random, rng: np.random.Generator, person: Person
+) -> CandidateQuery:
+    """What may be looked for."""
+    since = NOW - timedelta(days=chance.randrange(9))
+    window = Window(since, since + timedelta(days=chance.randrange(1, 4)), "")
+    own = [chance.choice(person.vectors)] if person.vectors else []
+    numbers = chance.sample(range(1, 60), 40)
+    return CandidateQuery(
+        scope=person.scope,
+        text="",
+        vector=chance.choice((None, unit(rng, DIMENSIONS), unit(rng, DIMENSIONS), *own)),
+        model=person.model[0],
+        entity_ids=[],
+        intent=QueryIntent(now=NOW, window=window if chance.random() < 0.3 else None),
+        wanted=chance.choice((1, 3, 10, 30)),
+        newest=chance.choice((0, 0, 4)),
+        learnt=Scores.of({number: chance.choice((0.5, 2.0)) for number in numbers[:20]}),
+    )
+
+
+def random_filters(chance: random.Random) -> PassageFilters:
+    """Filters that can be answered from what is held; often none."""
+    if chance.random() < 0.5:
+        return PassageFilters()
+    return PassageFilters(
+        conversation_id=chance.choice((None, *CONVERSATIONS)),
+        created_after=NOW - timedelta(days=chance.randrange(9)) if chance.random() < 0.4 else None,
+        created_before=NOW - timedelta(days=chance.randrange(5)) if chance.random() < 0.4 else None,
+        source_types=["gmail"] if chance.random() < 0.2 else None,
+    )
+
+
+def features(found: Sequence[Candidate]) -> list[Any]:
+    """All features, those that are added up apart."""
+    return [
+        (replace(each, cosine=None, fact_cosine=None), (each.cosine, each.fact_cosine))
+        for each in sorted(found, key=lambda each: str(each.key))
+    ]
+
+
+async def test_the_same_is_found_of_random_people(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Whatever is asked: times, filters, what was said around, and what was learnt from it."""
+    rng, chance = np.random.default_rng(3), random.Random(3)
+    compared = 0
+    for number, count in enumerate((0, 2, 9, 40)):
+        person = await talker(superuser_conninfo, f"user{number}", number, count)
+        held = await at_hand(reader, person)
+        for _ in range(50):
+            looking, filters = random_looking(chance, rng, person), random_filters(chance)
+            numbers = chance.sample(range(1, 120), chance.randrange(60))
+            bm25 = Scores.of({each: chance.choice((0.5, 1.0, 3.5)) for each in numbers})
+            for kind in (MessageCorpus, SummaryCorpus):
+                ours = kind(filters, PassagesAtHand(held))
+                assert not ours.first(looking, bm25)
+                assert not ours.second()
+                theirs = kind(filters, StoredPassages())
+                await _asked(reader, theirs, looking, bm25)
+                found = features(theirs.candidates())
+                near = [(each, pytest.approx(sums, abs=1e-6)) for each, sums in found]
+                assert features(ours.candidates()) == near
+                compared += len(found)
+    assert compared > 2_000
+
+
+async def _asked(
+    reader: Database, corpus: MessageCorpus | SummaryCorpus, looking: CandidateQuery, bm25: Scores
+) -> None:
+    async def read(connection: Connection) -> None:
+        await ask(connection, *corpus.first(looking, bm25))
+        await ask(connection, *corpus.second())
+
+    await reader.run(read, timeout=60)
+
+
+async def test_what_is_told_is_what_the_database_has(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Whole messages and summaries, and the messages that are held back."""
+    person = await talker(superuser_conninfo, "ana", 7, 40)
+    held = await at_hand(reader, person)
+    said = [(conversation, number) for conversation in CONVERSATIONS for number in range(45)]
+    about = [*CONVERSATIONS, "s1", "s7", "nobody"]
+    asked: Sequence[tuple[Kind, Sequence[Key]]] = (("message", said), ("summary", about))
+    for kind, keys in asked:
+        theirs = await answer(reader, whole(person.scope, kind, keys))
+        assert theirs
+        assert held.whole(kind, keys) == theirs
+    back = await answer(reader, neighbours.held_back(person.scope, said))
+    assert back
+    assert held.held_back(said) == back
+
+
+async def test_too_many_messages_are_left_to_the_database(
+    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = await talker(superuser_conninfo, "ana", 7, 12)
+    monkeypatch.setattr("hitherto_retrieval.snapshots.MOST_MESSAGES", 5)
+    held = await at_hand(reader, person)
+    assert held.messages is None
+    assert held.whole("message", [("c1", 1)]) is None
+    assert held.held_back([("c1", 1)]) is None
+    looking = random_looking(random.Random(1), np.random.default_rng(1), person)
+    corpus = MessageCorpus(PassageFilters(), PassagesAtHand(held))
+    assert corpus.first(looking, Scores.of({}))
+    assert not held.answers(corpus, PassageFilters())
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        PassageFilters(entity="Oslo"),
+        PassageFilters(metadata={"a": 1}),
+        PassageFilters(stored_by=NOW),
+    ],
+)
+def test_what_is_not_held_is_left_to_the_database(filters: PassageFilters) -> None:
+    assert not held_passages.can_filter(filters)

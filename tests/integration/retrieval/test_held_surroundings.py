@@ -1,0 +1,112 @@
+"""What is held around memories is what the database tells of them, in its order."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from hitherto_retrieval.storage import conversations, held_surroundings, passages, people
+from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surroundings
+from hitherto_retrieval.storage.statement import ask
+from hitherto_shared.database.pool import Database
+from hitherto_shared.models import Scope
+from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.seed import TENANT, Fact, remember, summarise
+
+ANA = Scope(TENANT, "ana")
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+NAMES = ("Oslo", "oslo bank", "Éva", "Zoë", "東京", "Kite", "Ångström", "Maren", "An")
+
+
+async def held(reader: Database, scope: Scope = ANA) -> HeldSurroundings | None:
+    """What a process would hold."""
+    around = Surroundings(scope)
+    await reader.run(lambda connection: ask(connection, *around.statements), timeout=30)
+    return around.held()
+
+
+async def somebody(conninfo: str) -> None:
+    """Store a user with entities that are mentioned equally often and conversations of one time."""
+    chance = random.Random(4)
+    facts = [
+        Fact(f"statement {n}", entities=chance.sample(NAMES, chance.randrange(4)))
+        for n in range(40)
+    ]
+    await remember(conninfo, "ana", facts, model=("test-model", 8))
+    for n in range(30):
+        await summarise(
+            conninfo,
+            "ana",
+            f"{chance.choice('abAB_é')}-{n}",
+            f"About {n}",
+            said_at=NOW - timedelta(days=chance.randrange(5)),
+        )
+
+
+@pytest.mark.parametrize("facts", ['{"personal": {"name": "Ana"}}', '{"personal": {"name": 7}}'])
+async def test_profile_and_preferences(
+    reader: Database, superuser_conninfo: str, facts: str
+) -> None:
+    await somebody(superuser_conninfo)
+    with psycopg.connect(superuser_conninfo) as connection:
+        connection.execute(
+            "INSERT INTO profiles (tenant_id, user_id, summary, facts, version)"
+            " VALUES (%s, 'ana', 'Likes tea', %s, 1)",
+            [TENANT, facts],
+        )
+        for key in ("b", "a", "c"):
+            connection.execute(
+                "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence,"
+                " observations) VALUES (%s, 'ana', 'topics', %s, 'true', 0.5, 1)",
+                [TENANT, key],
+            )
+    around = await held(reader)
+    assert around is not None
+    assert around.profile == await answer(reader, people.profile(ANA))
+    assert around.preferences == await answer(reader, people.preferences(ANA))
+    looked_up = await answer(reader, people.lookup(ANA, terms=[], named=[]))
+    assert around.own_name == looked_up.own_name != ""
+    assert around.statistics == await answer(reader, passages.statistics(ANA))
+
+
+async def test_entities_and_conversations(reader: Database, superuser_conninfo: str) -> None:
+    """Whatever is named and however much is wanted; equals in the order of the collation."""
+    await somebody(superuser_conninfo)
+    around = await held(reader)
+    assert around is not None
+    chance = random.Random(5)
+    for limit in (1, 3, 10, 100):
+        for _ in range(8):
+            named = chance.sample(("oslo", "kite", "eva", "zoe", "東京", "nobody"), 2)
+            named = chance.choice(([], named))
+            known = people.known_entities(ANA, named=named, limit=limit)
+            assert around.known(named=named, limit=limit) == await answer(reader, known)
+            looked_up = await answer(reader, people.lookup(ANA, terms=[], named=named))
+            assert around.named(named) == looked_up.entities
+            recent = await answer(reader, conversations.recent(ANA, first=None, limit=30))
+            first = chance.choice((None, "nobody", chance.choice(recent).conversation_id))
+            asked = conversations.recent(ANA, first=first, limit=limit)
+            assert around.recent(first=first, limit=limit) == await answer(reader, asked)
+
+
+async def test_who_has_nothing(reader: Database, superuser_conninfo: str) -> None:
+    await remember(superuser_conninfo, "ben", [], model=("test-model", 8))
+    around = await held(reader, Scope(TENANT, "ben"))
+    assert around is not None
+    assert (around.profile, around.own_name, around.known(named=["a"], limit=9)) == (None, "", [])
+    assert around.size < 10_000
+
+
+async def test_too_much_is_not_held(
+    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await somebody(superuser_conninfo)
+    monkeypatch.setattr(held_surroundings, "MOST_SUMMARIES", 29)
+    assert await held(reader) is None
+    monkeypatch.setattr(held_surroundings, "MOST_SUMMARIES", 30)
+    assert await held(reader) is not None
+    monkeypatch.setattr(held_surroundings, "MOST_ENTITIES", 3)
+    assert await held(reader) is None
