@@ -23,7 +23,7 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import sources_of
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
-from hitherto_retrieval.search.question import Hit, Question, SearchResults
+from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.sealed import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import Extent, SectionsAsked
@@ -73,12 +73,12 @@ class ContextRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class UserContext:
     """What is known, structured and as a block for a prompt."""
 
     profile: Profile
     memories: Sequence[Memory]
-    found: SearchResults
+    found: SearchOutcome
     previous: Sequence[Previous]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
@@ -189,7 +189,7 @@ class Building:
         if self._searching is not None:
             self._searching.__exit__(kind, error, trace)
 
-    async def finish(self, database: Reads, legs: Legs) -> Context:
+    async def finish(self, database: Reads, legs: Legs) -> UserContext:
         """The context; `statements` must have run."""
         wanted = self._wanted
         seconds = self._began.seconds
@@ -204,7 +204,7 @@ class Building:
             legs.add(Leg("recent", "ran", seconds, len(top)))
         if wanted.max_conversations:
             legs.add(Leg("episodic", "ran", seconds, len(conversations)))
-        found = SearchResults()
+        found = SearchOutcome()
         if self._searching is not None:
             found = await self._searching.finish(database, legs)
         previous = await self._read_previous(database)
@@ -253,7 +253,7 @@ class Building:
             custom_template=wanted.custom_template,
             count=self._count_tokens,
         )
-        return Context(
+        return UserContext(
             profile=profile or Profile(self._scope.user_id),
             memories=top,
             found=found,

@@ -27,7 +27,7 @@ STEP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Feedback:
+class AnswerFeedback:
     """A rating, or an answer before and after the user changed it."""
 
     conversation_id: str
@@ -48,7 +48,7 @@ class Moved:
 async def record_feedback(
     connection: Connection,
     scope: Scope,
-    feedback: Feedback,
+    feedback: AnswerFeedback,
     *,
     actor: str,
     memory_enabled: bool,

@@ -29,7 +29,7 @@ class IngestRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class IngestedBatch:
     """The outcome of a batch; the ids are in its order. `job` is None once it is erased."""
 
     job: Job | None
@@ -47,7 +47,7 @@ class Ingested:
 
 async def ingest(
     connection: Connection, scope: Scope, batch: Sequence[IncomingDocument], rules: IngestRules
-) -> Ingested:
+) -> IngestedBatch:
     """Store a batch and queue the job that indexes it.
 
     The job is a new one for documents that are new, have changed, or were left unread by a job that
@@ -68,7 +68,7 @@ async def ingest(
             max_attempts=rules.max_attempts,
             kind=KIND,
         )
-        return Ingested(refused, [])
+        return IngestedBatch(refused, [])
     # One at a time: a document that two callers submit at once is new for one of them.
     await users.lock_user(connection, scope)
     held = await documents.find(connection, scope, [(d.source_type, d.source_id) for d in batch])
@@ -93,7 +93,7 @@ async def ingest(
         if one.lags and (one.job_id not in known or known[one.job_id].final)
     }
     to_read = [i for i in ids if i in new or i in changed or i in unread]
-    outcome = Ingested(None, ids, len(new), len(changed), len(same))
+    outcome = IngestedBatch(None, ids, len(new), len(changed), len(same))
     if to_read:
         job = await enqueueing.enqueue(
             connection,
@@ -119,11 +119,13 @@ async def ingest(
     return replace(outcome, job=idle)
 
 
-async def ingested_again(connection: Connection, tenant_id: str, ids: Sequence[str]) -> Ingested:
+async def ingested_again(
+    connection: Connection, tenant_id: str, ids: Sequence[str]
+) -> IngestedBatch:
     """The outcome of an earlier call, from its stored ids; the job in its present state."""
     job_ids = [UUID(ids[0])] if ids[0] else []
     found = await jobs.get_jobs(connection, tenant_id, job_ids)
-    return Ingested(
+    return IngestedBatch(
         found[0] if found else None, [UUID(one) for one in ids[4:]], *map(int, ids[1:4])
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.documents.ingest import (
-    Ingested,
+    IngestedBatch,
     IngestRules,
     delete_document,
     ingest,
@@ -57,16 +57,18 @@ class DocumentIngestionCalls:
         checks.done()
         scope = current_call().principal.scope(user_id)
 
-        async def change(connection: Connection) -> Ingested:
+        async def change(connection: Connection) -> IngestedBatch:
             await self._documents.limit.require(connection, scope.tenant_id)
             return await ingest(connection, scope, batch, self._documents.rules)
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Ingested:
+        async def again(connection: Connection, ids: Sequence[str]) -> IngestedBatch:
             return await ingested_again(connection, scope.tenant_id, ids)
 
         outcome = await self._answering.change(
             self._answering.identity("IngestDocuments", key, request),
-            IdempotentOperation(change, ids=Ingested.ids, again=again, users=lambda _: [user_id]),
+            IdempotentOperation(
+                change, ids=IngestedBatch.ids, again=again, users=lambda _: [user_id]
+            ),
             context,
             seconds=_STORING_SECONDS,
         )

@@ -21,7 +21,7 @@ from hitherto_extraction.handlers.retrying import retry_matching
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import Accepted, cancel_job
 from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
-from hitherto_extraction.pipeline.preview import Preview
+from hitherto_extraction.pipeline.preview import ExtractionPreview
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.jobs import JobFilter
 from hitherto_extraction.queue.signals import JobSignals
@@ -63,7 +63,7 @@ class ExtractionHandlers(
         intake: Intake,
         signals: JobSignals,
         pages: PageTokens,
-        preview: Preview,
+        preview: ExtractionPreview,
         documents: DocumentDependencies,
     ) -> None:
         self._answering = answering

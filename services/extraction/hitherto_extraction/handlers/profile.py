@@ -9,7 +9,7 @@ from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import profile_pb2
-from hitherto_extraction.curation.feedback import Feedback, Moved, record_feedback
+from hitherto_extraction.curation.feedback import AnswerFeedback, Moved, record_feedback
 from hitherto_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, STRUCTS, Path
 from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.handlers.answering import Answering
@@ -101,7 +101,7 @@ class ProfileCalls:
         """Apply a rating or an edit."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        feedback = Feedback(
+        feedback = AnswerFeedback(
             checks.identifier("conversation_id", request.conversation_id),
             checks.identifier("message_id", request.message_id),
         )
@@ -109,11 +109,11 @@ class ProfileCalls:
             case "rating":
                 if not 1 <= request.rating <= 5:
                     checks.add("rating", "must be a number from 1 to 5")
-                feedback = Feedback(
+                feedback = AnswerFeedback(
                     feedback.conversation_id, feedback.message_id, rating=request.rating
                 )
             case "edit":
-                feedback = Feedback(
+                feedback = AnswerFeedback(
                     feedback.conversation_id,
                     feedback.message_id,
                     original=checks.text(

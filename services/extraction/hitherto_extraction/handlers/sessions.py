@@ -20,8 +20,8 @@ from hitherto_extraction.sessions.actions import (
     resolve_action,
 )
 from hitherto_extraction.sessions.context import (
-    Session,
     SessionRules,
+    SessionState,
     SessionUpdate,
     read_session,
     update_session,
@@ -66,10 +66,10 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         checks.done()
         scope = current_call().principal.scope(user_id)
 
-        async def change(connection: Connection) -> Session:
+        async def change(connection: Connection) -> SessionState:
             return await update_session(connection, scope, session_id, update, self._rules)
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Session:
+        async def again(connection: Connection, ids: Sequence[str]) -> SessionState:
             return await read_session(connection, scope, ids[0])
 
         outcome = await self._answering.change(

@@ -135,7 +135,7 @@ class _PreviewRun:
         )
 
 
-class Preview:
+class ExtractionPreview:
     """Rehearses extractions. The database role is hitherto_write."""
 
     def __init__(

@@ -38,7 +38,7 @@ class SessionUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionState:
     """The state of a session in the reply of UpdateSession."""
 
     session_id: str
@@ -52,7 +52,7 @@ async def update_session(
     session_id: str,
     update: SessionUpdate,
     rules: SessionRules,
-) -> Session:
+) -> SessionState:
     """Replace what `update` gives, and extend the session's lifetime.
 
     Raises:
@@ -72,9 +72,9 @@ async def update_session(
     return await read_session(connection, scope, session_id)
 
 
-async def read_session(connection: Connection, scope: Scope, session_id: str) -> Session:
+async def read_session(connection: Connection, scope: Scope, session_id: str) -> SessionState:
     """The present state of a session."""
-    return Session(
+    return SessionState(
         session_id,
         await sessions.read_context(connection, scope, session_id),
         await sessions.read_recent(connection, scope),

@@ -22,7 +22,7 @@ from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.user_control import UserControlDependencies
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_extraction.pipeline.preview import Preview
+from hitherto_extraction.pipeline.preview import ExtractionPreview
 from hitherto_extraction.sessions.context import SessionRules
 from hitherto_extraction.upkeep.calls import UpkeepOnDemand
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
@@ -76,7 +76,7 @@ def _extraction(
         work.intake,
         base.signals,
         pages,
-        Preview(
+        ExtractionPreview(
             databases.write,
             work.extraction,
             work.commit,

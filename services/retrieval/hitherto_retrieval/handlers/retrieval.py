@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto.v1 import document_pb2, retrieval_service_pb2_grpc, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.context import Context, ContextBuilder, ContextRequest
+from hitherto_retrieval.context import ContextBuilder, ContextRequest, UserContext
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
 from hitherto_retrieval.handlers.history import HistoryCalls
@@ -34,7 +34,7 @@ from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
-from hitherto_retrieval.search.question import Hit, Question, SearchResults
+from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.storage import memories, past
@@ -63,7 +63,7 @@ from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Memory, Message, Summary
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
-from hitherto_shared.rpc.call import Context as CallContext
+from hitherto_shared.rpc.call import UserContext as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
 
@@ -305,7 +305,7 @@ def _further(max_tokens: int) -> int:
     return min(max_tokens // _LINE_TOKENS, _MOST_FURTHER)
 
 
-def _context_reply(found: Context, legs: Legs) -> pb.GetContextResponse:
+def _context_reply(found: UserContext, legs: Legs) -> pb.GetContextResponse:
     reply: Fields = {
         "profile": profile_message(found.profile),
         "memories": [memory_fields(memory) for memory in found.memories],
@@ -322,7 +322,7 @@ def _context_reply(found: Context, legs: Legs) -> pb.GetContextResponse:
     return pb.GetContextResponse(**reply)
 
 
-def _search_reply(found: SearchResults, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
+def _search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
     reply: Fields = {
         "results": [_result(hit, explain=explain) for hit in found.hits],
         "entities": [entity_fields(entity) for entity in found.entities],
@@ -350,7 +350,7 @@ def _work_of(items: Sequence[Item]) -> int:
     return _BYTES_OF_AN_ITEM * len(items) + _BYTES_OF_JSON * free
 
 
-def _told(found: Context) -> list[UUID]:
+def _told(found: UserContext) -> list[UUID]:
     items = [*found.memories, *(item.item for item in found.previous)]
     listed = _memories_of([*items, *(hit.item for hit in found.found.hits)])
     # Of the results that serve only the block, only those in it count as returned.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.question import Hit, Question, SearchResults
+from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.words import distinct_words, same_words
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_shared.models import Memory, Message
@@ -58,7 +58,7 @@ def _in_place(hit: Hit, score: float) -> Hit:
     return replace(hit, score=score, breakdown=lifted)
 
 
-def to_be_read(found: SearchResults) -> int:
+def to_be_read(found: SearchOutcome) -> int:
     """Approximate number of characters of an answer's messages that `for_a_prompt` reads.
 
     Most messages were judged in earlier answers and are only looked up.
@@ -71,7 +71,7 @@ def to_be_read(found: SearchResults) -> int:
     return sum(len(text) for text in texts if _digest(text) not in _verdicts)
 
 
-def for_a_prompt(found: SearchResults, question: Question) -> SearchResults:
+def for_a_prompt(found: SearchOutcome, question: Question) -> SearchOutcome:
     """An answer without messages that do not belong in a prompt.
 
     Left out are messages that only repeat the question, and those that ask to ignore instructions:

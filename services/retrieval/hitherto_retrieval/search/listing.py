@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.question import Hit, Question, SearchResults
+from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.whole_results import read_whole
 from hitherto_retrieval.storage import memories, newest, past
@@ -19,7 +19,7 @@ from hitherto_shared.models import Scope
 
 async def list_items(
     connection: Connection, scope: Scope, question: Question, opener: Opener | None
-) -> SearchResults:
+) -> SearchOutcome:
     """Memories by importance, then recency of use; then kinds without importance, newest first.
 
     Args:
@@ -45,12 +45,12 @@ async def list_items(
     keys.extend((item.kind, item.key) for item in others)
     total = sum(page.answer.total for page in (listed, *pages) if page is not None)
     if question.min_score is not None and question.min_score > 0:
-        return SearchResults(scored=total)
+        return SearchOutcome(scored=total)
     keys = keys[: question.limit]
     found = await read_whole(partial(ask, connection), scope, keys, moment=question.moment)
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
     hits = [Hit(found[key], 0.0, unscored, ()) for key in keys if key in found]
-    return SearchResults(hits, (), total)
+    return SearchOutcome(hits, (), total)
 
 
 async def _memories(

@@ -98,7 +98,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResults:
+class SearchOutcome:
     """The answer to a question.
 
     Attributes:

@@ -18,7 +18,7 @@ from hitherto_retrieval.search.corpora.sealed import (
     of_summaries,
 )
 from hitherto_retrieval.search.legs import Leg, Legs
-from hitherto_retrieval.search.question import Hit, Question, SearchResults
+from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.storage import sealed as sealed_rows
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
@@ -116,14 +116,14 @@ async def for_a_list(
     return replace(filters, sealed_ids=shown)  # type: ignore[arg-type]
 
 
-def holds_sealed(found: SearchResults) -> bool:
+def holds_sealed(found: SearchOutcome) -> bool:
     """Whether part of an answer must be opened before it can be shown."""
     return any_sealed(found.conversations) or any(
         is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in (*found.hits, *found.further)
     )
 
 
-async def opened(found: SearchResults, opener: Opener) -> SearchResults:
+async def opened(found: SearchOutcome, opener: Opener) -> SearchOutcome:
     """An answer with everything opened; items that do not open are left out."""
     conversations: Sequence[Any] = await opener.whole(found.conversations)
     return replace(

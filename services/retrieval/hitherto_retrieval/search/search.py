@@ -38,7 +38,7 @@ from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
-from hitherto_retrieval.search.question import Question, SearchResults
+from hitherto_retrieval.search.question import Question, SearchOutcome
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
@@ -192,7 +192,7 @@ class Searching:
         """Note that the user turned out to have no memories, or memory switched off."""
         self._search.remember_reader(self._scope, None)
 
-    async def finish(self, database: Reads, legs: Legs) -> SearchResults:
+    async def finish(self, database: Reads, legs: Legs) -> SearchOutcome:
         """The answer; `statements` have been asked."""
         beginning = self._beginning
         held = await beginning.settle(database, asking_at(database, self._deadline))
@@ -245,7 +245,7 @@ class Searching:
         )
         corpora = self._corpora(user, intent, legs, held)
 
-        async def answer(asking: Asking) -> SearchResults:
+        async def answer(asking: Asking) -> SearchOutcome:
             return await self._answer(asking, corpora, scores, looking, legs, held)
 
         passages = self._question.passages
@@ -254,16 +254,16 @@ class Searching:
             return await self._told(await answer(asking_at(database, self._deadline)), legs)
         return await self._run(database, legs, lambda c: answer(partial(ask, c)))
 
-    async def _run(self, database: Reads, legs: Legs, work: Any) -> SearchResults:
+    async def _run(self, database: Reads, legs: Legs, work: Any) -> SearchOutcome:
         """The answer that `work` finds on one connection."""
-        found: SearchResults = await database.run(
+        found: SearchOutcome = await database.run(
             work,
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )
         return await self._told(found, legs)
 
-    async def _told(self, found: SearchResults, legs: Legs) -> SearchResults:
+    async def _told(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
         """The answer as it is told."""
         # It may have been sealed since the user was looked up.
         if self._sealed is not None or holds_sealed(found):
@@ -376,7 +376,7 @@ class Searching:
         looking: CandidateQuery,
         legs: Legs,
         held: AtHand | None,
-    ) -> SearchResults:
+    ) -> SearchOutcome:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch.start()
@@ -407,7 +407,7 @@ class Searching:
         )
         if repeats(question.kinds):
             hits = each_once(hits)
-        return SearchResults(
+        return SearchOutcome(
             hits=hits[: question.limit],
             further=hits[question.limit :][: question.further],
             entities=self._entities,
