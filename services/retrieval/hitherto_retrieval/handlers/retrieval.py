@@ -63,7 +63,7 @@ from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Memory, Message, Summary
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
-from hitherto_shared.rpc.call import UserContext as CallContext
+from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
 
