@@ -42,7 +42,7 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class MergeProposals:
     """The result of a call: permitted merges, and the cost.
 
     `dropped` counts the items that may not be written, `refused` those of them that a guard
@@ -79,7 +79,7 @@ class MergeModel:
 
     async def ask(
         self, group: Group, background: Background, wasted: Sequence[Completion]
-    ) -> Answered:
+    ) -> MergeProposals:
         """Ask which memories of a group say the same; `wasted` calls are charged with this one.
 
         Raises:
@@ -113,7 +113,7 @@ class MergeModel:
         if embedding is not None:
             cost = self._prices.cost(model, input_tokens=embedding.tokens)
             charges.append(Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost))
-        return Answered(merges, dropped, refused, charges, told.model, model)
+        return MergeProposals(merges, dropped, refused, charges, told.model, model)
 
     def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
         """The cost of calls with unusable replies."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.consolidation.groups import Group, halves
-from hitherto_extraction.consolidation.merge_model import Answered, Background, MergeModel
+from hitherto_extraction.consolidation.merge_model import Background, MergeModel, MergeProposals
 from hitherto_extraction.consolidation.merging import Merge
 from hitherto_extraction.consolidation.tag_review import ConsolidationTarget, TagReview, read_board
 from hitherto_extraction.consolidation.writing import read_words, write_merge
@@ -314,7 +314,7 @@ class Consolidation:
             board.replace(merge.originals, made)
 
     async def _commit(
-        self, run: _Attempt, scope: Scope, answered: Answered
+        self, run: _Attempt, scope: Scope, answered: MergeProposals
     ) -> tuple[list[tuple[Merge, Member]], Result]:
         """Write what a call yielded, except merges with a changed original."""
         held = run.held
@@ -411,7 +411,9 @@ async def _read(
     return Background(board.names, apart, await read_words(connection, scope, ids))
 
 
-def _after(run: _Attempt, answered: Answered, written: Sequence[tuple[Merge, Member]]) -> Result:
+def _after(
+    run: _Attempt, answered: MergeProposals, written: Sequence[tuple[Merge, Member]]
+) -> Result:
     late = len(answered.merges) - len(written)
     result = run.counted(
         groups=1,
