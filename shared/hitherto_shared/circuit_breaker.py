@@ -152,5 +152,5 @@ class CircuitBreaker:
         self._outages = 0
         self._misconfigured = None
         if was_open:
-            logger.info("%s is back", self._what)
+            logger.info("%s is reachable again", self._what)
             self._changed.set()

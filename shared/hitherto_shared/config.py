@@ -145,7 +145,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         if self.auth is None and any(value is not None for value in named):
             # Without this check, a forgotten setting would open the embedded database to everybody.
             raise ValueError(
-                "HITHERTO_JWT_… is set and HITHERTO_AUTH is not: set HITHERTO_AUTH=jwt"
+                "HITHERTO_JWT_… is set but HITHERTO_AUTH is not: set HITHERTO_AUTH=jwt"
             )
         if self.auth == "jwt":
             self.token_algorithms()
@@ -174,8 +174,8 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
             )
         if self.tls_client_ca_file is not None and self.tls_key_file is None:
             raise ValueError(
-                "HITHERTO_TLS_CLIENT_CA_FILE asks callers for a certificate, and there is no TLS "
-                "to ask over: set HITHERTO_TLS_CERTIFICATE_FILE and HITHERTO_TLS_KEY_FILE too"
+                "HITHERTO_TLS_CLIENT_CA_FILE requires TLS: set HITHERTO_TLS_CERTIFICATE_FILE and "
+                "HITHERTO_TLS_KEY_FILE too"
             )
         return self
 
@@ -189,7 +189,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         if is_loopback(listen) or self.tls_key_file is not None or self.insecure_listen:
             return
         raise ValueError(
-            f"{listen} can be reached from outside and TLS is off: set "
+            f"{listen} is reachable by other machines and TLS is off: set "
             "HITHERTO_TLS_CERTIFICATE_FILE and HITHERTO_TLS_KEY_FILE, or, behind a proxy that "
             "encrypts, HITHERTO_INSECURE_LISTEN=true"
         )

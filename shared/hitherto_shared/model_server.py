@@ -92,7 +92,7 @@ def usable_key(api_key: str | None) -> str:
     """
     key = (api_key or "").strip() or _NO_KEY
     if not (key.isascii() and key.isprintable()):
-        raise ValueError("OPENAI_API_KEY holds characters that no key has: copy it again")
+        raise ValueError("OPENAI_API_KEY contains invalid characters: copy it again")
     return key
 
 
@@ -103,7 +103,7 @@ def usable_timeout(seconds: float) -> float:
         ValueError: It is not positive.
     """
     if not seconds > 0:
-        raise ValueError("the timeout of the model server must be above 0 seconds")
+        raise ValueError("the timeout of the model server must be more than 0 seconds")
     return seconds
 
 

@@ -33,7 +33,7 @@ def require_private(path: Path) -> None:
         return
     right = "600" if ours or not mode & stat.S_IRGRP else "640"
     raise NotPrivate(
-        f"others can read or change {path} (mode {mode:04o}), which holds a key or a secret: run "
-        f"`chmod {right} {path}`, or mount it with such a mode, and make a new one if somebody may "
-        "have read it"
+        f"other users can read or change {path} (mode {mode:04o}), which holds a key or a secret: "
+        f"run `chmod {right} {path}`, or mount it with this mode, and replace it if it may have "
+        "been read"
     )

@@ -93,6 +93,6 @@ def load_secret(path: Path) -> bytes:
     if len(secret) != 32:
         raise ValueError(
             f"{path} does not hold a secret of 64 hexadecimal digits: put one there "
-            "(`openssl rand -hex 32`), or remove the file and a new one is made"
+            "(`openssl rand -hex 32`), or remove the file to have one created"
         )
     return secret

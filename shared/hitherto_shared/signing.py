@@ -86,8 +86,8 @@ def read_public_key(path: Path) -> bytes:
         public = None
     if not isinstance(public, Ed25519PublicKey):
         raise ValueError(
-            f"{path} holds no Ed25519 key in PEM form: the public half of a signing key is what "
-            "`openssl pkey -in SIGNING_KEY -pubout` prints"
+            f"{path} is not an Ed25519 key in PEM format: "
+            "`openssl pkey -in SIGNING_KEY -pubout` prints the public half of a signing key"
         )
     return public.public_bytes_raw()
 
@@ -109,7 +109,7 @@ def load_signer(path: Path) -> Signer:
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError(
             f"{path} does not hold an Ed25519 private key in PEM form without a password: put one "
-            "there (`openssl genpkey -algorithm ed25519`), or remove the file and a new one is made"
+            "there (`openssl genpkey -algorithm ed25519`), or remove the file to have one created"
         )
     return Signer(key)
 

@@ -297,7 +297,7 @@ async def authentication(
         ) as tokens:
             yield tokens
     elif mode == "off":
-        logger.warning("authentication is off: every caller on this machine is admitted")
+        logger.warning("authentication is off: every caller on this machine is accepted")
         yield NoAuthentication()
     else:
         yield ApiKeyAuthentication(database)

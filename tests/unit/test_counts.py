@@ -137,7 +137,7 @@ async def test_above_the_bound_new_ones_are_not_taken_and_known_ones_still_count
     counting.add("b", keys(1))
     assert not caplog.records
     counting.add("a", keys(2, 3))
-    assert "too many wait" in caplog.text
+    assert "the buffer is full" in caplog.text
     counting.add("c", keys(1))
     await counting.flush()
     assert store.written == {

@@ -46,8 +46,8 @@ class Prices:
             if (input_tokens or output_tokens) and model not in self._unknown:
                 self._unknown.add(model)
                 logger.warning(
-                    "the price of %s is not known: it counts as free and against no budget; "
-                    "HITHERTO_PRICES_FILE can name it",
+                    "the price of %s is unknown: it counts as free and against no budget; "
+                    "set it in HITHERTO_PRICES_FILE",
                     model,
                 )
             return Decimal(0)

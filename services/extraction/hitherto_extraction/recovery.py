@@ -83,7 +83,7 @@ class Recovery:
                 await self._until_probe(breaker)
                 if breaker.is_open():
                     await self._wake(
-                        "a job goes ahead to see whether the model answers",
+                        "resumed a job to probe the model",
                         lambda connection: paused.wake_one(
                             connection, reasons=paused.OF_A_MODEL, kinds=NEEDED_BY[name]
                         ),
@@ -91,7 +91,7 @@ class Recovery:
                     await self._change(breaker, _LOOK_SECONDS)
             await self._say(name, True)
             await self._wake(
-                "the model answers, and what waited for it goes on",
+                "the model answers; resumed the waiting jobs",
                 lambda connection: paused.wake_all(
                     connection, reasons=paused.OF_A_MODEL, kinds=NEEDED_BY[name]
                 ),
@@ -115,4 +115,4 @@ class Recovery:
             # They go on by themselves when their time comes.
             if not isinstance(error, HithertoError) and faults.translate(error) is None:
                 raise
-            logger.warning("waiting jobs could not be woken: %s", type(error).__name__)
+            logger.warning("cannot resume waiting jobs: %s", type(error).__name__)

@@ -64,7 +64,7 @@ class Scheduler:
         except Exception as error:
             if not isinstance(error, HithertoError) and faults.translate(error) is None:
                 raise
-            logger.warning("schedules wait for the next look: %s", type(error).__name__)
+            logger.warning("schedules are checked again later: %s", type(error).__name__)
 
 
 def _cut_off_quietly(duty: Duty) -> Callable[[], Coroutine[None, None, None]]:

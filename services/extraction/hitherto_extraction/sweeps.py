@@ -134,15 +134,15 @@ class Sweeps:
         try:
             await self._questions.run()
         except Exception as error:
-            _log_or_raise(error, "charging of questions")
+            _log_or_raise(error, "charging of queries")
 
     async def analyse(self) -> None:
         """Analyse tables that have grown, one after the other."""
         try:
             while table := await self._database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS):
-                logger.info("statistics are renewed", extra={"table": table})
+                logger.info("analysed a table", extra={"table": table})
         except Exception as error:
-            _log_or_raise(error, "renewal of statistics")
+            _log_or_raise(error, "analysis of tables")
 
     async def forget_texts(self) -> None:
         """Clear caches of users' texts, so that no process keeps them for longer than needed."""
@@ -162,7 +162,7 @@ class Sweeps:
         try:
             await self._depth.measure()
         except Exception as error:
-            _log_or_raise(error, "depth of the queue")
+            _log_or_raise(error, "queue depth")
 
     async def drop_sessions(self) -> None:
         """Delete expired working memory, batch by batch until none is left."""

@@ -204,7 +204,7 @@ class Worker:
         self._held_up.discard(task)
         self._signals.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a job's outcome could not be recorded: %s", type(error).__name__)
+            logger.error("cannot record the outcome of a job: %s", type(error).__name__)
 
     async def _renew_loop(self) -> None:
         while True:
@@ -222,7 +222,7 @@ class Worker:
                 )
             except Exception as error:
                 # Whatever the error, the loop continues: it renews every lease of this process.
-                logger.warning("leases could not be renewed: %s", type(error).__name__)
+                logger.warning("cannot renew leases: %s", type(error).__name__)
                 continue
             for task, claim in held.items():
                 if claim.job_id not in ours:
@@ -254,7 +254,7 @@ class Worker:
                 timeout=_LOCKED_SECONDS,
             )
         except Exception as error:
-            logger.info("a lease could not be renewed yet: %s", type(error).__name__)
+            logger.info("cannot renew a lease yet: %s", type(error).__name__)
         finally:
             del self._waiting[held.job_id]
 
@@ -304,7 +304,7 @@ class Worker:
             _count(held, "succeeded")
         except ClaimLost:
             _count(held, "lost")
-            logger.info("the job is no longer ours; nothing was written")
+            logger.info("the claim on the job was lost; nothing was written")
         except BudgetSpent as error:
             await self._pause(held, error)
         except ModelUnavailable as error:
@@ -349,7 +349,7 @@ class Worker:
                     held, told.reason, told.message, delay=self._backoff(1), counts=False
                 )
                 return
-            logger.error("the job failed on a fault of ours", exc_info=without_message(error))
+            logger.error("the job failed with an internal error", exc_info=without_message(error))
             await self._fail(held, "INTERNAL", type(error).__name__)
 
     async def _charge(self, held: Claim) -> None:
@@ -416,7 +416,7 @@ class Worker:
                 if _database_fault(error) is None:
                     raise
                 tries += 1
-                logger.warning("a job's outcome waits: %s", type(error).__name__)
+                logger.warning("retrying to record the outcome of a job: %s", type(error).__name__)
             if self._stopping:
                 return
             await asyncio.sleep(min(self._backoff(tries), self._rules.lease_seconds / 3))

@@ -61,9 +61,9 @@ class DatabaseHealth:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         if not self.in_reach:
             self.in_reach = True
-            logger.info("%s is back", self._what)
+            logger.info("%s is reachable again", self._what)
 
     def _lose(self) -> None:
         if self.in_reach:
             self.in_reach = False
-            logger.warning("%s is out of reach; calls go around it until it is back", self._what)
+            logger.warning("%s is unreachable; calls bypass it until it answers", self._what)

@@ -154,7 +154,7 @@ class Opener:
         if place not in self.broken:
             self.broken.add(place)
             logger.error(
-                "what is sealed does not open: it was changed, or belongs to another row, user "
+                "cannot open a sealed value: it was changed, or belongs to another row, user "
                 "or key",
                 extra={"sealed": place[0], "row": list(place[1:])},
             )

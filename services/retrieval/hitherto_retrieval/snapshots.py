@@ -282,7 +282,7 @@ class Snapshots:
                 )
             true = asked.answer
         except Exception as error:
-            logger.info("what is held cannot be checked and is let go: %s", error)
+            logger.info("cannot check the snapshots, which are dropped: %s", error)
         for scope, snapshot in before.items():
             if self._held.get(scope) is snapshot and true.get(scope.user_id) != snapshot.state[0]:
                 self._drop(scope)
@@ -326,7 +326,7 @@ class Snapshots:
                 self._keep(scope, snapshot)
         except Exception as error:
             # The next read goes to the database like this one.
-            logger.info("a snapshot was not loaded: %s", error)
+            logger.info("cannot load a snapshot: %s", error)
 
     def _keep(self, scope: Scope, snapshot: Snapshot) -> None:
         self._drop(scope)

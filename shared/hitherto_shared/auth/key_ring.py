@@ -106,7 +106,7 @@ class KeyRing:
                 self._body = body
         except (KeysUnreachable, UnusableKeySet) as error:
             logger.warning(
-                "the keys of %s could not be read: %s",
+                "cannot read the keys of %s: %s",
                 VARIABLE,
                 error,
                 extra={"keys_in_force": len(self._keys.keys)},
@@ -115,7 +115,7 @@ class KeyRing:
         except Exception as error:
             # Refreshing must continue whatever error an outside server causes in a library.
             logger.error("reading %s failed", VARIABLE, exc_info=without_message(error))
-            return "it could not be read; the log tells more"
+            return "it could not be read; see the log"
         self._read_at = self._monotonic()
         return None
 

@@ -152,7 +152,7 @@ def key_source(place: str) -> KeySource:
     if not host or (url.scheme != "https" and not (url.scheme == "http" and _is_local(host))):
         raise ValueError(
             f"{VARIABLE} must be the path of a file or an https address (http only on loopback): "
-            "whoever can change the keys on their way can sign any token"
+            "an attacker who can change the keys in transit can sign any token"
         )
     return KeyAddress(url.with_fragment(None))
 

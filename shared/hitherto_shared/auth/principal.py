@@ -60,7 +60,9 @@ class Principal:
             ValueError: It is a user's and has a list.
         """
         if self.user_id is not None and self.users is not None:
-            raise ValueError("a credential is bound to one person or to a list of users, not both")
+            raise ValueError(
+                "a credential is restricted to one user or to a list of users, not both"
+            )
         if (self.user_id is not None or self.users is not None) and self.departments is None:
             object.__setattr__(self, "departments", frozenset())
 

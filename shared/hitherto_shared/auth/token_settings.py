@@ -75,8 +75,8 @@ def check_token_settings(
         )
     if has_secret and SECRET_ALGORITHM not in named:
         raise ValueError(
-            f"HITHERTO_JWT_SECRET_FILE is set and HITHERTO_JWT_ALGORITHMS leaves out "
-            f"{SECRET_ALGORITHM}: take away one of the two"
+            f"HITHERTO_JWT_SECRET_FILE is set but HITHERTO_JWT_ALGORITHMS leaves out "
+            f"{SECRET_ALGORITHM}: remove one of the two settings"
         )
     return named
 
@@ -101,8 +101,8 @@ async def web_token_authentication(
     if SECRET_ALGORITHM in algorithms and secret_file is not None:
         secret = await asyncio.to_thread(_read_secret, secret_file)
         logger.warning(
-            "tokens may be signed by the secret of HITHERTO_JWT_SECRET_FILE: whoever can verify "
-            "them can make them, which is for development or for one team"
+            "the secret in HITHERTO_JWT_SECRET_FILE may sign tokens: every verifier can also sign "
+            "them, which suits development or a single team only"
         )
     if not set(algorithms) & set(PUBLIC_KEY_ALGORITHMS) or place is None:
         yield WebTokenAuthentication(expected, algorithms, secret=secret)
@@ -132,11 +132,11 @@ def _read_secret(path: Path) -> bytes:
     if not MIN_SECRET_BYTES <= len(secret) <= _MAX_SECRET_BYTES:
         raise ValueError(
             f"HITHERTO_JWT_SECRET_FILE must hold {MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes "
-            "that nobody can guess: `openssl rand -hex 32` makes them"
+            "of random data: create it with `openssl rand -hex 32`"
         )
     if secret.startswith((b"-----BEGIN", b"ssh-", b"ecdsa-")):
         raise ValueError(
             f"HITHERTO_JWT_SECRET_FILE holds a key in PEM or SSH form, which may be public: "
-            f"public keys belong into {VARIABLE}, and a secret is made by `openssl rand -hex 32`"
+            f"public keys belong in {VARIABLE}, and `openssl rand -hex 32` creates a secret"
         )
     return secret

@@ -65,7 +65,7 @@ def bootstrap(
     with connected(conninfo) as connection:
         if connection.info.user in LOGINS:
             raise BootstrapError(
-                f"{connection.info.user} is a login of the services and may not prepare or migrate"
+                f"{connection.info.user} is a login of a service and may not prepare or migrate"
                 " the database: name a login in DATABASE_URL that is a member of"
                 f" {OWNER}, or an administrator's"
             )
@@ -168,7 +168,7 @@ def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
         )
     if schema != "public":
         raise BootstrapError(
-            f"pgvector lies in the schema {schema}, where its types are not found; an"
+            f"pgvector is in the schema {schema}, where its types are not found; an"
             " administrator must run: ALTER EXTENSION vector SET SCHEMA public"
         )
     return []

@@ -60,7 +60,9 @@ class Counts(Generic[Key]):
             known = self._waiting.get(tenant_id, Counter())
             taken = {key: number for key, number in counted.items() if key in known}
             if len(taken) < len(counted):
-                self._logger.error("%s are lost: too many wait for the primary", self._name)
+                self._logger.error(
+                    "%s are lost: the buffer is full while the primary is unreachable", self._name
+                )
             counted = taken
         self._keep(tenant_id, counted)
 
@@ -107,7 +109,7 @@ class Counts(Generic[Key]):
                     self._logger.error("%s are lost: %s", self._name, type(error).__name__)
                     continue
                 self._keep(tenant_id, counts)
-                self._logger.info("%s wait: %s", self._name, type(error).__name__)
+                self._logger.info("%s postponed: %s", self._name, type(error).__name__)
                 return
 
     async def _run(self) -> None:

@@ -165,7 +165,7 @@ class Lender:
                     async with asyncio.timeout(_UNDO_SECONDS):
                         await connection.rollback()
                 except Exception as error:
-                    logger.info("a connection is closed: %s", type(error).__name__)
+                    logger.info("closing a connection: %s", type(error).__name__)
                     await connection.close()
             await self._pool.putconn(connection)
         finally:

@@ -36,7 +36,7 @@ _NO_DATABASE = (
     "there is no database of this name: create it, or check the name at the end of the connection "
     "string"
 )
-_FULL = "it takes no more connections: raise max_connections there, or end other clients"
+_FULL = "it accepts no more connections: raise max_connections there, or close other clients"
 _STARTING = "it is starting or stopping: try again in a moment"
 
 
@@ -59,7 +59,7 @@ _OF_LIBPQ = _compiled(
     ),
     (
         "invalid response to ssl negotiation|expected authentication request",
-        "what listens there is not Postgres: check the host and the port in the connection string",
+        "the server there is not Postgres: check the host and the port in the connection string",
     ),
     ("no password supplied", _LOGIN),
     (
@@ -88,8 +88,8 @@ _IN_ENGLISH = _compiled(
     ("starting up|shutting down|recovery|not yet accepting|not accepting", _STARTING),
     (
         "ssl|tls|certificate|no encryption",
-        "no TLS connection can be agreed on: check sslmode, sslrootcert, sslcert and sslkey in the "
-        "connection string, and whether the server offers or demands TLS",
+        "no TLS connection can be negotiated: check sslmode, sslrootcert, sslcert and sslkey in "
+        "the connection string, and whether the server offers or requires TLS",
     ),
     ("pg_hba.conf", _LOGIN),
 )
@@ -151,7 +151,7 @@ def refused_with(conninfo: str) -> str:
                 connection.untrace()  # writes what it has recorded
                 connection.finish()
         except (psycopg.Error, OSError, ValueError) as error:
-            logger.debug("no SQLSTATE of a refused connection: %s", type(error).__name__)
+            logger.debug("no SQLSTATE for a refused connection: %s", type(error).__name__)
         record.seek(0)
         lines = record.read().decode("utf-8", "replace").splitlines()
     refusals = (_STATE.search(line) for line in lines if "\tErrorResponse\t" in line)

@@ -292,7 +292,7 @@ def _sendable(variable: str) -> str:
     """
     value = os.environ.get(variable, "")
     if not (value.isascii() and (value.isprintable() or not value)):
-        raise ValueError(f"{variable} holds characters that no name has: copy it again")
+        raise ValueError(f"{variable} contains invalid characters: copy it again")
     return value
 
 

@@ -159,7 +159,7 @@ def _token_vectors(session: Any, folder: Path) -> tuple[str, int]:
             if isinstance(width, int) and width > 0:
                 return output.name, width
     raise ValueError(
-        f"{folder / 'model.onnx'} has no output of one vector per token: set "
+        f"{folder / 'model.onnx'} does not output one vector per token: set "
         "HITHERTO_ONNX_MODEL_DIR to an export with last_hidden_state"
     )
 
@@ -171,7 +171,7 @@ def _require_mean_pooling(folder: Path) -> None:
         pooling = json.loads(description.read_text("utf-8"))
         if not pooling.get("pooling_mode_mean_tokens", True):
             raise ValueError(
-                f"{folder} does not use mean pooling, the only kind there is here: set "
+                f"{folder} does not use mean pooling, the only supported kind: set "
                 "HITHERTO_ONNX_MODEL_DIR to another model"
             )
 

@@ -75,9 +75,7 @@ class OpenAIEmbedder:
             raise ValueError("EMBEDDING_MODEL is empty: set it to the name of an embedding model")
         size = dimensions or _NATIVE_DIMENSIONS.get(name)
         if size is None or size < 1:
-            raise ValueError(
-                f"the length of {name}'s vectors is not known: set EMBEDDING_DIMENSIONS"
-            )
+            raise ValueError(f"the dimensions of {name} are unknown: set EMBEDDING_DIMENSIONS")
         self._name = name
         self._dimensions = size
         self._timeout = timeout

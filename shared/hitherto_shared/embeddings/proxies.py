@@ -34,7 +34,7 @@ def proxy_for(url: URL) -> URL | None:
         # The address may contain a password, so it is not repeated.
         raise ValueError(
             f"{url.scheme.upper()}_PROXY or ALL_PROXY must be the address of an HTTP proxy, such "
-            "as http://proxy.example:3128; add the model server to NO_PROXY to go without"
+            "as http://proxy.example:3128; add the model server to NO_PROXY to bypass it"
         )
     return proxy
 

@@ -105,8 +105,8 @@ def read_kek(text: str, named: str) -> bytes:
         kek = b""
     if len(kek) != KEK_BYTES:
         raise ValueError(
-            f"{named} does not hold a key of 64 hexadecimal digits: make one with "
-            "`openssl rand -hex 32`, and keep a copy of it apart from the database's backups"
+            f"{named} does not hold a key of 64 hexadecimal digits: create one with "
+            "`openssl rand -hex 32`, and keep a copy of it separate from the database's backups"
         )
     return kek
 
@@ -125,7 +125,7 @@ def read_kek_file(path: Path) -> bytes:
         text = ""
     except OSError as error:
         raise ValueError(
-            f"the key file {path} cannot be read ({error.strerror}): make one with "
+            f"the key file {path} cannot be read ({error.strerror}): create one with "
             "`openssl rand -hex 32`, readable by the service alone"
         ) from None
     return read_kek(text, str(path))

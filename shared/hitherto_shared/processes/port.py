@@ -28,8 +28,8 @@ def require_sharing(listen: str, variable: str) -> None:
     """
     if sys.platform != "linux" or not hasattr(socket, "SO_REUSEPORT"):
         raise ValueError(
-            f"{variable}: several processes can share a port on Linux only; set it to 1 here, and "
-            "for more cores run several services on ports of their own"
+            f"{variable}: several processes can share a port on Linux only; set it to 1, and to "
+            "use more cores run several services on separate ports"
         )
     if not listen.rpartition(":")[2].isdecimal() or listen.startswith(("unix:", "unix-abstract:")):
         raise ValueError(

@@ -129,7 +129,7 @@ class MergeModel:
             embedding = await self._embedder.embed(texts)
         except ModelError as error:
             # Memories are stored without vectors, found by their words, and back-filled.
-            logger.warning("embedder out of reach: %s", error)
+            logger.warning("the embedder is unreachable: %s", error)
             return merges, None
         contents, behind = embedding.vectors[: len(merges)], iter(embedding.vectors[len(merges) :])
         return [

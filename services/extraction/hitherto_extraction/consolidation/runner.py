@@ -183,7 +183,7 @@ class Consolidation:
                 try:
                     await self._user(run, scope)
                 except _NotWanted:
-                    logger.info("a user wants nothing learnt; their memories stay as they are")
+                    logger.info("a user has switched learning off; skipping consolidation")
         if run.why is not None:
             raise run.why
 
@@ -270,7 +270,7 @@ class Consolidation:
                 try:
                     await self._group(run, scope, board, group, ())
                 except (ModelMisbehaved, ModelRefused) as error:
-                    logger.warning("no answer to a group: %s", error)
+                    logger.warning("no usable answer for a group: %s", error)
                     run.not_answered(error)
             if run.failed == failed:
                 board.settled.append(crowded.tag)
@@ -294,7 +294,7 @@ class Consolidation:
         try:
             answered = await self._asking.ask(group, background, wasted)
         except TooMuch as error:
-            logger.info("the reply was cut off; asking about halves of the group")
+            logger.info("the reply was cut off; splitting the group in two")
             first, second = halves(group)
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())

@@ -132,7 +132,7 @@ class Ingestion:
                     held, prepared, charges, result, done_to=done, finished=done == total
                 )
             except ContentChanged:
-                logger.info("a document changed while it was read; reading it again")
+                logger.info("a document changed during ingestion; processing it again")
             ((prepared,), more) = await self._embed(
                 await self._prepare(held.scope, [prepared.document_id])
             )
@@ -185,7 +185,7 @@ class Ingestion:
             try:
                 batch = await self._embedder.embed(texts)
             except ModelError as error:
-                logger.warning("documents are found by their words only for now: %s", error)
+                logger.warning("documents can be found by their words only for now: %s", error)
                 if isinstance(error, ModelUnavailable):
                     break
                 continue

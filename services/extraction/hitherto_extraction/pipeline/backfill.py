@@ -197,10 +197,10 @@ class Backfill:
         try:
             return await self._embed(waiting)
         except ModelUnavailable as error:
-            logger.info("vectors still wait for the embedder: %s", error)
+            logger.info("vectors are still waiting for the embedder: %s", error)
             return {}
         except ModelError as error:
-            logger.info("the batch was refused, asking for each text alone: %s", error)
+            logger.info("the batch was refused; embedding each text separately: %s", error)
         found: dict[Hashable, list[Vector]] = {}
         refused: list[Hashable] = []
         for item in waiting:
@@ -214,7 +214,7 @@ class Backfill:
                 # The texts are not at fault: everything is refused.
                 return {}
         if found:
-            logger.warning("%d text(s) are refused by the embedder", len(refused))
+            logger.warning("the embedder refuses %d text(s)", len(refused))
             found.update({text_id: [] for text_id in refused})
         return found
 

@@ -66,7 +66,7 @@ async def affords(connection: Connection, budget: Budget, tenant_id: str, kind: 
     try:
         await budget.require(connection, tenant_id, kind)
     except BudgetSpent as error:
-        logger.info("vectors wait: %s", error)
+        logger.info("vectors postponed: %s", error)
         return False
     return True
 
@@ -115,7 +115,9 @@ class ChargedEmbedder:
         try:
             batch = await self._embedder.embed([text for _, text in texts], timeout=seconds)
         except ModelError as error:
-            logger.warning("stored without a vector, embedder out of reach: %s", error)
+            logger.warning(
+                "stored without a vector, because the embedder is unreachable: %s", error
+            )
             return without
         sizes: Counter[Scope] = Counter()
         for scope, text in texts:
@@ -139,7 +141,7 @@ class ChargedEmbedder:
         except Exception as error:
             if not isinstance(error, HithertoError) and faults.translate(error) is None:
                 raise
-            logger.warning("what vectors cost is not on the bill: %s", type(error).__name__)
+            logger.warning("cannot charge the cost of vectors: %s", type(error).__name__)
 
     async def _affords(self, tenant_id: str, kind: str) -> bool:
         if self._embedder.offline or not self._budget.limits(kind):

@@ -143,7 +143,7 @@ class Extraction:
             try:
                 await self._extract(held, batch, tab, key, last=not pending)
             except TooMuch as error:
-                logger.info("%s; asking about halves of the batch", error)
+                logger.info("%s; splitting the batch in two", error)
                 tab.charges += self.wasted(error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
@@ -321,7 +321,7 @@ class Extraction:
                 by_text = dict(zip(distinct, embedding.vectors, strict=True))
         except ModelError as error:
             # Everything is stored without vectors, found by its words, and back-filled.
-            logger.warning("embedder out of reach: %s", error)
+            logger.warning("the embedder is unreachable: %s", error)
         found = {key: by_text[text] for key, text in texts.items() if text in by_text}
         return (
             Vectors(

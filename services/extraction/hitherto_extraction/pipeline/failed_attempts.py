@@ -189,7 +189,7 @@ class FailedAttempts:
         except Exception as failure:
             if not isinstance(failure, HithertoError) and faults.translate(failure) is None:
                 raise
-            logger.warning("what an attempt cost is not on the bill: %s", type(failure).__name__)
+            logger.warning("cannot charge the cost of an attempt: %s", type(failure).__name__)
             return result
         return spent
 
@@ -197,7 +197,7 @@ class FailedAttempts:
         try:
             return await key_of(self._database, self._keys, scope)
         except HithertoError as error:
-            logger.warning("no key for the reply of a model: %s", error.reason)
+            logger.warning("no key to store a model's reply: %s", error.reason)
             return None
 
     async def _keep(

@@ -190,7 +190,7 @@ class ExtractionPreview:
                     f"{SECONDS:.0f} seconds, or preview a shorter transcript",
                     reason="DEADLINE_EXCEEDED",
                 ) from None
-            logger.info("time is up after %d calls of a preview", len(run.outcomes))
+            logger.info("the preview ran out of time after %d calls", len(run.outcomes))
         except (ModelRefused, ModelMisconfigured) as error:
             raise WrongState(
                 f"the language model rejects the request: {error}; check the service's settings",

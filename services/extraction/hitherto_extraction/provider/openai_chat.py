@@ -133,7 +133,7 @@ class OpenAIChatModel(ChatModel):
                 error.spent = [Completion("", self._model, calls, 0, 0)]
                 raise
             if dialect != self._dialect:
-                logger.info("the model server accepts only %s; remembered", dialect)
+                logger.info("the model server accepts only %s; using that from now on", dialect)
                 self._dialect = dialect
             return self._completion(reply, calls)
 

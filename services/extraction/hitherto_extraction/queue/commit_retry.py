@@ -45,6 +45,6 @@ async def patiently(
                 raise
             if isinstance(told, KeyServiceUnavailable):
                 raise
-            logger.warning("a commit is tried again: %s", told.message)
+            logger.warning("retrying a commit: %s", told.message)
         await asyncio.sleep(pause)
     return await database.run(work, timeout=seconds)

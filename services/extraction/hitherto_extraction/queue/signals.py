@@ -113,5 +113,5 @@ class JobSignals:
                     async for notice in connection.notifies():
                         self.wake(notice.payload)
             except psycopg.Error as error:
-                logger.info("listening was interrupted: %s", type(error).__name__)
+                logger.info("LISTEN was interrupted: %s", type(error).__name__)
             await asyncio.sleep(LOOK_ANYWAY_SECONDS)

@@ -51,7 +51,7 @@ async def move_to_configured(
                 switch=True,
             )
             logger.info(
-                "moving from %s to %s: job %s back-fills, then switches",
+                "changing the embedding model from %s to %s: job %s back-fills, then switches",
                 active.name,
                 configured.name,
                 job.job_id,

@@ -163,7 +163,7 @@ class Fill:
             return await self._ask(embedder, texts)
         except ModelRefused as error:
             if len(texts) == 1:
-                logger.warning("a text is refused by the embedder: %s", error)
+                logger.warning("the embedder refuses a text: %s", error)
                 return [], Charge("embedding", embedder.name, 1, 0, 0, Decimal(0))
         middle = len(texts) // 2
         first, cost = await self._embed(embedder, texts[:middle])

@@ -154,7 +154,7 @@ async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
             sealed = seal_with_user_key(standing.key, each.job_id, each.claim_no, reply)
         except BrokenToken:
             # The secret it was sealed with is no longer this installation's: it is of no use.
-            logger.warning("a reply that nobody can open any more is dropped")
+            logger.warning("dropped an unusable reply whose key is gone")
         await sealing_messages.seal_reply(connection, scope, each, sealed)
     return len(found)
 

@@ -81,15 +81,16 @@ class SealingSweep:
         except (KeyUnavailable, KeyServiceUnavailable) as error:
             # The database identifies the user: users.to_seal.
             logger.warning(
-                "a user's sensitive text stands in clear until its key can be had: %s", error.reason
+                "a user's sensitive text stays in clear until the key is available: %s",
+                error.reason,
             )
         except Busy:
-            logger.info("rows that are to be sealed are in use; they are sealed later")
+            logger.info("rows to seal are in use; retrying later")
         except Exception as error:
             # An error of one user; the others do not wait for it.
             if not isinstance(error, HithertoError) and faults.translate(error) is None:
                 raise
-            logger.warning("a user is sealed later: %s", type(error).__name__)
+            logger.warning("sealing of a user postponed: %s", type(error).__name__)
         return False
 
     async def _sealed(self, scope: Scope) -> bool:
@@ -106,7 +107,7 @@ class SealingSweep:
             return False
         settled = await self._settle(standing, left)
         if settled:
-            logger.info("what a user had in clear is sealed", extra={"rows": rows})
+            logger.info("sealed the remaining clear text of a user", extra={"rows": rows})
         return settled
 
     async def _left(self, scope: Scope) -> int:

@@ -57,7 +57,7 @@ class SealedVectors:
             try:
                 await self._embed(scope, key, [each for each in found if _opens(each, key)])
             except ModelUnavailable as error:
-                logger.info("vectors of sealed memories wait for the embedder: %s", error)
+                logger.info("vectors of sealed memories are waiting for the embedder: %s", error)
                 return False
         return True
 
@@ -93,7 +93,7 @@ class SealedVectors:
             raise
         except ModelError as error:
             if len(found) == 1:
-                logger.warning("a sealed memory is refused by the embedder: %s", error)
+                logger.warning("the embedder refuses a sealed memory: %s", error)
                 return
             middle = len(found) // 2
             await self._embed(scope, key, found[:middle])
@@ -138,6 +138,6 @@ def _opens(each: Unembedded, key: UserKey) -> bool:
     try:
         each.content(key)
     except SealBroken:
-        logger.error("a sealed memory does not open, and stays without a vector")
+        logger.error("cannot open a sealed memory, which gets no vector")
         return False
     return True

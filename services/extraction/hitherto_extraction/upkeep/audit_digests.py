@@ -36,7 +36,7 @@ class AuditDigests:
         try:
             await self._database.run(audit_log.close_hours, timeout=_SECONDS)
         except Exception as error:
-            _log_or_raise(error, "closing of audited hours")
+            _log_or_raise(error, "closing of audit hours")
 
     async def sign(self) -> None:
         """Sign every unsigned past day, the oldest first.
@@ -67,6 +67,6 @@ class AuditDigests:
 
 def _log_or_raise(error: Exception, what: str) -> None:
     if isinstance(error, HithertoError) or faults.translate(error) is not None:
-        logger.warning("%s waits: %s", what, type(error).__name__)
+        logger.warning("%s postponed: %s", what, type(error).__name__)
         return
     raise error

@@ -97,7 +97,7 @@ class Decay:
         except Exception as error:
             if not isinstance(faults.translate(error), Conflict):
                 raise
-            logger.info("a user's memories stayed busy; they wait for the next run")
+            logger.info("a user's memories stayed locked; skipped until the next run")
             counts[_BUSY] += 1
             return False
         return True

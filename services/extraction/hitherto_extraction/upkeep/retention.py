@@ -99,7 +99,7 @@ class Retention:
         except Exception as error:
             if not isinstance(faults.translate(error), Conflict):
                 raise
-            logger.info("a user's data stayed busy; they wait for the next run")
+            logger.info("a user's data stayed locked; skipped until the next run")
             counts[_BUSY] += 1
 
     async def _batch(

@@ -128,7 +128,9 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
 def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
     """The language model, or the offline rules, which is logged."""
     if settings.chosen_extractor == "offline":
-        logger.warning("no language model is configured; the offline rules extract: %s", LIMITS)
+        logger.warning(
+            "no language model is configured; extracting with the offline rules: %s", LIMITS
+        )
         return OfflineExtractor()
     return GuardedChatModel(
         OpenAIChatModel(

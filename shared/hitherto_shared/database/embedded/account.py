@@ -154,7 +154,7 @@ def _system_user() -> pwd.struct_passwd:
             if found is None:
                 time.sleep(0.2)
         if found is not None:
-            logger.info("created the system user %s to run Postgres as", SYSTEM_USER)
+            logger.info("created the system user %s for Postgres", SYSTEM_USER)
             return found
     found = _find("nobody")
     if found is None:

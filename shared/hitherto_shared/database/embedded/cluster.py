@@ -76,8 +76,8 @@ class Cluster:
             version = found.read_text("utf-8").strip() if found.exists() else "unknown"
             if version != str(MAJOR):
                 raise EmbeddedPostgresError(
-                    f"{self._layout.cluster} was made by PostgreSQL {version} and this program has"
-                    f" {MAJOR}; move it away, or use it with its own version by DATABASE_URL"
+                    f"{self._layout.cluster} was created by PostgreSQL {version}, but this program"
+                    f" has {MAJOR}; move it away, or use it with its own version by DATABASE_URL"
                 )
             return
         for remains in self._layout.folder.glob("postgres.new-*"):
@@ -107,7 +107,7 @@ class Cluster:
         if done.returncode != 0:
             reason = done.stderr.decode(errors="replace").strip()
             raise EmbeddedPostgresError(
-                f"a new database could not be made in {self._layout.folder}: {reason}"
+                f"cannot create a database in {self._layout.folder}: {reason}"
             )
 
     def ensure_running(self, stop: threading.Event) -> bool:

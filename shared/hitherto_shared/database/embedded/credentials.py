@@ -37,8 +37,8 @@ def credentials_of(layout: DataFolderLayout) -> Credentials:
     except FileNotFoundError:
         if layout.cluster.exists():
             raise EmbeddedPostgresError(
-                f"{layout.credentials} with the database's passwords is gone; put it back from a"
-                f" backup, or move {layout.cluster} away to begin with an empty database"
+                f"{layout.credentials} with the database's passwords is missing; restore it from"
+                f" a backup, or move {layout.cluster} away to start with an empty database"
             ) from None
     credentials = Credentials(
         secrets.token_urlsafe(_TOKEN_BYTES), secrets.token_urlsafe(_TOKEN_BYTES)
@@ -60,7 +60,7 @@ def _read(layout: DataFolderLayout) -> Credentials:
         ) from error
     except (ValueError, TypeError) as error:
         raise EmbeddedPostgresError(
-            f"{layout.credentials} is damaged; put it back from a backup"
+            f"{layout.credentials} is damaged; restore it from a backup"
         ) from error
 
 

@@ -52,7 +52,7 @@ class DataFolderLayout:
             _make_folder(path, last=path == folder)
         if not folder.is_dir():
             raise EmbeddedPostgresError(
-                f"{folder} is not a folder; set HITHERTO_DATA_DIR to one that may hold the data"
+                f"{folder} is not a folder; set HITHERTO_DATA_DIR to a folder for the data"
             )
         return cls(folder.resolve())
 
