@@ -1,4 +1,7 @@
-"""The client: both services behind one object, with helpers for the most common calls."""
+"""The calls of the command line and the demo, which print replies as the services send them.
+
+Applications use `Hitherto`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from hitherto.v1 import extraction_service_pb2 as extraction_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval_pb2
 from hitherto_client._sync.watch import watch_job
 from hitherto_client.calls import Endpoint, RetryPolicy
-from hitherto_client.errors import HithertoCallError, read_error
+from hitherto_client.errors import read_error
 from hitherto_client.methods.audit import AuditLog
 from hitherto_client.methods.conversations import Conversations
 from hitherto_client.methods.curation import Curation
@@ -26,7 +29,6 @@ from hitherto_client.methods.leaving import Leaving
 from hitherto_client.methods.sessions import Sessions
 from hitherto_client.methods.upkeep import Upkeep
 from hitherto_client.methods.user_control import UserControl
-from hitherto_client.results.search import EnhancedPrompt
 from hitherto_client.target import find_target
 
 _NEEDED = {"extraction": ("language-model", "embedder")}
@@ -59,18 +61,11 @@ class HithertoClient(
     Upkeep,
     UserControl,
 ):
-    """Calls both services; thread-safe. Close it, or use it as a context manager.
+    """Sends requests and returns replies of the contract; thread-safe.
 
-    Unset arguments come from the environment: HITHERTO_RETRIEVAL_ADDRESS (127.0.0.1:50051),
-    HITHERTO_EXTRACTION_ADDRESS (127.0.0.1:50052), HITHERTO_API_KEY or
-    HITHERTO_TOKEN (none), HITHERTO_TLS_CA_FILE (none: no TLS), and
-    HITHERTO_TLS_CLIENT_CERTIFICATE_FILE with HITHERTO_TLS_CLIENT_KEY_FILE (none).
-
-    `retrieval`, `extraction`, `memories`, `sessions`, `maintenance` and `privacy` are the generated
-    stubs: every RPC of the contract is there. Each call carries a deadline, the credential, a
-    request id and, if it changes something, an idempotency key, is repeated where that is safe, and
-    ends with HithertoCallError. The methods are those stubs with fewer words; their `options` are
-    the further fields of the request.
+    Arguments, environment, deadlines, retries and errors are those of `Hitherto`. The methods are
+    the stubs of the connection with fewer words; their `options` are the further fields of the
+    request.
     """
 
     def __init__(
@@ -155,20 +150,6 @@ class HithertoClient(
         )
         return self.extraction.AppendMessages(request, timeout=timeout)
 
-    def end_conversation(
-        self,
-        user_id: str,
-        conversation_id: str,
-        *,
-        idempotency_key: str = "",
-        timeout: float | None = None,
-    ) -> extraction_pb2.EndConversationResponse:
-        """Mark a conversation as ended; the reply names the job that reads its last messages."""
-        request = extraction_pb2.EndConversationRequest(
-            user_id=user_id, conversation_id=conversation_id, idempotency_key=idempotency_key
-        )
-        return self.extraction.EndConversation(request, timeout=timeout)
-
     def get_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
         """The job in its current state."""
         request = extraction_pb2.GetJobRequest(job_id=job_id)
@@ -227,23 +208,6 @@ class HithertoClient(
         """
         request = retrieval_pb2.GetContextRequest(user_id=user_id, query=query, **options)
         return self.retrieval.GetContext(request, timeout=timeout)
-
-    def enhance_prompt(
-        self, base: str, user_id: str, query: str = "", *, timeout: float = 2.0, **options: Any
-    ) -> EnhancedPrompt:
-        """The prompt `base`, followed by the user's context.
-
-        Never fails: on any error, or after `timeout` seconds, it returns `base` unchanged
-        and the result says so.
-        """
-        try:
-            reply = self.get_context(user_id, query, timeout=timeout, **options)
-        except (HithertoCallError, grpc.RpcError, ValueError, TypeError) as error:
-            return EnhancedPrompt(base, enhanced=False, problem=str(error))
-        if not reply.prompt_block:
-            return EnhancedPrompt(base, enhanced=False)
-        text = f"{base}\n\n{reply.prompt_block}" if base else reply.prompt_block
-        return EnhancedPrompt(text, enhanced=True)
 
     def search_memories(
         self, user_id: str, query: str = "", *, timeout: float | None = None, **options: Any

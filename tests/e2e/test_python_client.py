@@ -1,4 +1,4 @@
-"""The Python client against running services: each scenario with both of its versions."""
+"""The Python client against running services: each scenario with both of its versions (G3)."""
 
 from __future__ import annotations
 
@@ -176,6 +176,17 @@ async def test_iterating_fetches_every_page(client: AsyncHitherto) -> None:
     assert (imported.saved_count, imported.rejected_count) == (5, 1)
     found = {memory.id async for memory in client.memories("ana", page_size=2)}
     assert found == set(imported.memory_ids)
+
+
+async def test_what_is_iterated_over_may_be_changed(client: AsyncHitherto) -> None:
+    """Tokens of these changes go with the next pages."""
+    for number in range(5):
+        await client.save_memory("ana", f"Fact number {number} is {number * 7}.")
+    seen = []
+    async for memory in client.memories("ana", page_size=2):
+        seen.append(memory.id)
+        await client.update_memory("ana", memory.id, tags=["seen"])
+    assert len(set(seen)) == len(seen) == 5
 
 
 async def test_profiles_change_key_by_key(client: AsyncHitherto) -> None:

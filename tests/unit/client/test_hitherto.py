@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
+import uvloop
 
 from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
@@ -157,12 +158,26 @@ def test_a_job_that_did_not_succeed_is_returned(fakes: Fakes) -> None:
     assert not job.succeeded
 
 
-def test_asyncio_calls_go_on_side_by_side(fakes: Fakes) -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_asyncio_calls_go_on_side_by_side_and_can_be_cancelled(
+    fakes: Fakes, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    fakes.extraction.release.clear()
+
     async def main() -> None:
         async with AsyncHitherto() as client:
+            (job,) = await client.submit_transcripts([SUBMITTED])
+            waiting = asyncio.create_task(client.wait_for_job(job))
             await asyncio.gather(*(client.get_context("ana") for _ in range(20)))
+            assert await asyncio.to_thread(fakes.extraction.running.wait, 60)
+            assert not waiting.done()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert (await client.get_job(job)).state == "running"
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
     assert len(fakes.recorder.calls["GetContext"]) == 20
 
 
