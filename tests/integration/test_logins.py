@@ -287,7 +287,7 @@ def test_each_service_can_have_a_connection_string_of_its_own(managed: str) -> N
 
 def test_a_services_login_migrates_nothing(own: EmbeddedPostgres) -> None:
     login = with_role(own.conninfo(), "hitherto_read", application="test")
-    with pytest.raises(BootstrapError, match="login of the services") as caught:
+    with pytest.raises(BootstrapError, match="login of a service") as caught:
         bootstrap(login)
     assert "GRANT" not in str(caught.value)
 
