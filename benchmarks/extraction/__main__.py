@@ -15,14 +15,14 @@ from benchmarks.extraction.judge import Judge
 from benchmarks.extraction.loading import choose, load
 from benchmarks.extraction.report import FORMAT, as_json, show
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
-from benchmarks.extraction.run import Ran, run
+from benchmarks.extraction.run import EvaluationRun, run
 from benchmarks.extraction.scores import Opinion, Verdict, judge_row
 from benchmarks.serving import temporary_place
 from hitherto_extraction.config import ExtractionSettings
 
 
 class _Judged(NamedTuple):
-    ran: Ran
+    ran: EvaluationRun
     verdicts: Sequence[Verdict]
     judge: str
     silent: int

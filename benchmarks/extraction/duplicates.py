@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.observed import Fate, ObservedMemory
+from benchmarks.extraction.observed import MemoryOutcome, ObservedMemory
 from benchmarks.extraction.wording import contains_all
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 
@@ -15,7 +15,10 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def repeated(
-    learnt: Sequence[ObservedMemory], fates: Sequence[Fate], met: frozenset[int], nearness: Nearness
+    learnt: Sequence[ObservedMemory],
+    fates: Sequence[MemoryOutcome],
+    met: frozenset[int],
+    nearness: Nearness,
 ) -> dict[int, str]:
     """The new memories that repeat one, each with the text it repeats.
 

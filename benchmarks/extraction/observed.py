@@ -23,7 +23,7 @@ class ObservedMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class MemoryOutcome:
     """A memory that was there before: what was wanted, and how it was before and after."""
 
     wanted: Existing
@@ -59,7 +59,7 @@ class Observation:
 
     row: ConversationCase
     new: Sequence[ObservedMemory] = ()
-    fates: Sequence[Fate] = ()
+    fates: Sequence[MemoryOutcome] = ()
     profile: Sequence[str] = ()
     spent: TokenSpending = field(default_factory=TokenSpending)
     error: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase
-from benchmarks.extraction.run import BLOCK_TOKENS, Ran
+from benchmarks.extraction.run import BLOCK_TOKENS, EvaluationRun
 from benchmarks.extraction.scores import SCORES, Counts, Verdict, add, ratio
 from benchmarks.extraction.spend import REFERENCE_MODEL
 from benchmarks.report import table
@@ -31,7 +31,7 @@ _SHARES = {
 }
 
 
-def as_json(ran: Ran, verdicts: Sequence[Verdict], judge: str) -> dict[str, Any]:
+def as_json(ran: EvaluationRun, verdicts: Sequence[Verdict], judge: str) -> dict[str, Any]:
     """Everything a run found, rows included."""
     return {
         "format": FORMAT,
@@ -77,7 +77,7 @@ def as_json(ran: Ran, verdicts: Sequence[Verdict], judge: str) -> dict[str, Any]
     }
 
 
-def show(ran: Ran, verdicts: Sequence[Verdict], console: Console) -> None:
+def show(ran: EvaluationRun, verdicts: Sequence[Verdict], console: Console) -> None:
     """Print the table and what stands below it."""
     groups = _groups(ran, verdicts)
     sizes = {name: len(rows) for name, rows in _parts(ran)}
@@ -96,7 +96,7 @@ def show(ran: Ran, verdicts: Sequence[Verdict], console: Console) -> None:
         console.print(line, markup=False, highlight=False)
 
 
-def notes(ran: Ran, overall: Counts) -> list[str]:
+def notes(ran: EvaluationRun, overall: Counts) -> list[str]:
     """Tokens, money and block sizes, as sentences."""
     estimated = any(seen.spent.estimated for seen in ran.observations)
     read, written = ratio(overall, "input_tokens") or 0, ratio(overall, "output_tokens") or 0
@@ -129,12 +129,12 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{value * 100:.1f} %"
 
 
-def _groups(ran: Ran, verdicts: Sequence[Verdict]) -> list[tuple[str, Counts]]:
+def _groups(ran: EvaluationRun, verdicts: Sequence[Verdict]) -> list[tuple[str, Counts]]:
     counts = {seen.row.id: v.counts for seen, v in zip(ran.observations, verdicts, strict=True)}
     return [(name, add(counts[row.id] for row in rows)) for name, rows in _parts(ran)]
 
 
-def _parts(ran: Ran) -> list[tuple[str, list[ConversationCase]]]:
+def _parts(ran: EvaluationRun) -> list[tuple[str, list[ConversationCase]]]:
     """The groups of rows that are reported; those without a row are left out."""
     rows = [seen.row for seen in ran.observations]
     parts = [("overall", rows)]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from benchmarks.extraction import calls
 from benchmarks.extraction.nearness import Nearness, embed_all
-from benchmarks.extraction.observed import Fate, Observation, ObservedMemory, TokenSpending
+from benchmarks.extraction.observed import MemoryOutcome, Observation, ObservedMemory, TokenSpending
 from benchmarks.extraction.rows import ConversationCase
-from benchmarks.extraction.seeding import Given, place_memories
+from benchmarks.extraction.seeding import SeededMemory, place_memories
 from benchmarks.extraction.spend import spent_on
 from benchmarks.serving import BenchmarkDatabase, reading, writing
 from hitherto.v1 import job_pb2, retrieval_service_pb2, search_pb2
@@ -34,7 +34,7 @@ class BlockSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class EvaluationRun:
     """What a run saw, and with what it ran."""
 
     observations: Sequence[Observation]
@@ -53,7 +53,7 @@ async def run(
     *,
     patience: float = calls.PATIENCE,
     done: Callable[[], None] = lambda: None,
-) -> Ran:
+) -> EvaluationRun:
     """Run rows, a few at a time, each for a user of its own.
 
     Args:
@@ -70,7 +70,7 @@ async def run(
         place,
         {
             _user(row): [
-                Given(known.type, known.content, known.importance, known.said_at)
+                SeededMemory(known.type, known.content, known.importance, known.said_at)
                 for known in row.existing_memories
             ]
             for row in rows
@@ -98,7 +98,7 @@ async def run(
         blocks = await _blocks(place, reader, observations)
     told = next((result for result in results if result.extractor), job_pb2.JobResult())
     embedder, nearness = await _nearness(observations)
-    return Ran(
+    return EvaluationRun(
         observations=observations,
         nearness=nearness,
         extractor=told.extractor,
@@ -133,7 +133,7 @@ async def _observe(
         row=row,
         new=new,
         fates=[
-            Fate(wanted, known[wanted.content], after[known[wanted.content].id])
+            MemoryOutcome(wanted, known[wanted.content], after[known[wanted.content].id])
             for wanted in row.existing_memories
         ],
         profile=await calls.profile(reader, user, token),
@@ -159,13 +159,13 @@ async def _blocks(
     place: BenchmarkDatabase, reader: calls.Reader, observations: Sequence[Observation]
 ) -> dict[str, BlockSize]:
     """How long a prompt block of the first learnt memories is, by language."""
-    learnt: dict[str, dict[str, Given]] = {}
+    learnt: dict[str, dict[str, SeededMemory]] = {}
     for seen in observations:
         group = learnt.setdefault(seen.row.language, {})
         for memory in seen.learnt:
             group.setdefault(
                 memory.content,
-                Given(memory.type, memory.content, memory.importance, seen.row.began_at),
+                SeededMemory(memory.type, memory.content, memory.importance, seen.row.began_at),
             )
     chosen = {
         language: list(group.values())[:BLOCK_MEMORIES]

@@ -13,7 +13,7 @@ from benchmarks.extraction.duplicates import repeated
 from benchmarks.extraction.languages import language_of
 from benchmarks.extraction.matching import meets, violated
 from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.observed import CURRENT, Fate, Observation, ObservedMemory
+from benchmarks.extraction.observed import CURRENT, MemoryOutcome, Observation, ObservedMemory
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import contains_all
 
@@ -153,7 +153,7 @@ def judge_row(
     )
 
 
-def as_wanted(fate: Fate) -> bool:
+def as_wanted(fate: MemoryOutcome) -> bool:
     """Whether a memory from before became what it had to."""
     before, after, wanted = fate.before, fate.after, fate.wanted
     match wanted.then:
@@ -190,7 +190,7 @@ def ratio(counts: Counts, name: str) -> float | None:
     return part / whole if whole else None
 
 
-def _reworded(fate: Fate) -> bool:
+def _reworded(fate: MemoryOutcome) -> bool:
     return fate.after.status in CURRENT and fate.after.content != fate.before.content
 
 

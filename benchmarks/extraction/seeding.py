@@ -26,7 +26,7 @@ _CONVERSATION = "before"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SeededMemory:
     """One memory to put in place."""
 
     type: str
@@ -36,7 +36,7 @@ class Given:
 
 
 async def place_memories(
-    place: BenchmarkDatabase, given: Mapping[str, Sequence[Given]], *, whole: bool = True
+    place: BenchmarkDatabase, given: Mapping[str, Sequence[SeededMemory]], *, whole: bool = True
 ) -> None:
     """Give each user memories.
 
@@ -90,7 +90,7 @@ async def place_memories(
                         )
 
 
-def _told(user: str, memories: Sequence[Given]) -> conversation_pb2.Transcript:
+def _told(user: str, memories: Sequence[SeededMemory]) -> conversation_pb2.Transcript:
     transcript = conversation_pb2.Transcript(user_id=user, conversation_id=_CONVERSATION)
     for number, item in sorted(enumerate(memories), key=lambda pair: pair[1].said_at):
         message = transcript.messages.add(

@@ -13,7 +13,7 @@ import grpc
 from benchmarks import BenchmarkFailed
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.evidence import Covered, GoldEvidence
-from benchmarks.locomo.naive import Naive, vectors_of
+from benchmarks.locomo.naive import NaiveLists, vectors_of
 from benchmarks.locomo.searching import AT_ONCE, REFERENCE, SECONDS
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_retrieval.render.tokens import CountTokens, counter
@@ -128,7 +128,7 @@ async def _naive(
     for session in data.sessions:
         sessions.setdefault(session["user_id"], []).append(session)
     asked = {question.user for question in data.questions}
-    lists = {user: Naive(of_user) for user, of_user in sessions.items() if user in asked}
+    lists = {user: NaiveLists(of_user) for user, of_user in sessions.items() if user in asked}
     for one in lists.values():
         await one.embed(embedder)
     vectors = await vectors_of(embedder, [question.text for question in data.questions])

@@ -28,14 +28,16 @@ def available(environment: Mapping[str, str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class EmbedderSettings:
     """The settings by which the services use one embedder and the scripted language model."""
 
     settings: Mapping[str, Any]
 
 
 @asynccontextmanager
-async def model_for(kind: str, sessions: Sequence[Mapping[str, Any]]) -> AsyncIterator[Chosen]:
+async def model_for(
+    kind: str, sessions: Sequence[Mapping[str, Any]]
+) -> AsyncIterator[EmbedderSettings]:
     """A language model that knows the facts of the sessions, beside an embedder of this kind.
 
     The services know one model server for both. For `openai` it therefore passes texts to be
@@ -49,7 +51,7 @@ async def model_for(kind: str, sessions: Sequence[Mapping[str, Any]]) -> AsyncIt
         # What is set for another embedder must not be held against this one.
         settings["embedding_dimensions"] = None
         async with ScriptedModel(facts_script(sessions)) as model:
-            yield Chosen({**settings, "openai_base_url": model.base_url})
+            yield EmbedderSettings({**settings, "openai_base_url": model.base_url})
         return
     given = SharedSettings()
     embedder = OpenAIEmbedder(
@@ -67,6 +69,6 @@ async def model_for(kind: str, sessions: Sequence[Mapping[str, Any]]) -> AsyncIt
 
     try:
         async with ScriptedModel(facts_script(sessions), embed=embed) as model:
-            yield Chosen({**settings, "openai_base_url": model.base_url})
+            yield EmbedderSettings({**settings, "openai_base_url": model.base_url})
     finally:
         await embedder.close()

@@ -18,7 +18,7 @@ from hitherto_shared.text.terms import count_terms, query_terms
 _BATCH = 64
 
 
-class Naive:
+class NaiveLists:
     """All that was said to or by one user, to be put in order by one feature.
 
     Args:

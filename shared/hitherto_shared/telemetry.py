@@ -64,7 +64,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-class Unspoken(RuntimeError):
+class RedactedError(RuntimeError):
     """Replaces an error of which only the type is logged."""
 
 
@@ -75,11 +75,11 @@ def without_message(
 
     The text of a driver's error may quote a user's row.
     """
-    return Unspoken, Unspoken(type(error).__name__), error.__traceback__
+    return RedactedError, RedactedError(type(error).__name__), error.__traceback__
 
 
 def _name(error: BaseException) -> str:
-    if isinstance(error, Unspoken):
+    if isinstance(error, RedactedError):
         return str(error)
     sqlstate = getattr(error, "sqlstate", None)
     return type(error).__name__ + (f" (SQLSTATE {sqlstate})" if sqlstate else "")

@@ -13,7 +13,7 @@ from benchmarks.extraction.loading import choose, load
 from benchmarks.extraction.observed import Observation
 from benchmarks.extraction.report import as_json, notes, show
 from benchmarks.extraction.rows import ConversationCase
-from benchmarks.extraction.run import Ran, run
+from benchmarks.extraction.run import EvaluationRun, run
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, judge_row, ratio
 from benchmarks.serving import BenchmarkDatabase
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
@@ -51,7 +51,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Any:
     return point
 
 
-def judged(ran: Ran) -> dict[str, tuple[Observation, Verdict]]:
+def judged(ran: EvaluationRun) -> dict[str, tuple[Observation, Verdict]]:
     return {seen.row.id: (seen, judge_row(seen, ran.nearness)) for seen in ran.observations}
 
 

@@ -198,7 +198,7 @@ async def test_who_is_erased_is_on_no_list(guarded: Guarded, superuser_conninfo:
 async def test_an_erasure_is_not_over_while_a_list_names_the_person(conninfo: str) -> None:
     await key(conninfo, user_ids=["ana", "bo"])
     async with as_role(conninfo, "hitherto_removal") as connection:
-        with pytest.raises(erasure.StillHeld):
+        with pytest.raises(erasure.RowsRemain):
             await erasure.require_none_left(connection, Scope("a", "ana"), [])
         await erasure.require_none_left(connection, Scope("a", "cleo"), [])
         await erasure.require_none_left(connection, Scope("b", "ana"), [])

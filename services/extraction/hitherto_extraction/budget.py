@@ -59,7 +59,7 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _KnownSpending:
-    today: usage.Today
+    today: usage.SpendingToday
     until: float
 
 
@@ -97,7 +97,7 @@ class Budget:
                 seconds_left=today.seconds_left,
             )
 
-    async def _today(self, connection: Connection, tenant_id: str) -> usage.Today:
+    async def _today(self, connection: Connection, tenant_id: str) -> usage.SpendingToday:
         known = self._known.get(tenant_id)
         now = time.monotonic()
         if known is not None and now < known.until:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from hitherto_extraction.storage import conversations, message_passages, passages
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
-from hitherto_extraction.storage.message_passages import MessageWords, Numbered
+from hitherto_extraction.storage.message_passages import MessageWords, NumberedMessage
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
@@ -138,7 +138,7 @@ async def index_messages(
     )
     numbers = await passages.add(connection, scope, passages.MESSAGES, counted)
     numbered = [
-        Numbered(
+        NumberedMessage(
             message.key,
             number,
             terms.total(),

@@ -11,7 +11,7 @@ from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from hitherto_retrieval.opening import Opener, any_sealed
-from hitherto_retrieval.previous import Previous, named_by, read_previous
+from hitherto_retrieval.previous import PreviousAnswerItem, named_by, read_previous
 from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import (
     Block,
@@ -79,7 +79,7 @@ class UserContext:
     profile: Profile
     memories: Sequence[Memory]
     found: SearchOutcome
-    previous: Sequence[Previous]
+    previous: Sequence[PreviousAnswerItem]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
     preferences: Sequence[Preference]
@@ -264,7 +264,7 @@ class Building:
             block=block,
         )
 
-    async def _read_previous(self, database: Reads) -> list[Previous]:
+    async def _read_previous(self, database: Reads) -> list[PreviousAnswerItem]:
         if self._previous is None:
             return []
         conversation_id = self._wanted.conversation_id or ""
@@ -284,7 +284,7 @@ class Building:
         return list(found.values())[: self._wanted.max_conversations]
 
 
-def _relevant(previous: Sequence[Previous], hits: Sequence[Hit]) -> list[RelevantItem]:
+def _relevant(previous: Sequence[PreviousAnswerItem], hits: Sequence[Hit]) -> list[RelevantItem]:
     """The items to print for a question, each at its first position only.
 
     The items of the last answer precede all candidates.

@@ -18,7 +18,7 @@ from hitherto_shared.models import Scope
 
 
 @dataclass(frozen=True, slots=True)
-class Previous:
+class PreviousAnswerItem:
     """One item with the relevance that was stored with it."""
 
     item: Item
@@ -42,7 +42,7 @@ async def read_previous(
     scope: Scope,
     conversation_id: str,
     named: Sequence[tuple[str, float]],
-) -> list[Previous]:
+) -> list[PreviousAnswerItem]:
     """The items behind ids, in their present form, in the order in which they were named.
 
     Ids that the user does not have, or no longer has, are left out; an id that was named twice
@@ -62,9 +62,11 @@ async def read_previous(
     found = await read_whole(
         partial(ask, connection), scope, [(item.kind, item.key) for item in meant.values()]
     )
-    told: dict[tuple[object, object], Previous] = {}
+    told: dict[tuple[object, object], PreviousAnswerItem] = {}
     for name, relevance in named:
         item = meant.get(name)
         if item is not None and (item.kind, item.key) in found:
-            told.setdefault((item.kind, item.key), Previous(found[item.kind, item.key], relevance))
+            told.setdefault(
+                (item.kind, item.key), PreviousAnswerItem(found[item.kind, item.key], relevance)
+            )
     return list(told.values())

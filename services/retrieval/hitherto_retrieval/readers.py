@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 Work = Callable[[Connection], Awaitable[Result]]
 
 
-class _Behind(Exception):
+class _ReplicaBehind(Exception):
     """The replica has not replayed the caller's write."""
 
 
@@ -131,7 +131,7 @@ class _ReplicaFirst:
         if self._replica.in_reach or not self._primary.in_reach:
             try:
                 return await self._at_replica(work, left() * _SHARE, repeatable=repeatable)
-            except _Behind:
+            except _ReplicaBehind:
                 pass
             except Exception as error:
                 if not repeatable:
@@ -152,7 +152,7 @@ class _ReplicaFirst:
             return await self._at_replica(
                 work, left(), repeatable=repeatable, patience=left() * _LONG_WAIT_SHARE
             )
-        except _Behind:
+        except _ReplicaBehind:
             raise Unavailable(
                 "the primary database cannot be reached and the replica does not show the write of "
                 "the consistency token yet; try again shortly, or without the token",
@@ -196,14 +196,18 @@ class _ReplicaFirst:
     async def _wait(
         self, connection: Connection, position: Position, timeout: float, patience: float | None
     ) -> None:
-        """Return once the server of `connection` has replayed `position`; else raise `_Behind`."""
+        """Return once the server of `connection` has replayed `position`.
+
+        Raises:
+            _ReplicaBehind: It has not within the time.
+        """
         worth_it = _SMALL_GAP_BYTES if patience is None else float("inf")
         if patience is None:
             patience = min(_SHORT_WAIT_SECONDS, timeout * _SHORT_WAIT_SHARE)
         left = _countdown(patience)
         while (missing := await bytes_missing(connection, position)) > 0:
             if missing >= worth_it or left() <= 0:
-                raise _Behind
+                raise _ReplicaBehind
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.queue import claims, enqueueing, jobs
 from hitherto_extraction.queue.claims import Claim
-from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention
 from hitherto_shared.database.connect import Role
@@ -172,7 +172,7 @@ class Stage:
     ) -> dict[str, int]:
         """Run retention as a worker does; the counts of its job."""
         held = await self.claimed("retention", user)
-        await Retention(self.removal, KeepFor(memory_days, message_days)).run(held)
+        await Retention(self.removal, RetentionDays(memory_days, message_days)).run(held)
         return await self.counts(held)
 
     async def counts(self, held: Claim) -> dict[str, int]:

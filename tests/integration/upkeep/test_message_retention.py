@@ -15,7 +15,7 @@ from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue.claims import ClaimLost
 from hitherto_extraction.storage import keyword_index
 from hitherto_extraction.storage.conversations import IncomingMessage
-from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.transcripts import IncomingTranscript
 from hitherto_extraction.upkeep.retention import Retention
 from hitherto_shared.text.terms import count_terms
@@ -55,7 +55,9 @@ async def test_which_messages_go(
     await message(stage, 1, **given)
     await stage.memory(conversation="c1")
     async with stage.maintenance.connection() as connection:
-        planned = await Retention(stage.removal, KeepFor(0, 30)).count(connection, TENANT, "ana")
+        planned = await Retention(stage.removal, RetentionDays(0, 30)).count(
+            connection, TENANT, "ana"
+        )
     assert planned["messages"] == int(goes)
     assert (await stage.retention(0, 30))["messages"] == int(goes)
     assert await held_messages(stage) == ([] if goes else [1])

@@ -8,7 +8,7 @@ import pytest
 
 from hitherto_extraction.queue.claims import ClaimLost
 from hitherto_extraction.storage import removal, retention, users
-from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.upkeep.retention import Retention
 from tests.integration.upkeep.past import (
     ANA,
@@ -48,7 +48,9 @@ async def test_which_memories_go(
     await stage.memory(**given)
     await stage.user(retention_days=own)
     async with stage.maintenance.connection() as connection:
-        planned = await Retention(stage.removal, KeepFor(days, 0)).count(connection, TENANT, None)
+        planned = await Retention(stage.removal, RetentionDays(days, 0)).count(
+            connection, TENANT, None
+        )
     counts = await stage.retention(days)
     assert counts == {**NOTHING, "memories": int(goes)}
     assert planned["memories"] == int(goes)
@@ -158,7 +160,7 @@ async def test_a_memory_told_in_between_stays(stage: Stage) -> None:
     """faults.md row 42, for retention: judged again under the lock."""
     told = await stage.memory("Told.")
     untold = await stage.memory("Untold.")
-    keep = KeepFor(30, 0)
+    keep = RetentionDays(30, 0)
     async with stage.removal.connection() as connection, connection.transaction():
         await users.lock_user(connection, ANA)
         found = await retention.find_memories(connection, ANA, keep, limit=10)
@@ -196,5 +198,5 @@ async def test_a_lost_claim_removes_nothing(stage: Stage) -> None:
     held = await stage.claimed("retention")
     await stage.rows("UPDATE jobs SET claim_no = claim_no + 1")
     with pytest.raises(ClaimLost):
-        await Retention(stage.removal, KeepFor(30, 0)).run(held)
+        await Retention(stage.removal, RetentionDays(30, 0)).run(held)
     assert len(await stage.statuses()) == 1

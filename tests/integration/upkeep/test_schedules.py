@@ -14,7 +14,7 @@ import psycopg
 from hitherto_extraction.queue.enqueueing import enqueue_for_slot
 from hitherto_extraction.scheduler import Scheduler
 from hitherto_extraction.storage import schedules as storage
-from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.upkeep.schedules import Schedules, read_schedules
 from hitherto_shared.database.pool import Connection, Database
 from tests.integration.upkeep.stage import BOUND, TENANT, Stage
@@ -38,7 +38,7 @@ def replica(
     lines: dict[str, str] | None = None,
     *,
     idle: Callable[[], Awaitable[None]] = nothing,
-    keep: KeepFor | None = None,
+    keep: RetentionDays | None = None,
     database: Database | None = None,
 ) -> Schedules:
     """The schedules of one process."""
@@ -46,7 +46,7 @@ def replica(
         database or stage.maintenance,
         read_schedules(LINES if lines is None else lines),
         idle=idle,
-        keep=keep or KeepFor(0, 0),
+        keep=keep or RetentionDays(0, 0),
         max_attempts=4,
     )
 
@@ -179,12 +179,12 @@ async def test_retention_is_queued_only_where_somebody_asked_for_it(stage: Stage
     await replica(stage, lines).tick()
     assert [row[0] for row in await queued(stage)] == [TENANT]
     await again()
-    await replica(stage, lines, keep=KeepFor(30, 0)).tick()
+    await replica(stage, lines, keep=RetentionDays(30, 0)).tick()
     assert [row[0] for row in await queued(stage)] == [TENANT, "other"]
     await again()
     # Everybody said otherwise.
     await stage.rows("UPDATE users SET retention_days = 0, message_retention_days = 0")
-    await replica(stage, lines, keep=KeepFor(30, 0)).tick()
+    await replica(stage, lines, keep=RetentionDays(30, 0)).tick()
     assert await queued(stage) == []
 
 

@@ -13,7 +13,7 @@ from benchmarks.locomo.context import BLOCK, BUDGETS, ContextFigures, _shares
 from benchmarks.locomo.data import BenchmarkQuestion
 from benchmarks.locomo.evidence import Covered, GoldEvidence
 from benchmarks.locomo.figures import covered
-from benchmarks.locomo.naive import Naive, vectors_of
+from benchmarks.locomo.naive import NaiveLists, vectors_of
 from benchmarks.locomo.report import as_json, show
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
@@ -65,7 +65,7 @@ def test_evidence_is_what_stands_in_the_text_itself_or_as_a_fact(
 
 
 async def test_naive_lists_hold_the_best_until_they_are_full() -> None:
-    one, asked = Naive([session()]), question("D1:3", text="Does she sleep on the radiator?")
+    one, asked = NaiveLists([session()]), question("D1:3", text="Does she sleep on the radiator?")
     assert one.by_words(asked)[0] == 2
     embedder = OfflineEmbedder()
     await one.embed(embedder)

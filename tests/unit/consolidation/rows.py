@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage.consolidation import Member
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import Memory
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ def member(number: int, content: str, **given: Any) -> Member:
     return Member(**{**fields, **given})
 
 
-def edited(number: int, content: str = "The user likes tea", **given: Any) -> Edited:
+def edited(number: int, content: str = "The user likes tea", **given: Any) -> EditableMemory:
     """The same memory as it is read again."""
     moment = NOON + timedelta(days=number)
     fields: dict[str, Any] = {
@@ -46,4 +46,4 @@ def edited(number: int, content: str = "The user likes tea", **given: Any) -> Ed
         "updated_at": moment,
         "tags": ["style"],
     }
-    return Edited(Memory(**{**fields, **given}), moment, (), number, 3, "stored")
+    return EditableMemory(Memory(**{**fields, **given}), moment, (), number, 3, "stored")

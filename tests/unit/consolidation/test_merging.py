@@ -11,14 +11,14 @@ import pytest
 from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merging import Merge, accept, merged_row
 from hitherto_extraction.consolidation.reply import MergedItem, Merges
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import SourceRef
 from tests.unit.consolidation.rows import NOON, edited, member
 
 MERGED_ID = UUID(int=99)
 
 
-def row(*originals: Edited, importance: float | None = 0.7) -> dict[str, Any]:
+def row(*originals: EditableMemory, importance: float | None = 0.7) -> dict[str, Any]:
     members = tuple(member(each.memory.memory_id.int, each.memory.content) for each in originals)
     merge = Merge("preference", "The user likes tea", importance, members)
     return merged_row(merge, originals, memory_id=MERGED_ID, at=NOON, job_id=UUID(int=7))
@@ -58,7 +58,7 @@ def test_row_67_trust_is_the_minimum(origins: list[str], lowest: str) -> None:
     assert found["origin"] == lowest
 
 
-def said_in(number: int, *conversations: str, **given: Any) -> Edited:
+def said_in(number: int, *conversations: str, **given: Any) -> EditableMemory:
     return edited(number, sources=[SourceRef(each, "m1") for each in conversations], **given)
 
 

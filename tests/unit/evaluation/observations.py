@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.extraction.observed import Fate, Observation, ObservedMemory
+from benchmarks.extraction.observed import MemoryOutcome, Observation, ObservedMemory
 from benchmarks.extraction.rows import ConversationCase, Existing
 
 
@@ -41,7 +41,7 @@ def perfect(of: ConversationCase) -> Observation:
     return Observation(row=of, new=new, fates=[_done(known) for known in of.existing_memories])
 
 
-def _done(wanted: Existing) -> Fate:
+def _done(wanted: Existing) -> MemoryOutcome:
     before = seen(wanted.content, type=wanted.type, importance=wanted.importance)
     match wanted.then:
         case "contradicted" | "achieved":
@@ -50,7 +50,7 @@ def _done(wanted: Existing) -> Fate:
             after = seen(f"{wanted.content} {words(wanted.contains)}", version=2)
         case _:
             after = before
-    return Fate(wanted, before, after)
+    return MemoryOutcome(wanted, before, after)
 
 
 def words(terms: Sequence[str | tuple[str, ...]]) -> str:

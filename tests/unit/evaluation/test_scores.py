@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.observed import Fate
+from benchmarks.extraction.observed import MemoryOutcome
 from benchmarks.extraction.rows import Existing
 from benchmarks.extraction.scores import Opinion, Verdict, add, as_wanted, judge_row, ratio
 from tests.unit.evaluation.observations import observed, row, seen
@@ -113,11 +113,11 @@ BEFORE = seen("The user lives in Porto.", id="k")
     ],
 )
 def test_what_became_of_a_memory_from_before(wanted: Existing, after: Any, right: bool) -> None:
-    assert as_wanted(Fate(wanted, BEFORE, after)) is right
+    assert as_wanted(MemoryOutcome(wanted, BEFORE, after)) is right
 
 
 def test_an_expectation_may_be_met_by_rewording_a_known_memory() -> None:
-    fate = Fate(
+    fate = MemoryOutcome(
         known("kept", contains=["live"]), seen("Lives by the sea."), seen("Lives in Porto.")
     )
     verdict = judge_row(observed(HOME, fates=[fate]))
@@ -142,10 +142,10 @@ def test_b11_duplicates_by_the_services_own_guards() -> None:
 def test_a_reworded_copy_of_a_known_memory_is_a_duplicate() -> None:
     vegan = known("kept", content="The user is vegan.", contains=["vegan"])
     silent = row("I'm vegan, remember.", existing_memories=[vegan.model_dump()])
-    fate = Fate(vegan, seen("The user is vegan."), seen("The user is vegan."))
+    fate = MemoryOutcome(vegan, seen("The user is vegan."), seen("The user is vegan."))
     verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[fate]))
     assert verdict.repeats == {"Eats vegan food only.": "The user is vegan."}
-    gone = Fate(
+    gone = MemoryOutcome(
         vegan, seen("The user is vegan."), seen("The user is vegan.", status="contradicted")
     )
     verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[gone]))

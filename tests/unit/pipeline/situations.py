@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from hitherto_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
-from hitherto_extraction.pipeline.caps import Changes, Room
+from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
@@ -96,7 +96,7 @@ def planned(
             },
             vectors={i: np.array(v, dtype=np.float32) for i, v in enumerate(vectors)},
             threshold=0.85,
-            room=Room(active_count, job=Changes(closed=status_changes), daily=100),
+            room=ChangeAllowance(active_count, job=Changes(closed=status_changes), daily=100),
         )
     )
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.caps import Room
+from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.plan import Situation, make_plan
@@ -130,7 +130,7 @@ def test_two_statements_that_both_repeat_one_memory_make_versions_in_a_row() -> 
             answer=Answer(new=[new(0, BERLIN, tags=("a",)), new(1, BERLIN, tags=("b",))]),
             witnesses=Witnesses("talk", {"m1": StoredMessage(1, "c1", "user", "", "w", LATER)}),
             local_memories={}, known={before.memory_id: before}, neighbours={0: [near], 1: [near]},
-            vectors={}, threshold=0.85, room=Room(1),
+            vectors={}, threshold=0.85, room=ChangeAllowance(1),
         )
     )  # fmt: skip
     assert [(c.after.version, c.after.tags) for c in plan.rewrites] == [

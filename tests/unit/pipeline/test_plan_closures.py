@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.caps import Room
+from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.plan import Situation, make_plan
@@ -120,7 +120,7 @@ def test_row_39_two_memories_never_replace_each_other() -> None:
             witnesses=Witnesses("talk", {"m1": said}),
             local_memories={"e1": one.memory_id, "e2": two.memory_id},
             known={one.memory_id: one, two.memory_id: two}, neighbours={0: near, 1: near},
-            vectors={}, threshold=0.85, room=Room(100),
+            vectors={}, threshold=0.85, room=ChangeAllowance(100),
         )
     )  # fmt: skip
     assert [closure.before.memory_id for closure in plan.closures] == [one.memory_id]

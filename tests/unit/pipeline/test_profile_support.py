@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.pipeline.guards.support import Heard
+from hitherto_extraction.pipeline.guards.support import JoinedWords
 from hitherto_extraction.pipeline.profile_support import supported
 from hitherto_shared.models import Profile
 
@@ -14,7 +14,7 @@ NOBODY = Profile(user_id="u1")
 
 
 def left(patch: dict[str, Any], said: str, profile: Profile = NOBODY) -> tuple[dict[str, Any], int]:
-    return supported(patch, profile, Heard.of(said))
+    return supported(patch, profile, JoinedWords.of(said))
 
 
 def personal(**facts: Any) -> dict[str, Any]:

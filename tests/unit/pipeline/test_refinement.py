@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hitherto_extraction.pipeline.guards.refinement import Refinement, refinement
-from hitherto_extraction.pipeline.guards.support import Heard, TextWords
+from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords
 
 KEEPS = "The user keeps a sundial"
 
 
 def refined(old: str, new: str, *messages: str) -> Refinement:
-    return refinement(old, new, Heard(map(TextWords, messages)))
+    return refinement(old, new, JoinedWords(map(TextWords, messages)))
 
 
 TRUE = [

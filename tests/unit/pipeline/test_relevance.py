@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hitherto_extraction.pipeline.guards.relevance import ends, reaches
-from hitherto_extraction.pipeline.guards.support import Heard
+from hitherto_extraction.pipeline.guards.support import JoinedWords
 
 
 def ended(old: str, said: str, successor: str | None) -> bool:
-    return ends(old, [said], Heard.of(said), successor)
+    return ends(old, [said], JoinedWords.of(said), successor)
 
 
 def reached(goal: str, said: str, successor: str | None = None) -> bool:
-    return reaches(goal, [said], Heard.of(said), successor)
+    return reaches(goal, [said], JoinedWords.of(said), successor)
 
 
 TRUE = [
@@ -109,10 +109,10 @@ def test_what_the_messages_do_not_tell_ends_nothing(
 def test_what_only_points_ends_what_the_conversation_is_about() -> None:
     old, said = "Ana takes zolpidem", "I stopped that"
     asked = ["Do you still take the zolpidem?"]
-    assert ends(old, [said], Heard.of(said), None, asked)
-    assert not ends(old, [said], Heard.of(said), None, ["Fine weather!"])
-    assert not ends(old, [said], Heard.of(said), None)
-    assert not ends(old, ["I like it"], Heard.of("I like it"), None, asked)
+    assert ends(old, [said], JoinedWords.of(said), None, asked)
+    assert not ends(old, [said], JoinedWords.of(said), None, ["Fine weather!"])
+    assert not ends(old, [said], JoinedWords.of(said), None)
+    assert not ends(old, ["I like it"], JoinedWords.of("I like it"), None, asked)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_what_only_points_ends_what_the_conversation_is_about() -> None:
 )
 def test_b13_what_only_points_reaches_what_the_conversation_is_about(told: str) -> None:
     goal = "Ana wants to run a marathon"
-    assert reaches(goal, [told], Heard.of(told), None, ["How was the marathon?"])
-    assert not reaches(goal, [told], Heard.of(told), None, ["How was the party?"])
-    assert not reaches(goal, [told], Heard.of(told), None)
-    assert not reaches(goal, ["not done"], Heard.of("not done"), None, ["The marathon?"])
+    assert reaches(goal, [told], JoinedWords.of(told), None, ["How was the marathon?"])
+    assert not reaches(goal, [told], JoinedWords.of(told), None, ["How was the party?"])
+    assert not reaches(goal, [told], JoinedWords.of(told), None)
+    assert not reaches(goal, ["not done"], JoinedWords.of("not done"), None, ["The marathon?"])
 
 
 @pytest.mark.parametrize(

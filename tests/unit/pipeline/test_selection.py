@@ -8,7 +8,7 @@ import pytest
 
 from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.selection import entities_named, joined, tags_named, within
-from hitherto_extraction.storage.mentioned import Names
+from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
@@ -16,9 +16,9 @@ from tests.unit.pipeline.situations import known
 A, B, C, D = (UUID(int=n) for n in range(1, 5))
 
 
-def names(*spellings: str) -> list[Names]:
+def names(*spellings: str) -> list[EntityNames]:
     first, *others = spellings
-    return [Names(A, fold(first), others)]
+    return [EntityNames(A, fold(first), others)]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hitherto_shared.models import Job, Scope
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedConsolidation:
     """The job of a call, and the counts if they are available at once."""
 
     job: Job
@@ -35,7 +35,7 @@ class Consolidations:
 
     async def start(
         self, tenant_id: str, *, user_id: str | None, tag: str | None, dry_run: bool
-    ) -> IdempotentOperation[Begun]:
+    ) -> IdempotentOperation[StartedConsolidation]:
         """A call of Consolidate.
 
         With `dry_run` the job has already ended when it is created: its result holds the counts,
@@ -47,7 +47,7 @@ class Consolidations:
             key = await self._consolidation.key_of_names(Scope(tenant_id, user_id))
         asked = {"asked": True, **({} if tag is None else {"tag": tag})}
 
-        async def change(connection: Connection) -> Begun:
+        async def change(connection: Connection) -> StartedConsolidation:
             if user_id is not None:
                 await users.hold_off_erase(connection, Scope(tenant_id, user_id))
             counts: dict[str, int] = {}
@@ -74,11 +74,11 @@ class Consolidations:
                     params=params,
                     max_attempts=self._max_attempts,
                 )
-            return Begun(job, counts)
+            return StartedConsolidation(job, counts)
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Begun:
+        async def again(connection: Connection, ids: Sequence[str]) -> StartedConsolidation:
             job = await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
-            return Begun(job, job.params.get("counts", {}))
+            return StartedConsolidation(job, job.params.get("counts", {}))
 
         return IdempotentOperation(
             change=change,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 
-from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
+from hitherto_extraction.pipeline.guards.support import JoinedWords, content, unspaced
 from hitherto_extraction.pipeline.guards.tokens import Token, clauses, tokenise
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[;\n。！？؟।]")
@@ -52,7 +52,7 @@ class _Text:
     """A clause, sentence or original, and its words that count."""
 
     def __init__(self, text: str, counts: Callable[[Token], bool]) -> None:
-        self.heard = Heard.of(text)
+        self.heard = JoinedWords.of(text)
         self.tokens = tokenise(text)
         self.words = [token for token in content(self.tokens) if counts(token)]
         self.run = unspaced(self.tokens)
@@ -70,7 +70,7 @@ class _Text:
 
 def _covered(clause: _Text, sentence: _Text, originals: Sequence[_Text], new_pairs: int) -> bool:
     """Whether one original covers a clause, except for originals that the clause contains whole."""
-    left, numbers = clause.words, Heard([]).lacking_numbers(clause.tokens)
+    left, numbers = clause.words, JoinedWords([]).lacking_numbers(clause.tokens)
     for each in originals:
         if each.is_whole_in(clause):
             left = each.heard.lacking(left)
@@ -103,7 +103,7 @@ def _is_blend(clause: _Text, originals: Sequence[_Text]) -> bool:
     return False
 
 
-def _longest_new(run: str, heard: Heard) -> int:
+def _longest_new(run: str, heard: JoinedWords) -> int:
     """The longest run of consecutive pairs of characters that a text lacks."""
     strange = (not heard.has_term(one + two) for one, two in pairwise(run))
     return max((sum(1 for _ in each) for new, each in groupby(strange) if new), default=0)

@@ -15,7 +15,7 @@ from itertools import chain, groupby, pairwise
 
 from hitherto_extraction.consolidation.coverage import uncovered
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
-from hitherto_extraction.pipeline.guards.support import Heard, TextWords, unspaced
+from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
     POINT,
@@ -262,7 +262,7 @@ def _markers(new: _Read, old: Sequence[_Read], type_: str) -> list[str]:
 
 def _invented(new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> list[str]:
     """Words that no original has up to inflection, in a clause or on their own."""
-    said = Heard(map(TextWords, originals))
+    said = JoinedWords(map(TextWords, originals))
     counts = _counting(new, old)
     missing = said.lacking(new.tokens)
     found = [f"invented: {token.text}" for token in missing if counts(token)]
@@ -277,7 +277,7 @@ def _scattered(
 ) -> list[str]:
     """Clauses whose words the originals have separately, but none of them together."""
     counts = _counting(new, old)
-    said = Heard(map(TextWords, originals))
+    said = JoinedWords(map(TextWords, originals))
     found = uncovered(
         merged,
         originals,

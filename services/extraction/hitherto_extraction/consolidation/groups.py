@@ -10,7 +10,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.guards.subjects import USER, subject
 from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, tokenise
-from hitherto_extraction.storage.consolidation import Mark, Member
+from hitherto_extraction.storage.consolidation import ConsolidationMark, Member
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.vocabulary.opposites import alternatives
 
@@ -126,10 +126,10 @@ def fingerprint(members: Iterable[tuple[UUID, str]]) -> bytes:
     return digest.digest()
 
 
-def mark_of(tag: str, members: Iterable[Member]) -> Mark:
+def mark_of(tag: str, members: Iterable[Member]) -> ConsolidationMark:
     """The record of a tag after consolidation."""
     left = [(each.memory_id, each.content) for each in members if tag in each.tags]
-    return Mark(tag, fingerprint(left), len(left))
+    return ConsolidationMark(tag, fingerprint(left), len(left))
 
 
 def _called(names: Collection[str]) -> set[str]:

@@ -12,7 +12,7 @@ from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merging import accept
 from hitherto_extraction.consolidation.prompt import VERSION, build_prompt
 from hitherto_extraction.consolidation.reply import read_reply
-from hitherto_extraction.consolidation.writing import Ready, source_words
+from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.prices import Prices
@@ -49,7 +49,7 @@ class MergeProposals:
     refused. `embedded_by` names the model of the merges' vectors, `answered_by` the language model.
     """
 
-    merges: Sequence[Ready]
+    merges: Sequence[EmbeddedMerge]
     dropped: int
     refused: int
     charges: Sequence[Charge]
@@ -101,7 +101,7 @@ class MergeModel:
             accept, told.answer, group, names=background.names, apart=background.apart
         )
         merges = [
-            Ready(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))
+            EmbeddedMerge(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))
             for each in accepted
         ]
         model = self._embedder.name
@@ -119,7 +119,9 @@ class MergeModel:
         """The cost of calls with unusable replies."""
         return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
 
-    async def _embed(self, merges: list[Ready]) -> tuple[list[Ready], EmbeddingBatch | None]:
+    async def _embed(
+        self, merges: list[EmbeddedMerge]
+    ) -> tuple[list[EmbeddedMerge], EmbeddingBatch | None]:
         """The merges with their vectors, computed in one call; without them during an outage."""
         spoken = [each for each in merges if each.words]
         texts = [*(each.merge.content for each in merges), *(each.words for each in spoken)]

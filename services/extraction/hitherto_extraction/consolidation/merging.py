@@ -16,7 +16,7 @@ from hitherto_extraction.pipeline.free_json import fits_struct
 from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.storage.consolidation import Member
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import CONFIDENCES, Memory
 
 FALLING = ("operator", "user", "assistant", "tool", "document")
@@ -97,7 +97,12 @@ def _undone(originals: Sequence[Member], apart: Mapping[UUID, Collection[UUID]])
 
 
 def merged_row(
-    merge: Merge, originals: Sequence[Edited], *, memory_id: UUID, at: datetime, job_id: UUID
+    merge: Merge,
+    originals: Sequence[EditableMemory],
+    *,
+    memory_id: UUID,
+    at: datetime,
+    job_id: UUID,
 ) -> dict[str, Any]:
     """The columns of the merged memory, without its index entries.
 

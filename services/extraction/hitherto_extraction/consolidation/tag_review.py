@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group, mark_of, plan_groups
 from hitherto_extraction.storage import consolidation, profiles
-from hitherto_extraction.storage.consolidation import Crowded, Mark, Member
+from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.failures import KeyUnavailable
 from hitherto_shared.encryption.sealed import UserKey
@@ -55,7 +55,7 @@ class TagReview:
         settled: Tags that were processed, now or before.
     """
 
-    tags: Sequence[Crowded]
+    tags: Sequence[CrowdedTag]
     members: dict[UUID, Member]
     names: Sequence[str]
     taken: set[UUID] = field(default_factory=set)
@@ -71,7 +71,7 @@ class TagReview:
         self.taken.update(each.memory_id for group in found for each in group.members)
         return found
 
-    def unchanged(self, crowded: Crowded) -> bool:
+    def unchanged(self, crowded: CrowdedTag) -> bool:
         """Whether a tag is unchanged since the last consolidation."""
         left = mark_of(crowded.tag, self.members.values())
         return crowded.fingerprint == left.fingerprint
@@ -83,7 +83,7 @@ class TagReview:
         self.members[merged.memory_id] = merged
         self.taken.add(merged.memory_id)
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[ConsolidationMark]:
         """The records of the tags that were processed."""
         return [mark_of(tag, self.members.values()) for tag in self.settled]
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from hitherto_extraction.consolidation.groups import mark_of
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.storage import consolidation, editing, ledger, memories, users
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
@@ -122,7 +122,7 @@ async def undo_merge(
 async def _end_too(
     connection: Connection,
     scope: Scope,
-    original: Edited,
+    original: EditableMemory,
     ended: Memory,
     reason: str,
     at: datetime,
@@ -149,7 +149,7 @@ async def _end_too(
     return _event(ended.status, before, after, reason, related=ended.superseded_by)
 
 
-async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited]) -> None:
+async def _mark(connection: Connection, scope: Scope, originals: Sequence[EditableMemory]) -> None:
     # A record holds the tag in clear, and sealed memories are never merged by it.
     tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
     members = await consolidation.read_members(connection, scope, tags)
@@ -159,7 +159,11 @@ async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited
 
 
 def _event(
-    action: str, before: Edited, after: Edited, reason: str, related: UUID | None = None
+    action: str,
+    before: EditableMemory,
+    after: EditableMemory,
+    reason: str,
+    related: UUID | None = None,
 ) -> ChangeEvent:
     old, new = editing.difference(before.memory, after.memory, sealed=before.sealed)
     return ChangeEvent(
@@ -174,12 +178,12 @@ def _event(
     )
 
 
-def _oldest_first(found: Iterable[Edited]) -> list[Memory]:
+def _oldest_first(found: Iterable[EditableMemory]) -> list[Memory]:
     held = [each.memory for each in found]
     return sorted(held, key=lambda memory: (memory.created_at, memory.memory_id))
 
 
-def _conflict(merged: Edited, why: str) -> WrongState:
+def _conflict(merged: EditableMemory, why: str) -> WrongState:
     return WrongState(
         f"this memory {why}",
         reason="MEMORY_STATUS_CONFLICT",

@@ -23,7 +23,7 @@ from hitherto_extraction.storage import (
     sources,
 )
 from hitherto_extraction.storage.consolidation import Member
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -38,7 +38,7 @@ _SOURCES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class EmbeddedMerge:
     """A merge with its source words and its vectors: of the content, and of these words.
 
     Vectors are None if the embedder was down.
@@ -53,7 +53,7 @@ class Ready:
 async def write_merge(
     connection: Connection,
     scope: Scope,
-    ready: Ready,
+    ready: EmbeddedMerge,
     *,
     model: str | None,
     at: datetime,
@@ -126,7 +126,7 @@ async def write_merge(
     )
 
 
-def _changed(shown: Member, now: Edited | None) -> bool:
+def _changed(shown: Member, now: EditableMemory | None) -> bool:
     return (
         now is None
         or now.memory.version != shown.version
@@ -146,7 +146,7 @@ async def _index(connection: Connection, scope: Scope, terms: Counter[str]) -> d
 async def _supersede(
     connection: Connection,
     scope: Scope,
-    original: Edited,
+    original: EditableMemory,
     by: UUID,
     at: datetime,
     job_id: UUID,

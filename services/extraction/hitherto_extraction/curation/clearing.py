@@ -41,7 +41,7 @@ Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
-class ToClear:
+class ClearRequest:
     """The user to clear, the caller, and what else to clear."""
 
     scope: Scope
@@ -85,7 +85,7 @@ class Clearing:
         self._keys = keys
 
     async def run(
-        self, identity: Identity | None, wanted: ToClear, *, timeout: float
+        self, identity: Identity | None, wanted: ClearRequest, *, timeout: float
     ) -> IdempotentResult[Counts]:
         """Clear, or answer as the first call with the same key did.
 
@@ -153,7 +153,7 @@ class Clearing:
         return await with_keys(self._keys, [wanted.scope], finish)
 
     async def _begin(
-        self, connection: Connection, identity: Identity | None, wanted: ToClear
+        self, connection: Connection, identity: Identity | None, wanted: ClearRequest
     ) -> _Extent | None:
         """Stop learning and determine the extent; None if the key has been used."""
         if identity is not None:
@@ -183,7 +183,7 @@ class Clearing:
         )
 
 
-async def _forget(connection: Connection, wanted: ToClear, before: datetime) -> int:
+async def _forget(connection: Connection, wanted: ClearRequest, before: datetime) -> int:
     await users.enter_user(connection, wanted.scope)
     await users.lock_user(connection, wanted.scope)
     return await clearing.forget_some(
@@ -207,7 +207,7 @@ async def _remove(connection: Connection, scope: Scope, conversation_id: str) ->
 
 
 async def _finish(
-    connection: Connection, wanted: ToClear, counts: Counter[str], key: UserKey | None
+    connection: Connection, wanted: ClearRequest, counts: Counter[str], key: UserKey | None
 ) -> Counts:
     """The steps of the last transaction, and the counts by name; every name is present."""
     scope = wanted.scope
@@ -227,7 +227,7 @@ async def _finish(
     }
 
 
-async def _empty_profile(connection: Connection, wanted: ToClear, key: UserKey | None) -> int:
+async def _empty_profile(connection: Connection, wanted: ClearRequest, key: UserKey | None) -> int:
     """Remove the profile's contents and the inferred preferences; returns 1 if there were any.
 
     Department and access level stay: only a credential that manages profiles changes these.

@@ -38,7 +38,7 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage import profiles as people
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_extraction.user_key import sealing_key
@@ -184,7 +184,11 @@ async def correct(
 
 
 async def _entities(
-    connection: Connection, scope: Scope, held: Edited, after: Memory, sealing: UserKey | None
+    connection: Connection,
+    scope: Scope,
+    held: EditableMemory,
+    after: Memory,
+    sealing: UserKey | None,
 ) -> Sequence[str]:
     """The entities that a memory mentions after rewording: the known names in its words."""
     if held.sealed or (sealing is not None and is_sensitive(after.type, after.sensitive)):
@@ -202,8 +206,8 @@ async def _entities(
 async def _write_clear(
     connection: Connection,
     scope: Scope,
-    held: Edited,
-    edited: Edited,
+    held: EditableMemory,
+    edited: EditableMemory,
     vector: NewVector | None,
     *,
     at: datetime,
@@ -308,7 +312,9 @@ def _put(held: dict[str, Any], path: Path, value: Any) -> None:
         inner[path[-1]] = value
 
 
-async def _indexed(connection: Connection, scope: Scope, edited: Edited, held: Edited) -> Edited:
+async def _indexed(
+    connection: Connection, scope: Scope, edited: EditableMemory, held: EditableMemory
+) -> EditableMemory:
     """The memory with new keyword index entries, if its words have changed."""
     after, before = edited.memory, held.memory
     same = (after.content, list(after.keywords)) == (before.content, list(before.keywords))

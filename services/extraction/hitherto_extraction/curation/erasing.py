@@ -31,7 +31,7 @@ from hitherto_extraction.storage import (
     idempotency,
     users,
 )
-from hitherto_extraction.storage.erasure import Receipt, StillHeld
+from hitherto_extraction.storage.erasure import Receipt, RowsRemain
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -227,7 +227,7 @@ class Erasing:
                         pass
                 await step(lambda connection: self._close(connection, scope, receipt_id, tables))
                 return
-            except StillHeld:
+            except RowsRemain:
                 continue
         raise Conflict(
             "other writers kept writing during the erasure: call EraseUser again to continue",

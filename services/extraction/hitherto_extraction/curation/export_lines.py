@@ -39,7 +39,7 @@ _ANY = 2**32
 _REPLIES = "unusable_replies"
 
 
-class Opening:
+class ExportLines:
     """Formats the lines of one user's export.
 
     Attributes:

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from weakref import WeakValueDictionary
 
-from hitherto_extraction.curation.export_lines import Opening
+from hitherto_extraction.curation.export_lines import ExportLines
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.storage import erased, exports, holdings, users
 from hitherto_extraction.storage.exports import UserStatus
-from hitherto_extraction.storage.holdings import Holding
+from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.failures import KeyGone, KeyServiceUnavailable, KeyUnavailable
@@ -252,7 +252,7 @@ class Exporting:
                         raise _OtherKey
                 else:
                     raise key
-            opening = Opening(scope, key if isinstance(key, UserKey) else None, self._replies)
+            opening = ExportLines(scope, key if isinstance(key, UserKey) else None, self._replies)
             async with aclosing(self._lines(connection, opening, tables, counts)) as lines:
                 async for line in lines:
                     held += line
@@ -265,8 +265,8 @@ class Exporting:
     async def _lines(
         self,
         connection: Connection,
-        opening: Opening,
-        tables: Sequence[Holding],
+        opening: ExportLines,
+        tables: Sequence[UserTable],
         counts: dict[str, int],
     ) -> AsyncGenerator[bytes]:
         """Every line, counted by table."""

@@ -38,7 +38,7 @@ class AnswerFeedback:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class FeedbackEffects:
     """The effects of feedback."""
 
     preferences: Sequence[Preference]
@@ -53,7 +53,7 @@ async def record_feedback(
     actor: str,
     memory_enabled: bool,
     key: UserKey | None = None,
-) -> Moved:
+) -> FeedbackEffects:
     """Store feedback and apply it, unless the user has switched learning off.
 
     Args:
@@ -84,17 +84,17 @@ async def record_feedback(
             },
         )
     at = await users.database_now(connection)
-    moved = Moved([], [])
+    moved = FeedbackEffects([], [])
     if state.why_not_learning(memory_enabled) is None:
         known = await preferences.read_preferences(connection, scope)
         if feedback.rating is None:
             seen = behaviour.observe_edit(feedback.original or "", feedback.edited or "")
             changed = behaviour.learn(known, seen, at)
-            moved = Moved(changed, [])
+            moved = FeedbackEffects(changed, [])
         elif (step := _step(feedback.rating)) != 0:
             changed = behaviour.shift(known.values(), step, at)
             shifted = await _shift_memories(connection, scope, items, step, actor, key)
-            moved = Moved(changed, shifted)
+            moved = FeedbackEffects(changed, shifted)
         await preferences.write_preferences(connection, scope, moved.preferences)
     await preferences.add_feedback(
         connection,

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Answer, NewItem
-from hitherto_extraction.pipeline.caps import Room
+from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.dedupe import find_duplicate
 from hitherto_extraction.pipeline.evidence import Witnesses
@@ -35,9 +35,9 @@ from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
 from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_extraction.storage.statements import Stated
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -234,7 +234,7 @@ class Saving:
                 vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
                 threshold=self._threshold(),
                 # No model affects what is saved.
-                room=Room(active_count=0),
+                room=ChangeAllowance(active_count=0),
             ),
         )
         begins = statement.valid_from or at
@@ -311,7 +311,7 @@ async def _join(
 async def _state_joined(
     connection: Connection,
     occasion: Occasion,
-    held: Edited,
+    held: EditableMemory,
     statement: StatementToSave,
     *,
     made_version: bool,
@@ -324,7 +324,7 @@ async def _state_joined(
         "expires_at": statement.expires_at.isoformat() if statement.expires_at else None,
         "sensitive": statement.sensitive,
     }
-    stated = Stated(
+    stated = NewStatement(
         "memory",
         "joined",
         held.memory.version + made_version,
@@ -340,7 +340,9 @@ async def _state_joined(
     await statements.record(connection, occasion.scope, [stated])
 
 
-async def _record(connection: Connection, occasion: Occasion, held: Edited, after: Memory) -> None:
+async def _record(
+    connection: Connection, occasion: Occasion, held: EditableMemory, after: Memory
+) -> None:
     scope, key, at = occasion.scope, occasion.key, occasion.at
     edited = replace(held, memory=after)
     sealed = held.sealed or occasion.seals(after.type, after.sensitive)

@@ -21,7 +21,7 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
@@ -216,7 +216,7 @@ async def _close_challenged(
 
 async def _open(
     connection: Connection, scope: Scope, memory_id: UUID, key: UserKey | None
-) -> Edited:
+) -> EditableMemory:
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
     return await editing.read_one(connection, scope, memory_id, key)
@@ -225,7 +225,7 @@ async def _open(
 async def _write(
     connection: Connection,
     scope: Scope,
-    held: Edited,
+    held: EditableMemory,
     after: Memory,
     action: str,
     reasons: tuple[str, str],

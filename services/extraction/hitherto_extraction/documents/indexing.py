@@ -24,7 +24,7 @@ from hitherto_shared.text.terms import count_terms, every_term
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedCounts:
     """The numbers of deleted rows."""
 
     chunks: int
@@ -118,15 +118,17 @@ async def replace_chunks(
 
 async def remove_chunks(
     connection: Connection, scope: Scope, held: Sequence[IndexedChunk], *, heading: str
-) -> Removed:
+) -> RemovedCounts:
     """Delete chunks with their vectors and with their words in the index."""
     if not held:
-        return Removed(0, 0)
+        return RemovedCounts(0, 0)
     # The terms under the old heading are recomputed to find the postings; thousands take a while.
     terms = await asyncio.to_thread(_terms_of, [chunk.content for chunk in held], heading)
     lengths = {chunk.lexical_no: chunk.lexical_length for chunk in held}
     await passages.remove(connection, scope, passages.DOCUMENTS, lengths, terms)
-    return Removed(*await chunks.delete(connection, scope, [chunk.chunk_id for chunk in held]))
+    return RemovedCounts(
+        *await chunks.delete(connection, scope, [chunk.chunk_id for chunk in held])
+    )
 
 
 async def replace_mentions(

@@ -48,7 +48,7 @@ _COUNTS = {"documents": 0, "chunks": 0, "entities": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedDocument:
     """A document and what is to be written; `terms` and `vectors` of new chunks, by position.
 
     A skipped one has only its id.
@@ -119,7 +119,7 @@ class Ingestion:
     async def _ingest(
         self,
         held: Claim,
-        prepared: Prepared,
+        prepared: PreparedDocument,
         charges: list[Charge],
         result: Result,
         done: int,
@@ -138,7 +138,7 @@ class Ingestion:
             )
             charges = charges + more
 
-    async def _prepare(self, scope: Scope, document_ids: Sequence[UUID]) -> list[Prepared]:
+    async def _prepare(self, scope: Scope, document_ids: Sequence[UUID]) -> list[PreparedDocument]:
         """As many of the documents as make a good batch to embed; at least one."""
 
         async def read(
@@ -152,7 +152,7 @@ class Ingestion:
                 await chunks.read(connection, scope, document_id),
             )
 
-        group: list[Prepared] = []
+        group: list[PreparedDocument] = []
         texts = 0
         for document_id in document_ids:
             document, heading_before, there = await self._database.run(
@@ -161,7 +161,7 @@ class Ingestion:
                 repeatable=True,
             )
             if document is None or document.ingested_hash == document.content_hash:
-                group.append(Prepared(document_id))
+                group.append(PreparedDocument(document_id))
                 continue
             prepared = await asyncio.to_thread(_made_of, document, heading_before, there)
             group.append(prepared)
@@ -170,7 +170,9 @@ class Ingestion:
                 break
         return group
 
-    async def _embed(self, group: Sequence[Prepared]) -> tuple[list[Prepared], list[Charge]]:
+    async def _embed(
+        self, group: Sequence[PreparedDocument]
+    ) -> tuple[list[PreparedDocument], list[Charge]]:
         """The group with vectors for its new chunks; during an outage they wait."""
         model = self._embedder.name
         places = [(i, position) for i, prepared in enumerate(group) for position in prepared.terms]
@@ -202,7 +204,7 @@ class Ingestion:
     async def _commit(
         self,
         held: Claim,
-        prepared: Prepared,
+        prepared: PreparedDocument,
         charges: list[Charge],
         result: Result,
         *,
@@ -237,7 +239,7 @@ class Ingestion:
         return written
 
     async def _write(
-        self, connection: Connection, scope: Scope, prepared: Prepared
+        self, connection: Connection, scope: Scope, prepared: PreparedDocument
     ) -> Mapping[str, int]:
         document_id = prepared.document_id
         state = await documents.read_state(connection, scope, document_id)
@@ -294,11 +296,11 @@ class Ingestion:
 
 def _made_of(
     document: StoredDocument, heading_before: str, there: Sequence[IndexedChunk]
-) -> Prepared:
+) -> PreparedDocument:
     heading = chunking.heading(document.title, document.summary)
     contents = chunking.passages(document.title, document.summary, document.content)
     change = indexing.compare(contents, there, same_heading=heading == heading_before)
-    return Prepared(
+    return PreparedDocument(
         document.document_id,
         document.content_hash,
         heading,

@@ -59,7 +59,7 @@ class CurationDependencies:
 
 
 @dataclass(frozen=True, slots=True)
-class ToSave:
+class SaveRequest:
     """A checked statement, with its user, its caller, and the call's idempotency key."""
 
     scope: Scope
@@ -103,7 +103,7 @@ class CurationCalls:
         reply = pb.StreamMemoriesResponse()
         position: Position | None = None
 
-        async def accept(item: tuple[ToSave | HithertoError, Vectors | None]) -> None:
+        async def accept(item: tuple[SaveRequest | HithertoError, Vectors | None]) -> None:
             nonlocal position
             wanted, vectors = item
             if isinstance(wanted, HithertoError):
@@ -123,14 +123,14 @@ class CurationCalls:
             unpaid.clear()
             await paid.settle(IMPORT, charges)
 
-        async def embed(batch: Sequence[ToSave | HithertoError]) -> list[Vectors | None]:
+        async def embed(batch: Sequence[SaveRequest | HithertoError]) -> list[Vectors | None]:
             # Everything embedded before is stored by now, and its users are known.
             await settle()
             made = await paid.embed(
                 [
                     (each.scope, each.statement.content)
                     for each in batch
-                    if isinstance(each, ToSave)
+                    if isinstance(each, SaveRequest)
                 ],
                 IMPORT,
                 seconds=seconds_left(context, _EMBEDDING_SECONDS),
@@ -138,7 +138,7 @@ class CurationCalls:
             unpaid.update(made.charges)
             vectors = iter(made.vectors)
             return [
-                vectors_of(made.model, next(vectors)) if isinstance(each, ToSave) else None
+                vectors_of(made.model, next(vectors)) if isinstance(each, SaveRequest) else None
                 for each in batch
             ]
 
@@ -267,7 +267,7 @@ class CurationCalls:
             consistency_token=self._answering.token(outcome.position),
         )
 
-    def _read(self, request: pb.SaveMemoryRequest, rpc: str, *, prefix: str = "") -> ToSave:
+    def _read(self, request: pb.SaveMemoryRequest, rpc: str, *, prefix: str = "") -> SaveRequest:
         """A checked request.
 
         Raises:
@@ -282,9 +282,9 @@ class CurationCalls:
         scope = principal.scope(user_id)
         principal.check_origin(f"{prefix}origin", statement.origin)
         identity = self._answering.identity(rpc, key, request)
-        return ToSave(scope, statement, identity, principal.subject)
+        return SaveRequest(scope, statement, identity, principal.subject)
 
-    def _read_item(self, request: pb.StreamMemoriesRequest) -> ToSave | HithertoError:
+    def _read_item(self, request: pb.StreamMemoriesRequest) -> SaveRequest | HithertoError:
         """A checked item of a stream, or the reason for its refusal."""
         try:
             return self._read(request.item, "StreamMemories", prefix="item.")
@@ -292,7 +292,7 @@ class CurationCalls:
             return error
 
     async def _store(
-        self, wanted: ToSave, vectors: Vectors, context: Context
+        self, wanted: SaveRequest, vectors: Vectors, context: Context
     ) -> IdempotentResult[Saved]:
         saving, scope = self._curation.saving, wanted.scope
 

@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
-class Taken:
+class ImportOutcome:
     """The outcome of a stream's items."""
 
     accepted: int = 0
@@ -41,7 +41,7 @@ class Taken:
 
 async def take_all(
     requests: AsyncIterator[Item], accept: Callable[[Item], Awaitable[None]]
-) -> Taken:
+) -> ImportOutcome:
     """Accept the items of a stream one after another.
 
     Args:
@@ -51,7 +51,7 @@ async def take_all(
     Raises:
         HithertoError: An error of more than one item; accepted items stay.
     """
-    taken = Taken()
+    taken = ImportOutcome()
     index = -1
     async for request in requests:
         index += 1

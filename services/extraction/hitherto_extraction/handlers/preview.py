@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from hitherto.v1 import entity_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_extraction.pipeline.preview import Lesson
+from hitherto_extraction.pipeline.preview import PreviewResult
 from hitherto_shared.convert import (
     entity_message,
     memory_message,
@@ -17,7 +17,7 @@ from hitherto_shared.convert import (
 from hitherto_shared.models import Entity, Memory
 
 
-def lesson_message(lesson: Lesson) -> pb.PreviewExtractionResponse:
+def lesson_message(lesson: PreviewResult) -> pb.PreviewExtractionResponse:
     """The reply of PreviewExtraction."""
     unstored = {str(memory.memory_id) for memory in lesson.created}
     return pb.PreviewExtractionResponse(

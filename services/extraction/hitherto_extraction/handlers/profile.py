@@ -9,7 +9,7 @@ from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import profile_pb2
-from hitherto_extraction.curation.feedback import AnswerFeedback, Moved, record_feedback
+from hitherto_extraction.curation.feedback import AnswerFeedback, FeedbackEffects, record_feedback
 from hitherto_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, STRUCTS, Path
 from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.handlers.answering import Answering
@@ -133,7 +133,7 @@ class ProfileCalls:
         principal = current_call().principal
         scope = principal.scope(user_id)
 
-        async def change(connection: Connection, key: UserKey | None) -> Moved:
+        async def change(connection: Connection, key: UserKey | None) -> FeedbackEffects:
             return await record_feedback(
                 connection,
                 scope,
@@ -143,7 +143,7 @@ class ProfileCalls:
                 key=key,
             )
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Moved:
+        async def again(connection: Connection, ids: Sequence[str]) -> FeedbackEffects:
             known = await preferences.read_preferences(connection, scope)
             moved: list[Preference] = []
             memory_ids: list[UUID] = []
@@ -153,7 +153,7 @@ class ProfileCalls:
                     memory_ids.append(UUID(name[0]))
                 elif (name[0], name[1]) in known:
                     moved.append(known[name[0], name[1]])
-            return Moved(moved, memory_ids)
+            return FeedbackEffects(moved, memory_ids)
 
         outcome = await self._answering.change_with_key(
             self._answering.identity("RecordFeedback", key, request),
@@ -174,7 +174,7 @@ class ProfileCalls:
         )
 
 
-def _names(moved: Moved) -> list[str]:
+def _names(moved: FeedbackEffects) -> list[str]:
     """The effects of feedback, by name: our own keys and ids, no contents."""
     return [
         *(json.dumps(["preference", p.type, p.key]) for p in moved.preferences),

@@ -8,7 +8,7 @@ from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.pipeline.embedding_charges import SEARCH
 from hitherto_extraction.storage import usage
-from hitherto_extraction.storage.usage import Used, UsedFilter
+from hitherto_extraction.storage.usage import UsageFilter, UsageTotals
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call
@@ -35,7 +35,7 @@ class UsageCalls:
         """The cost of work, by user, kind, day and model."""
         checks = Checks()
         principal = current_call().principal
-        wanted = UsedFilter(
+        wanted = UsageFilter(
             user_id=checks.identifier("user_id", request.user_id, required=False)
             or principal.user_id,
             kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
@@ -83,7 +83,7 @@ class UsageCalls:
         return await self._answering.read(work, context)
 
 
-def _message(used: Used) -> job_pb2.Usage:
+def _message(used: UsageTotals) -> job_pb2.Usage:
     return job_pb2.Usage(
         llm_calls=used.llm_calls,
         input_tokens=used.input_tokens,

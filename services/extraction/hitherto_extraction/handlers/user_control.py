@@ -8,7 +8,7 @@ from typing import Any
 
 from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto_extraction.curation.clearing import Clearing, ToClear
+from hitherto_extraction.curation.clearing import Clearing, ClearRequest
 from hitherto_extraction.curation.user_settings import (
     NAMES,
     UserSettings,
@@ -109,7 +109,7 @@ class UserControlCalls:
         principal = current_call().principal
         outcome = await self._control.clearing.run(
             self._answering.identity("ClearMemories", key, request),
-            ToClear(
+            ClearRequest(
                 principal.scope(user_id),
                 principal.subject,
                 profile=request.include_profile,

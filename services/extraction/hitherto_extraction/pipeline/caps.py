@@ -40,7 +40,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ChangeAllowance:
     """The changes that a reply may still make.
 
     Attributes:

@@ -35,7 +35,7 @@ CHALLENGES = "contradicts what somebody more trusted said"
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ReportedEnd:
     """The reported end of a known memory: contradicted, or an achieved goal."""
 
     item: ClosedItem
@@ -43,7 +43,7 @@ class Ending:
     evidence: Evidence
 
 
-def permitted(draft: Draft) -> list[Ending]:
+def permitted(draft: Draft) -> list[ReportedEnd]:
     """The endings of a reply, without those that have no support or only challenge."""
     answer = draft.situation.answer
     open_items = [item for item in answer.contradicted if _same_person(draft, item)]
@@ -61,7 +61,7 @@ def permitted(draft: Draft) -> list[Ending]:
     return endings
 
 
-def close(draft: Draft, ending: Ending) -> None:
+def close(draft: Draft, ending: ReportedEnd) -> None:
     """Close one memory, as far as permitted."""
     if not _borne_out(draft, ending):
         draft.plan.refuse("refused_without_support")
@@ -71,13 +71,15 @@ def close(draft: Draft, ending: Ending) -> None:
         draft.plan.refuse("refused_by_trust_or_time")
 
 
-def _witnessed(draft: Draft, items: Sequence[ClosedItem], *, achieved: bool) -> list[Ending]:
+def _witnessed(draft: Draft, items: Sequence[ClosedItem], *, achieved: bool) -> list[ReportedEnd]:
     """The endings that existing messages support."""
     found = ((item, draft.situation.witnesses.for_change(item.source_ids)) for item in items)
-    return [Ending(item, achieved, evidence) for item, evidence in found if evidence is not None]
+    return [
+        ReportedEnd(item, achieved, evidence) for item, evidence in found if evidence is not None
+    ]
 
 
-def _borne_out(draft: Draft, ending: Ending) -> bool:
+def _borne_out(draft: Draft, ending: ReportedEnd) -> bool:
     """Whether the messages behind an ending concern it.
 
     Messages that are gone are judged elsewhere.

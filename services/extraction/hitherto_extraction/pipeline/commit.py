@@ -18,7 +18,7 @@ from hitherto_extraction.pipeline.batch_outcome import (
     write_profile,
     write_summary,
 )
-from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes, Room
+from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
@@ -238,13 +238,13 @@ class Commit:
 
 async def room_of(
     connection: Connection, scope: Scope, job: Changes, *, daily: int = DAILY_CHANGES
-) -> Room:
+) -> ChangeAllowance:
     """The changes that a reply may still make, under the user's lock.
 
     `job` holds the job's changes so far.
     """
     closed, updated = await ledger.changes_of_a_day(connection, scope)
-    return Room(
+    return ChangeAllowance(
         active_count=await known_memories.count_active(connection, scope),
         job=job,
         day=Changes(closed, updated),

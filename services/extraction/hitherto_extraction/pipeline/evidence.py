@@ -12,7 +12,7 @@ from functools import partial
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from hitherto_extraction.pipeline.guards.support import Heard, TextWords
+from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords
 from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
 from hitherto_extraction.pipeline.prompt import zone_of
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -93,7 +93,7 @@ class Witnesses:
         by_user = [m for m in self._speaking.values() if m.role == "user"]
         return self._evidence(by_user or list(self._speaking.values()), [], None)
 
-    def heard(self, evidence: Evidence) -> Heard:
+    def heard(self, evidence: Evidence) -> JoinedWords:
         """The words behind some evidence; each message is parsed once.
 
         A message also contributes the day on which it was said and those that its relative dates
@@ -104,7 +104,7 @@ class Witnesses:
             if (text, day) not in self._read:
                 self._read[text, day] = TextWords(text, partial(_dates, text, day))
             found.append(self._read[text, day])
-        return Heard(found)
+        return JoinedWords(found)
 
     def _named(self, source_ids: Sequence[str]) -> list[StoredMessage]:
         return [self._speaking[i] for i in source_ids if i in self._speaking]

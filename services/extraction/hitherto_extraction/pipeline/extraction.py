@@ -55,7 +55,7 @@ _READ_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Tab:
+class AttemptState:
     """The state of an attempt: the job's committed result, and what was spent since."""
 
     result: Result
@@ -64,7 +64,7 @@ class Tab:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _EmbeddedTexts:
     """What is indexed besides memories: messages by number, and the words of the summary."""
 
     messages: Mapping[int, str] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Extraction:
         held, messages = await self._database.run(
             lambda connection: self._open(connection, held, key), timeout=_READ_SECONDS
         )
-        tab = Tab(Result.of(held.result))
+        tab = AttemptState(Result.of(held.result))
         try:
             await self._read(held, self.batches(messages), tab, key)
         except Exception as error:
@@ -127,7 +127,7 @@ class Extraction:
         self,
         held: Claim,
         pending: deque[list[StoredMessage]],
-        tab: Tab,
+        tab: AttemptState,
         key: UserKey | None,
     ) -> None:
         """Extract batch by batch; a batch that is too large for one call is cut in two."""
@@ -188,7 +188,7 @@ class Extraction:
         self,
         held: Claim,
         batch: Sequence[StoredMessage],
-        tab: Tab,
+        tab: AttemptState,
         key: UserKey | None,
         *,
         last: bool,
@@ -234,7 +234,7 @@ class Extraction:
         reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
         witnesses = Witnesses(conversation_id, asked.messages, asked.prompt.batch.time_zone)
         done_to = max(message.message_no for message in asked.messages.values())
-        said = await self._said(asked, reply.answer, done_to) if findable else _Said()
+        said = await self._said(asked, reply.answer, done_to) if findable else _EmbeddedTexts()
         vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
         charges = [*wasted, *self._charges(reply, vectors, embedding)]
         return BatchOutcome(
@@ -270,7 +270,7 @@ class Extraction:
             connection, scope, conversation_id, batch, self._rules, without=without, key=key
         )
 
-    async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _Said:
+    async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _EmbeddedTexts:
         """The texts of messages and summary that have to be embedded."""
         messages = {
             message.message_no: passages.embedded_text(message)
@@ -290,10 +290,12 @@ class Extraction:
         )
         sealed = asked.encrypts or asked.summary.sealed
         sealed = sealed or any(message.sealed for message in asked.messages.values())
-        return _Said(messages, conversation_summary.new_words(asked.summary, fields, sealed=sealed))
+        return _EmbeddedTexts(
+            messages, conversation_summary.new_words(asked.summary, fields, sealed=sealed)
+        )
 
     async def _embed(
-        self, answer: Answer, witnesses: Witnesses, said: _Said
+        self, answer: Answer, witnesses: Witnesses, said: _EmbeddedTexts
     ) -> tuple[Vectors, PassageVectors, EmbeddingBatch | None]:
         """The vectors of everything a reply may write, in one call; none during an outage."""
         texts: dict[Hashable, str] = {("new", item.index): item.content for item in answer.new}

@@ -71,7 +71,7 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ItemStatement:
     """What an item of the reply says about a known memory, whether or not that changes it.
 
     `action` is "said" or "updated", `version` is the memory's version afterwards, and
@@ -103,7 +103,7 @@ class Plan:
     confirmed: dict[UUID, datetime] = field(default_factory=dict)
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
     challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    said: list[ItemStatement] = field(default_factory=list)
     stated: dict[int, UUID] = field(default_factory=dict)
     sealed: frozenset[UUID] = frozenset()
     sensitive: frozenset[UUID] = frozenset()

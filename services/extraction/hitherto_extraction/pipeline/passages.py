@@ -15,7 +15,7 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.message_passages import (
     IndexedMessage,
     MessageKey,
-    Numbered,
+    NumberedMessage,
 )
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -77,7 +77,7 @@ async def number_messages(
     unused.
     """
     numbered = [
-        Numbered(
+        NumberedMessage(
             (conversation_id, message.message_no),
             number,
             terms.total(),

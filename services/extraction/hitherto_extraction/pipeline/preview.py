@@ -67,7 +67,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class PreviewResult:
     """What a transcript would teach.
 
     Attributes:
@@ -92,7 +92,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _RehearsalState:
     """The state of a rehearsal once all replies so far are written."""
 
     messages: list[StoredMessage]
@@ -155,7 +155,9 @@ class ExtractionPreview:
         self._commit = commit
         self._memory_enabled = memory_enabled
 
-    async def show(self, scope: Scope, transcript: IncomingTranscript, *, seconds: float) -> Lesson:
+    async def show(
+        self, scope: Scope, transcript: IncomingTranscript, *, seconds: float
+    ) -> PreviewResult:
         """What the transcript would teach now.
 
         If the time is too short for a long transcript, only its beginning is shown: the counts
@@ -213,8 +215,8 @@ class ExtractionPreview:
 
     def _next(
         self, run: _PreviewRun
-    ) -> Callable[[Connection, _Scene], Awaitable[ExtractionPrompt | None]]:
-        async def build(connection: Connection, scene: _Scene) -> ExtractionPrompt | None:
+    ) -> Callable[[Connection, _RehearsalState], Awaitable[ExtractionPrompt | None]]:
+        async def build(connection: Connection, scene: _RehearsalState) -> ExtractionPrompt | None:
             if run.pending is None:
                 run.pending = self._extraction.batches(scene.messages)
                 run.total = len(scene.messages)
@@ -266,7 +268,7 @@ class ExtractionPreview:
         run.outcomes.append(outcome)
 
     async def _rehearse(
-        self, run: _PreviewRun, look: Callable[[Connection, _Scene], Awaitable[Found]]
+        self, run: _PreviewRun, look: Callable[[Connection, _RehearsalState], Awaitable[Found]]
     ) -> Found:
         """Write all replies so far, read the result, and roll back."""
 
@@ -284,7 +286,9 @@ class ExtractionPreview:
             ),
         )
 
-    async def _play(self, connection: Connection, run: _PreviewRun, key: UserKey | None) -> _Scene:
+    async def _play(
+        self, connection: Connection, run: _PreviewRun, key: UserKey | None
+    ) -> _RehearsalState:
         scope, transcript = run.scope, run.transcript
         state = await users.enter_user(connection, scope)
         if why := state.why_not_learning(self._memory_enabled):
@@ -319,7 +323,7 @@ class ExtractionPreview:
                 connection, run.claim, outcome, key=key, sealing=sealing
             )
             plans.append(plan)
-        return _Scene(messages, plans, profile.version, result, key)
+        return _RehearsalState(messages, plans, profile.version, result, key)
 
     async def _charge(self, run: _PreviewRun) -> None:
         """Charge the calls, even if the preview fails."""
@@ -336,7 +340,9 @@ class ExtractionPreview:
         await self._database.run(work, timeout=_STATEMENT_SECONDS)
 
 
-async def _picture(connection: Connection, run: _PreviewRun, scene: _Scene) -> Lesson:
+async def _picture(
+    connection: Connection, run: _PreviewRun, scene: _RehearsalState
+) -> PreviewResult:
     """The state that the rehearsal produced."""
     scope, conversation_id = run.scope, run.transcript.conversation_id
     created = _ids(made.memory_id for plan in scene.plans for made in plan.creations)
@@ -359,7 +365,7 @@ async def _picture(connection: Connection, run: _PreviewRun, scene: _Scene) -> L
         summary = replace(summary, message_count=count)
     mentioning = _ids(memory_id for plan in scene.plans for memory_id, _ in plan.mentions)
     read = sum(len(outcome.witnesses.messages) for outcome in run.outcomes)
-    return Lesson(
+    return PreviewResult(
         created=[rows[memory_id].memory for memory_id in created],
         updated=[rows[m].memory for m in updated if m not in set(created)],
         contradicted=[rows[m].memory for m, how in closed.items() if how == "contradicted"],

@@ -19,7 +19,7 @@ from typing import Any
 
 from hitherto_extraction.pipeline.guards.refinement import unsupported
 from hitherto_extraction.pipeline.guards.subjects import USER, names, small_words, subject
-from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
+from hitherto_extraction.pipeline.guards.support import JoinedWords, content, unspaced
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, clauses, tokenise
 from hitherto_extraction.pipeline.profile import FIELDS, OTHER_NAMES, Path
 from hitherto_shared.models import Profile
@@ -46,11 +46,11 @@ _DENYING_KEY = re.compile(
 _TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 _WORD_END = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 _ABSENT = object()
-_NOBODY = Heard([])
+_NOBODY = JoinedWords([])
 
 
 def supported(
-    patch: Mapping[str, Any], profile: Profile, said: Heard
+    patch: Mapping[str, Any], profile: Profile, said: JoinedWords
 ) -> tuple[dict[str, Any], int]:
     """The patch without unsupported values.
 
@@ -71,7 +71,7 @@ def supported(
 class _Reading:
     """One patch compared with the messages behind it."""
 
-    def __init__(self, profile: Profile, said: Heard) -> None:
+    def __init__(self, profile: Profile, said: JoinedWords) -> None:
         self.refused = 0
         self._said = said
         self._held = {name: getattr(profile, name) for name in FIELDS}

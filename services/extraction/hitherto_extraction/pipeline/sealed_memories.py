@@ -23,7 +23,7 @@ from hitherto_extraction.storage import (
     sealed_memories,
     users,
 )
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
 from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES
@@ -168,8 +168,8 @@ async def write_sealed(
     connection: Connection,
     scope: Scope,
     key: UserKey | None,
-    held: Edited,
-    after: Edited,
+    held: EditableMemory,
+    after: EditableMemory,
     *,
     at: datetime,
     vector: tuple[str, Vector] | None = None,

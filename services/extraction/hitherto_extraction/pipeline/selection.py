@@ -18,7 +18,7 @@ from hitherto_extraction.pipeline.sealed_memories import postings_of
 from hitherto_extraction.storage import keyword_index, known_memories, mentioned
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
-from hitherto_extraction.storage.mentioned import Names
+from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.sealed import UserKey
@@ -157,7 +157,7 @@ async def _by_entities(connection: Connection, scope: Scope, text: str, limit: i
     return await mentioned.memories_of_entities(connection, scope, named, limit=limit)
 
 
-def entities_named(text: str, names: Sequence[Names]) -> list[UUID]:
+def entities_named(text: str, names: Sequence[EntityNames]) -> list[UUID]:
     """The entities that a text names, by name or alias, in any spelling."""
     if not names:
         return []

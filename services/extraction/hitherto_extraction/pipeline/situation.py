@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Answer, NewItem
-from hitherto_extraction.pipeline.caps import Room
+from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
-from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite, Said
+from hitherto_extraction.pipeline.operations import Closure, Creation, ItemStatement, Plan, Rewrite
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.embeddings.protocol import Vector
@@ -44,7 +44,7 @@ class Situation:
     neighbours: Mapping[int, Sequence[Neighbour]]
     vectors: Mapping[int, Vector]
     threshold: float
-    room: Room
+    room: ChangeAllowance
     importance_before: Mapping[UUID, float] = field(default_factory=dict)
     reviewed: Collection[int] = ()
     stated: Mapping[int, UUID] = field(default_factory=dict)
@@ -111,7 +111,9 @@ class Draft:
         """Record what was said about a known memory, once the plan holds the consequences."""
         after = self.now[before.memory_id]
         made = after.version != before.version
-        self.plan.said.append(Said(before.memory_id, action, after.version, made, evidence, words))
+        self.plan.said.append(
+            ItemStatement(before.memory_id, action, after.version, made, evidence, words)
+        )
 
     def note_mentions(self, memory_id: UUID, item: NewItem) -> None:
         """Record the entities that a memory mentions."""

@@ -17,7 +17,7 @@ from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
 from hitherto_extraction.pipeline.summarise import NEUTRAL_TITLE, SummaryPatch, merge_summary
 from hitherto_extraction.storage.profiles import SEALED
-from hitherto_extraction.storage.statements import Stated
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import OUTCOMES, Profile
@@ -69,7 +69,7 @@ def statements_of(
     kept: Mapping[str, Any],
     sealed: frozenset[UUID],
     key: UserKey | None,
-) -> list[Stated]:
+) -> list[NewStatement]:
     """Every statement of a plan about memories.
 
     Args:
@@ -90,8 +90,8 @@ def statements_of(
         words: Mapping[str, Any],
         *,
         made_version: bool = True,
-    ) -> Stated:
-        return Stated(
+    ) -> NewStatement:
+        return NewStatement(
             "memory",
             action,
             version,
@@ -177,7 +177,7 @@ def _words_of_creation(made: Creation, kept: Mapping[str, Any]) -> dict[str, Any
 
 def of_profile(
     patch: ProfilePatch, evidence: Evidence, version: int, *, made_version: bool
-) -> Stated:
+) -> NewStatement:
     """What a reply says about the profile: the profile that it alone would make."""
     alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
     words: dict[str, Any] = {}
@@ -185,12 +185,12 @@ def of_profile(
         value = getattr(alone, name)
         if value:
             words[name] = list(value) if isinstance(value, tuple) else value
-    return Stated(
+    return NewStatement(
         "profile", "patched", version, made_version, evidence.origin, evidence.said_at, words
     )
 
 
-def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: int) -> Stated:
+def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: int) -> NewStatement:
     """What a reply says about its conversation, without defaults for missing fields."""
     patch = given or {}
     fields = merge_summary(
@@ -207,4 +207,4 @@ def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: i
     if not (isinstance(outcome, str) and outcome.strip().lower() in OUTCOMES):
         words.pop("outcome", None)
     said_at = max(message.said_at for message in witnesses.messages)
-    return Stated("summary", "concluded", done_to, False, "user", said_at, words)
+    return NewStatement("summary", "concluded", done_to, False, "user", said_at, words)

@@ -23,7 +23,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.passage_vectors import PassageText
-from hitherto_extraction.storage.reembedding import Text
+from hitherto_extraction.storage.reembedding import TextToEmbed
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.embeddings.registry import Embedders
@@ -35,7 +35,7 @@ logger = logging.getLogger("hitherto.reembedding")
 _BATCH = 64
 _SECONDS = 30.0
 
-Lacking = Text | PassageText
+Lacking = TextToEmbed | PassageText
 Found = Sequence[tuple[Any, Vector, Vector | None]]
 Find = Callable[..., Awaitable[Sequence[Lacking]]]
 Write = Callable[[Connection, str, Found], Awaitable[None]]

@@ -12,9 +12,9 @@ from hitherto_extraction.pipeline.sealed_memories import write_sealed
 from hitherto_extraction.rollback.replay import FIELDS, MemoryVersion, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage import rollback as storage
-from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_extraction.storage.statements import Stated, StoredStatement
+from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
@@ -24,7 +24,7 @@ from hitherto_shared.models import Scope
 class _MemoryHistory:
     """Everything known about how a memory came to be."""
 
-    held: Edited
+    held: EditableMemory
     versions: Sequence[MemoryVersion]
     statements: Sequence[StoredStatement]
     skipped: frozenset[int]
@@ -66,7 +66,7 @@ class Rebuilding:
         told |= await self._read(connection, set(depending) - told.keys())
         counts = {"memories_forgotten": 0, "memories_restored": 0}
         reworded = []
-        rebuilt: dict[UUID, Edited] = {}
+        rebuilt: dict[UUID, EditableMemory] = {}
         for memory_id, each in told.items():
             fields = self._rebuilt(each)
             after = rebuilt[memory_id] = (
@@ -156,7 +156,7 @@ class Rebuilding:
             connection,
             self.scope,
             [
-                Stated(
+                NewStatement(
                     "memory",
                     "taken",
                     each.version,
@@ -172,7 +172,9 @@ class Rebuilding:
             ],
         )
 
-    async def _write(self, connection: Connection, told: _MemoryHistory, after: Edited) -> bool:
+    async def _write(
+        self, connection: Connection, told: _MemoryHistory, after: EditableMemory
+    ) -> bool:
         """Write the rebuilt memory, if it differs from the present one."""
         held, scope = told.held, self.scope
         if after == held:
@@ -199,7 +201,7 @@ class Rebuilding:
         return True
 
     async def _link(
-        self, connection: Connection, memory_id: UUID, before: Edited, after: Edited
+        self, connection: Connection, memory_id: UUID, before: EditableMemory, after: EditableMemory
     ) -> None:
         """Let the successors of a memory name it, or no longer."""
         old, new = before.memory.superseded_by, after.memory.superseded_by
@@ -227,19 +229,19 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _found_by(edited: Edited) -> tuple[str, list[str], list[str]]:
+def _found_by(edited: EditableMemory) -> tuple[str, list[str], list[str]]:
     """The indexed text of a memory."""
     return edited.memory.content, list(edited.memory.keywords), list(edited.questions)
 
 
-def _forgotten(held: Edited) -> Edited:
+def _forgotten(held: EditableMemory) -> EditableMemory:
     if held.memory.status == "forgotten":
         return held
     memory = replace(held.memory, status="forgotten", superseded_by=None, expires_at=None)
     return replace(held, memory=memory, challenges=())
 
 
-def _as_rebuilt(held: Edited, fields: Mapping[str, Any]) -> Edited:
+def _as_rebuilt(held: EditableMemory, fields: Mapping[str, Any]) -> EditableMemory:
     said_at = fields["said_at"]
     memory = replace(
         held.memory,

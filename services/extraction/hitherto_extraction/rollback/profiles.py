@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto_extraction.rollback.profile import ProfileVersion, differing, replay
 from hitherto_extraction.storage import ledger, profiles, statements
 from hitherto_extraction.storage import rollback as storage
-from hitherto_extraction.storage.statements import Stated
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
@@ -45,7 +45,7 @@ async def rebuild_profile(
         connection,
         scope,
         [
-            Stated(
+            NewStatement(
                 "profile", "taken", each.version, True, "user", each.at,
                 job_id=each.job_id, taken=True,
             )

@@ -89,7 +89,7 @@ def replay(
     said = defaultdict[int, list[StoredStatement]](list)
     for each in statements:
         said[each.version].append(each)
-    telling = _Telling(gone)
+    telling = _RebuiltMemory(gone)
     telling.held["type"] = versions[0].fields["type"]
     before: MemoryVersion | None = None
     for version in versions:
@@ -103,7 +103,7 @@ def replay(
     return telling.held if telling.held["content"] else None
 
 
-class _Telling:
+class _RebuiltMemory:
     """A memory being rebuilt."""
 
     def __init__(self, gone: Collection[UUID]) -> None:

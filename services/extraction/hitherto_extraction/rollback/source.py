@@ -35,7 +35,7 @@ class RollbackTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taught:
+class _SourceEffects:
     """What a source taught.
 
     Attributes:
@@ -119,7 +119,7 @@ async def roll_back(
 
 async def _taught(
     connection: Connection, scope: Scope, source: RollbackTarget, key: UserKey | None
-) -> _Taught:
+) -> _SourceEffects:
     if source.document_id is not None:
         if not await storage.document_exists(connection, scope, source.document_id):
             raise NotFound(
@@ -129,7 +129,7 @@ async def _taught(
             )
         said = await statements.find(connection, scope, document_id=source.document_id)
         named = set(await storage.of_document(connection, scope, source.document_id, key))
-        return _Taught(statements=said, named=named - {each.memory_id for each in said})
+        return _SourceEffects(statements=said, named=named - {each.memory_id for each in said})
     if source.job_id is not None:
         job = await jobs.get_job(
             connection, scope.tenant_id, source.job_id, only_user=scope.user_id
@@ -160,8 +160,8 @@ async def _of_jobs(
     job_ids: Sequence[UUID],
     messages: MessageRange | None,
     conversation_id: str | None = None,
-) -> _Taught:
-    return _Taught(
+) -> _SourceEffects:
+    return _SourceEffects(
         job_ids=job_ids,
         messages=messages,
         statements=await statements.find(
@@ -174,7 +174,7 @@ async def _of_jobs(
 async def _undo_merges(
     connection: Connection,
     scope: Scope,
-    taught: _Taught,
+    taught: _SourceEffects,
     touched: Collection[UUID],
     actor: str,
     key: UserKey | None,

@@ -36,7 +36,7 @@ _ROWS = 100
 _SUMMARIES = 20
 
 
-class Busy(Exception):
+class RowsBusy(Exception):
     """Rows are in use at this moment; the step is repeated later."""
 
 
@@ -66,7 +66,7 @@ async def seal_memories(connection: Connection, standing: SealingTarget) -> int:
         return 0
     locked = await removal.lock_memories(connection, scope, found)
     if not locked:
-        raise Busy
+        raise RowsBusy
     terms = await sealing.count_terms_of(connection, scope, locked)
     before = await keyword_index.reserve_numbers(
         connection, scope, texts=len(locked), documents=0, terms=-terms
@@ -84,7 +84,7 @@ async def move_vectors(connection: Connection, standing: SealingTarget) -> int:
         return 0
     locked = await removal.lock_memories(connection, standing.scope, found)
     if not locked:
-        raise Busy
+        raise RowsBusy
     return await _move_vectors(connection, standing, locked)
 
 

@@ -15,8 +15,8 @@ from hitherto_extraction.sealing.steps import (
     CLEANING_OF_ENCRYPTING,
     OF_ENCRYPTING,
     OF_SEALED,
-    Busy,
     Cleaning,
+    RowsBusy,
     SealingTarget,
 )
 from hitherto_extraction.sealing.vectors import SealedVectors
@@ -84,7 +84,7 @@ class SealingSweep:
                 "a user's sensitive text stays in clear until the key is available: %s",
                 error.reason,
             )
-        except Busy:
+        except RowsBusy:
             logger.info("rows to seal are in use; retrying later")
         except Exception as error:
             # An error of one user; the others do not wait for it.
@@ -157,7 +157,7 @@ async def _first_change(connection: Connection, standing: SealingTarget) -> int:
         return 0
     if state.key_id != standing.key.key_id:
         # Encryption was turned on with another key since this one was opened.
-        raise Busy
+        raise RowsBusy
     for step in (*OF_ENCRYPTING, *OF_SEALED) if state.encrypts else OF_SEALED:
         if changed := await step(connection, standing):
             return changed

@@ -139,7 +139,7 @@ WHERE m.status <> 'superseded' AND m.source = 'consolidation'
 
 
 @dataclass(frozen=True, slots=True)
-class Crowded:
+class CrowdedTag:
     """A tag that many memories share, with the result and job of its last consolidation."""
 
     tag: str
@@ -162,7 +162,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ConsolidationMark:
     """The record that the consolidation of a tag leaves."""
 
     tag: str
@@ -172,10 +172,10 @@ class Mark:
 
 async def read_crowded(
     connection: Connection, scope: Scope, *, tag: str | None, above: int
-) -> list[Crowded]:
+) -> list[CrowdedTag]:
     """The tags that more than `above` memories share, the largest first; only `tag` if given."""
     cursor = await connection.execute(_CROWDED, {**scope.parameters, "tag": tag, "above": above})
-    return [Crowded(*row) for row in await cursor.fetchall()]
+    return [CrowdedTag(*row) for row in await cursor.fetchall()]
 
 
 async def read_members(connection: Connection, scope: Scope, tags: Sequence[str]) -> list[Member]:
@@ -220,7 +220,7 @@ async def taken_apart(
 
 
 async def mark(
-    connection: Connection, scope: Scope, marks: Sequence[Mark], *, job_id: UUID | None
+    connection: Connection, scope: Scope, marks: Sequence[ConsolidationMark], *, job_id: UUID | None
 ) -> None:
     """Store records of consolidation."""
     async with connection.cursor() as cursor:

@@ -78,7 +78,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditableMemory:
     """A memory with the fields that only the write side knows.
 
     Attributes:
@@ -107,7 +107,7 @@ async def read(
     scope: Scope,
     memory_ids: Sequence[UUID],
     key: UserKey | None = None,
-) -> dict[UUID, Edited]:
+) -> dict[UUID, EditableMemory]:
     """The present state of these memories, by id; ids that the user does not have are left out.
 
     Raises:
@@ -119,7 +119,7 @@ async def read(
 
 async def read_one(
     connection: Connection, scope: Scope, memory_id: UUID, key: UserKey | None = None
-) -> Edited:
+) -> EditableMemory:
     """One memory.
 
     Raises:
@@ -139,7 +139,7 @@ async def read_one(
 async def write_version(
     connection: Connection,
     scope: Scope,
-    after: Edited,
+    after: EditableMemory,
     *,
     at: datetime,
     job_id: UUID | None = None,
@@ -197,7 +197,7 @@ async def write_version(
 
 
 async def complete_version(
-    connection: Connection, scope: Scope, after: Edited, *, key: UserKey | None = None
+    connection: Connection, scope: Scope, after: EditableMemory, *, key: UserKey | None = None
 ) -> None:
     """Add fields that only a caller knows to a version of this transaction; `after` names it.
 
@@ -217,7 +217,7 @@ async def complete_version(
     )
 
 
-def _stored(after: Edited, key: UserKey | None, *, version: int) -> dict[str, Any]:
+def _stored(after: EditableMemory, key: UserKey | None, *, version: int) -> dict[str, Any]:
     """The columns with the words of a memory's version, sealed or in clear."""
     memory = after.memory
     words = {name: getattr(memory, name) for name in WORDS}
@@ -271,14 +271,16 @@ def difference(
     return {name: old[name] for name in changed}, {name: new[name] for name in changed}
 
 
-def _edited(row: tuple[Any, ...], key: UserKey | None) -> Edited:
+def _edited(row: tuple[Any, ...], key: UserKey | None) -> EditableMemory:
     sealed = row[34]
     memory = _memory(row)
     if sealed is not None:
         words = open_words(key, memory.memory_id, sealed)
         # The mentions from before it was sealed are about to be swept.
         memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
-    return Edited(memory, row[29], row[30], row[31], row[32], row[33], sealed is not None, row[35])
+    return EditableMemory(
+        memory, row[29], row[30], row[31], row[32], row[33], sealed is not None, row[35]
+    )
 
 
 def _memory(row: tuple[Any, ...]) -> Memory:

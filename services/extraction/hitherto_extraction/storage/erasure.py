@@ -164,7 +164,7 @@ PROFILES = "profiles"
 """The tables that are not emptied like the others."""
 
 
-class StillHeld(Exception):
+class RowsRemain(Exception):
     """Rows about the user were written during the deletion: repeat."""
 
 
@@ -239,7 +239,7 @@ async def remove_some(
         try:
             removed = (await connection.execute(statement, values)).rowcount
         except errors.ForeignKeyViolation:
-            raise StillHeld from None
+            raise RowsRemain from None
     if removed:
         await _count(connection, scope, receipt_id, table, removed)
     return removed
@@ -272,7 +272,7 @@ async def remove_user(connection: Connection, scope: Scope) -> None:
     try:
         await connection.execute(_DELETE_USER, scope.parameters)
     except errors.ForeignKeyViolation:
-        raise StillHeld from None
+        raise RowsRemain from None
 
 
 async def require_none_left(connection: Connection, scope: Scope, tables: Sequence[str]) -> None:
@@ -287,11 +287,11 @@ async def require_none_left(connection: Connection, scope: Scope, tables: Sequen
         )
         row = await cursor.fetchone()
         if row is not None and row[0]:
-            raise StillHeld
+            raise RowsRemain
     cursor = await connection.execute(_LISTED, scope.parameters)
     row = await cursor.fetchone()
     if row is not None and row[0]:
-        raise StillHeld
+        raise RowsRemain
 
 
 async def complete(

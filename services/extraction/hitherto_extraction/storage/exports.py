@@ -9,7 +9,7 @@ from datetime import datetime
 from psycopg import sql
 
 from hitherto_extraction.storage import erased, users
-from hitherto_extraction.storage.holdings import Holding
+from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
@@ -120,7 +120,7 @@ async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
     return UserStatus(True, None)
 
 
-async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holding]) -> bool:
+async def has_sealed(connection: Connection, scope: Scope, among: Sequence[UserTable]) -> bool:
     """Whether any exported value was sealed with the user's key."""
     for holding in among:
         if _SEALED in holding.columns and holding.name not in DERIVED_TABLES:
@@ -140,7 +140,7 @@ async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holdi
 
 
 async def rows(
-    connection: Connection, scope: Scope, holding: Holding, user_hash: str
+    connection: Connection, scope: Scope, holding: UserTable, user_hash: str
 ) -> AsyncGenerator[tuple[str, bytes | None]]:
     """Every row of the user in a table: a JSON object on one line, and its sealed values."""
     shown = [

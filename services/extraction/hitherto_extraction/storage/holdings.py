@@ -41,7 +41,7 @@ WHERE f.contype = 'f' AND f.conrelid <> f.confrelid
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class UserTable:
     """A table with data of users.
 
     Attributes:
@@ -57,13 +57,13 @@ class Holding:
     by: str
 
 
-async def find_holdings(connection: Connection) -> list[Holding]:
+async def find_holdings(connection: Connection) -> list[UserTable]:
     """Every table that identifies users by id or by hash, by name."""
     cursor = await connection.execute(
         _TABLES, {"schema": SCHEMA, "names": ["user_id", "user_hash"]}
     )
     return [
-        Holding(
+        UserTable(
             name,
             dict(zip(columns, types, strict=True)),
             key,

@@ -26,7 +26,7 @@ _SAYING = (*CURRENT_STATUSES, "quarantined", "superseded")
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierVersion:
     """The last version that was neither forgotten nor archived."""
 
     status: str
@@ -34,7 +34,7 @@ class Before:
     superseded_by: UUID | None = None
 
 
-async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID) -> Before:
+async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID) -> EarlierVersion:
     """The earlier state of a forgotten or archived memory; ACTIVE if no version tells.
 
     One that was merged into a memory without remaining content was ACTIVE before that.
@@ -45,8 +45,8 @@ async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID
     )
     row = await cursor.fetchone()
     if row is None:
-        return Before("active")
+        return EarlierVersion("active")
     status, expires_at, successor, standing = row
     if status == "superseded" and standing not in _SAYING:
-        return Before("active", expires_at)
-    return Before(status, expires_at, successor)
+        return EarlierVersion("active", expires_at)
+    return EarlierVersion(status, expires_at, successor)

@@ -40,7 +40,7 @@ LIMIT %(limit)s
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class EntityNames:
     """An entity and its names: the folded name, and the others as written."""
 
     entity_id: UUID
@@ -50,10 +50,10 @@ class Names:
     type: str = "other"
 
 
-async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[Names]:
+async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[EntityNames]:
     """The most mentioned entities."""
     cursor = await connection.execute(_NAMES, {**scope.parameters, "limit": limit})
-    return [Names(*row) for row in await cursor.fetchall()]
+    return [EntityNames(*row) for row in await cursor.fetchall()]
 
 
 async def memories_of_entities(

@@ -118,7 +118,7 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedMessage:
     """A message with its number in the keyword index and the state of its vector.
 
     `state` is a value of the column embedding_state.
@@ -181,7 +181,7 @@ async def unindexed(
 
 
 async def number(
-    connection: Connection, scope: Scope, messages: Sequence[Numbered], *, model: str
+    connection: Connection, scope: Scope, messages: Sequence[NumberedMessage], *, model: str
 ) -> set[MessageKey]:
     """Assign numbers to messages without one, and record whether they have a vector of `model`.
 

@@ -199,7 +199,7 @@ class EmbeddingModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextToEmbed:
     """A memory or passage without a vector; `source_text` are the words a memory came from."""
 
     tenant_id: str
@@ -266,29 +266,35 @@ async def count(connection: Connection, model: str) -> tuple[int, int]:
 
 async def memories_without(
     connection: Connection, model: str, *, after: tuple[str, str, UUID], limit: int
-) -> list[Text]:
+) -> list[TextToEmbed]:
     """The next memories without a vector of their present words."""
     return await _without(connection, _MEMORIES_WITHOUT, model, after, limit)
 
 
 async def chunks_without(
     connection: Connection, model: str, *, after: tuple[str, str, UUID], limit: int
-) -> list[Text]:
+) -> list[TextToEmbed]:
     """The next document chunks without a vector."""
     return await _without(connection, _CHUNKS_WITHOUT, model, after, limit)
 
 
-async def write_memory(connection: Connection, text: Text, model: str, vector: Vector) -> None:
+async def write_memory(
+    connection: Connection, text: TextToEmbed, model: str, vector: Vector
+) -> None:
     """Store a memory's vector, if the memory still has the words it was computed from."""
     await connection.execute(_WRITE_MEMORY, _values(text, model, vector))
 
 
-async def write_source(connection: Connection, text: Text, model: str, vector: Vector) -> None:
+async def write_source(
+    connection: Connection, text: TextToEmbed, model: str, vector: Vector
+) -> None:
     """Store the vector of a memory's source words, if these are unchanged."""
     await connection.execute(_WRITE_SOURCE, _values(text, model, vector))
 
 
-async def write_chunk(connection: Connection, text: Text, model: str, vector: Vector) -> None:
+async def write_chunk(
+    connection: Connection, text: TextToEmbed, model: str, vector: Vector
+) -> None:
     """Store the vector of a chunk."""
     await connection.execute(_WRITE_CHUNK, _values(text, model, vector))
 
@@ -299,7 +305,7 @@ async def _without(
     model: str,
     after: tuple[str, str, UUID],
     limit: int,
-) -> list[Text]:
+) -> list[TextToEmbed]:
     cursor = await connection.execute(
         statement,
         {
@@ -310,10 +316,10 @@ async def _without(
             "limit": limit,
         },
     )
-    return [Text(*row) for row in await cursor.fetchall()]
+    return [TextToEmbed(*row) for row in await cursor.fetchall()]
 
 
-def _values(text: Text, model: str, vector: Vector) -> dict[str, Any]:
+def _values(text: TextToEmbed, model: str, vector: Vector) -> dict[str, Any]:
     return {
         "tenant_id": text.tenant_id,
         "user_id": text.user_id,

@@ -139,7 +139,7 @@ SELECT EXISTS (
 
 
 @dataclass(frozen=True, slots=True)
-class KeepFor:
+class RetentionDays:
     """The default number of days for memories and messages; 0: for ever."""
 
     memory_days: int
@@ -161,7 +161,7 @@ class HeldMessage:
 
 
 async def find_due(
-    connection: Connection, tenant_id: str, keep: KeepFor, *, after: str, limit: int
+    connection: Connection, tenant_id: str, keep: RetentionDays, *, after: str, limit: int
 ) -> tuple[list[str], str | None]:
     """Among the next `limit` users those with something to delete, and the last one scanned.
 
@@ -177,7 +177,7 @@ async def find_due(
 async def find_memories(
     connection: Connection,
     scope: Scope,
-    keep: KeepFor,
+    keep: RetentionDays,
     *,
     limit: int,
     among: Sequence[UUID] | None = None,
@@ -198,7 +198,7 @@ async def find_memories(
 async def find_messages(
     connection: Connection,
     scope: Scope,
-    keep: KeepFor,
+    keep: RetentionDays,
     *,
     limit: int,
     among: Sequence[str] | None = None,
@@ -217,7 +217,7 @@ async def find_messages(
 
 
 async def count(
-    connection: Connection, tenant_id: str, keep: KeepFor, *, user_id: str | None
+    connection: Connection, tenant_id: str, keep: RetentionDays, *, user_id: str | None
 ) -> tuple[int, int, int, int]:
     """How much is due now: memories, their versions, their vectors, messages."""
     cursor = await connection.execute(
@@ -229,14 +229,16 @@ async def count(
     return row[0], row[1], row[2], row[3]
 
 
-async def anything_kept_for_a_time(connection: Connection, tenant_id: str, keep: KeepFor) -> bool:
+async def anything_kept_for_a_time(
+    connection: Connection, tenant_id: str, keep: RetentionDays
+) -> bool:
     """Whether any user of the tenant has a retention at all."""
     cursor = await connection.execute(_ANY_LIMIT, _of(tenant_id, keep))
     row = await cursor.fetchone()
     return row is not None and bool(row[0])
 
 
-def _of(tenant_id: str, keep: KeepFor) -> dict[str, Any]:
+def _of(tenant_id: str, keep: RetentionDays) -> dict[str, Any]:
     return {
         "tenant_id": tenant_id,
         "memory_days": keep.memory_days,

@@ -103,7 +103,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND statement_id = %(s
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class NewStatement:
     """A statement to be stored.
 
     Attributes:
@@ -165,7 +165,7 @@ class StatementReference:
     conversation_id: str | None
 
 
-async def record(connection: Connection, scope: Scope, statements: Sequence[Stated]) -> None:
+async def record(connection: Connection, scope: Scope, statements: Sequence[NewStatement]) -> None:
     """Store statements, in order."""
     rows = []
     for each in statements:

@@ -199,7 +199,7 @@ Named = tuple[str, UUID]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DecayStep:
     """One step of the scan for decay: the memories to archive, and where the step ended."""
 
     fading: list[Named]
@@ -208,7 +208,7 @@ class Look:
 
 async def look(
     connection: Connection, tenant_id: str, *, user_id: str | None, after: Named, limit: int
-) -> Look:
+) -> DecayStep:
     """Examine the next `limit` memories after `after`, of all users or of one.
 
     Nothing is locked: `archive` checks again. `last` is None if nothing was left to examine.
@@ -224,7 +224,7 @@ async def look(
         },
     )
     rows = await cursor.fetchall()
-    return Look(
+    return DecayStep(
         [(row[0], row[1]) for row in rows if row[2]], (rows[-1][0], rows[-1][1]) if rows else None
     )
 

@@ -65,7 +65,7 @@ _TAKE_QUESTIONS = "DELETE FROM query_usage RETURNING tenant_id, model, calls, to
 
 
 @dataclass(frozen=True, slots=True)
-class Today:
+class SpendingToday:
     """What a tenant has spent since midnight UTC.
 
     Attributes:
@@ -80,7 +80,7 @@ class Today:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsageTotals:
     """The usage of calls, in the fields of `Usage`."""
 
     llm_calls: int = 0
@@ -92,7 +92,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class UsedFilter:
+class UsageFilter:
     """Which costs to sum; None means all."""
 
     user_id: str | None = None
@@ -102,7 +102,7 @@ class UsedFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class UsedBy:
+class UsageGroup:
     """The cost of one group; dimensions without grouping are empty.
 
     Attributes:
@@ -113,7 +113,7 @@ class UsedBy:
     kind: str
     model: str
     day: date | None
-    used: Used
+    used: UsageTotals
     place: tuple[str, ...]
 
 
@@ -122,12 +122,12 @@ async def hold_still(connection: Connection) -> None:
     await later(connection, _SNAPSHOT, ())
 
 
-async def spent_today(connection: Connection, tenant_id: str) -> Today:
+async def spent_today(connection: Connection, tenant_id: str) -> SpendingToday:
     """What a tenant has spent on the database's current day."""
     cursor = await connection.execute(_TODAY, {"tenant_id": tenant_id})
     row = await cursor.fetchone()
     assert row is not None
-    return Today(*row)
+    return SpendingToday(*row)
 
 
 async def take_questions(connection: Connection) -> list[tuple[str, str, int, int]]:
@@ -142,12 +142,12 @@ async def take_questions(connection: Connection) -> list[tuple[str, str, int, in
 async def sum_up(
     connection: Connection,
     tenant_id: str,
-    wanted: UsedFilter,
+    wanted: UsageFilter,
     *,
     by: Collection[str],
     after: Sequence[str] | None,
     limit: int,
-) -> tuple[list[UsedBy], bool]:
+) -> tuple[list[UsageGroup], bool]:
     """A page of groups, the latest day first, and whether more follow.
 
     Args:
@@ -171,18 +171,20 @@ async def sum_up(
     return [_group(row) for row in found[:limit]], len(found) > limit
 
 
-async def total(connection: Connection, tenant_id: str, wanted: UsedFilter) -> Used:
+async def total(connection: Connection, tenant_id: str, wanted: UsageFilter) -> UsageTotals:
     """The sum of everything selected."""
     groups, _ = await sum_up(connection, tenant_id, wanted, by=(), after=None, limit=1)
-    return groups[0].used if groups else Used()
+    return groups[0].used if groups else UsageTotals()
 
 
-def _group(row: tuple[Any, ...]) -> UsedBy:
+def _group(row: tuple[Any, ...]) -> UsageGroup:
     days_before, user_id, kind, model, *sums, day = row
-    return UsedBy(user_id, kind, model, day, Used(*sums), (str(days_before), user_id, kind, model))
+    return UsageGroup(
+        user_id, kind, model, day, UsageTotals(*sums), (str(days_before), user_id, kind, model)
+    )
 
 
-def _parameters(tenant_id: str, wanted: UsedFilter) -> dict[str, object]:
+def _parameters(tenant_id: str, wanted: UsageFilter) -> dict[str, object]:
     return {
         "tenant_id": tenant_id,
         "user_id": wanted.user_id,

@@ -14,7 +14,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Job, Scope
 
 
-class Counting(Protocol):
+class CountableUpkeep(Protocol):
     """Upkeep that can report what it would do."""
 
     async def count(
@@ -36,7 +36,7 @@ class UpkeepOnDemand:
     """Starts upkeep. The role is hitherto_maintenance, which may read across users."""
 
     def __init__(
-        self, database: Database, kinds: Mapping[str, Counting], *, max_attempts: int
+        self, database: Database, kinds: Mapping[str, CountableUpkeep], *, max_attempts: int
     ) -> None:
         """Work on `database`; `kinds` are the kinds of jobs there are."""
         self.database = database

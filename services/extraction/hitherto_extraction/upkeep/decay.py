@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import upkeep, users
-from hitherto_extraction.storage.upkeep import Look, Named
+from hitherto_extraction.storage.upkeep import DecayStep, Named
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Conflict
@@ -102,7 +102,7 @@ class Decay:
             return False
         return True
 
-    async def _look(self, held: Claim, user_id: str | None, after: Named) -> Look:
+    async def _look(self, held: Claim, user_id: str | None, after: Named) -> DecayStep:
         return await self._database.run(
             lambda connection: upkeep.look(
                 connection, held.tenant_id, user_id=user_id, after=after, limit=self._batch

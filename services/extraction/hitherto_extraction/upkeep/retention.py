@@ -17,7 +17,7 @@ from hitherto_extraction.queue import cancelling, claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import removal, retention, users
-from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Conflict
@@ -38,7 +38,7 @@ Removal = Callable[[Connection, Claim, Scope], Awaitable[Mapping[str, int]]]
 class Retention:
     """Deletes by the retention of user and installation. The role is hitherto_removal."""
 
-    def __init__(self, database: Database, keep: KeepFor) -> None:
+    def __init__(self, database: Database, keep: RetentionDays) -> None:
         """Work on `database`; `keep` applies if a user has set nothing."""
         self._database = database
         self._keep = keep

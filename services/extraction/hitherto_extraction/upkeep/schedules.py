@@ -17,7 +17,7 @@ from uuid import UUID
 from hitherto_extraction.queue.enqueueing import enqueue_for_slot
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import retention, schedules, users
-from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.upkeep.cron import OFF, Cron
 from hitherto_shared.database.pool import Connection, Database
 
@@ -82,7 +82,7 @@ class Schedules:
         schedules: Sequence[Schedule],
         *,
         idle: Callable[[], Awaitable[None]],
-        keep: KeepFor,
+        keep: RetentionDays,
         max_attempts: int,
         audit: Callable[[], Awaitable[None]] | None = None,
     ) -> None:

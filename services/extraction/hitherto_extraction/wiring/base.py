@@ -31,7 +31,7 @@ logger = logging.getLogger("hitherto.extraction")
 
 
 @dataclass(frozen=True, slots=True)
-class Money:
+class CostControl:
     """The budget of work, and the recording of its cost."""
 
     prices: Prices
@@ -66,7 +66,7 @@ class Base:
     secret: bytes
     audit: Audit
     keys: UserKeys
-    money: Money
+    money: CostControl
     signals: JobSignals
     limit: QueueLimit
     breakers: Mapping[str, CircuitBreaker]
@@ -114,7 +114,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         secret,
         audit,
         keys,
-        Money(
+        CostControl(
             prices,
             Budget(settings.daily_budget_usd),
             FailedAttempts(databases.write, prices, UnusableReplies(secret), keys),

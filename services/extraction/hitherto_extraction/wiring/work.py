@@ -23,7 +23,7 @@ from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.scheduler import Scheduler
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors
-from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
 from hitherto_extraction.upkeep.decay import Decay
@@ -52,7 +52,7 @@ class BackgroundWork:
     consolidation: Consolidation
     decay: Decay
     retention: Retention
-    keep: KeepFor
+    keep: RetentionDays
     schedules: Schedules
     worker: Worker
     scheduler: Scheduler
@@ -84,7 +84,7 @@ def build_work(base: Base) -> BackgroundWork:
     extraction = _extraction(base, commit)
     consolidation = _consolidation(base)
     decay = Decay(databases.maintenance, max_memories=settings.max_memories)
-    keep = KeepFor(settings.retention_days, settings.message_retention_days)
+    keep = RetentionDays(settings.retention_days, settings.message_retention_days)
     retention = Retention(databases.removal, keep)
     sweeps = _sweeps(base, intake)
     schedules = Schedules(

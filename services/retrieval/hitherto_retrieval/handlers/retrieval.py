@@ -28,7 +28,7 @@ from hitherto_retrieval.handlers.incoming import (
 from hitherto_retrieval.handlers.people import PeopleCalls
 from hitherto_retrieval.handlers.sessions import SessionCalls
 from hitherto_retrieval.opening import any_sealed
-from hitherto_retrieval.previous import Previous
+from hitherto_retrieval.previous import PreviousAnswerItem
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
@@ -370,7 +370,7 @@ def _result(hit: Hit, *, explain: bool = True) -> Fields:
     return found
 
 
-def _previous(previous: Previous) -> Fields:
+def _previous(previous: PreviousAnswerItem) -> Fields:
     return {**_item(previous.item), "score": previous.relevance}
 
 

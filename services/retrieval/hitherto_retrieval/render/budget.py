@@ -133,7 +133,7 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
         frame: Tokens needed around the sections as soon as there is one entry.
         gap: Tokens before each heading besides the heading's own line.
     """
-    purse = _Purse(max_tokens, count, frame=frame, gap=gap)
+    purse = _RemainingBudget(max_tokens, count, frame=frame, gap=gap)
     full: set[int] = set()
     for step in plan:
         if isinstance(step, Best):
@@ -156,7 +156,7 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
             break
 
 
-def _fill_with_best(sections: Iterable[Section], purse: _Purse) -> None:
+def _fill_with_best(sections: Iterable[Section], purse: _RemainingBudget) -> None:
     offered = [
         (entry.worth, section, place, entry)
         for section in sections
@@ -172,7 +172,7 @@ def _fill_with_best(sections: Iterable[Section], purse: _Purse) -> None:
             purse.cut(section, place, entry)
 
 
-class _Purse:
+class _RemainingBudget:
     """The remaining budget."""
 
     def __init__(self, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
+from hitherto_extraction.pipeline.guards.support import JoinedWords, content, unspaced
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, UNCASED, Token, tokenise
 from hitherto_shared.text.instructions import reads_as_instruction
 
@@ -56,7 +56,7 @@ def kept(questions: Iterable[str], *texts: str) -> tuple[str, ...]:
     if not different:
         return ()
     said = "\n".join(texts)
-    heard = Heard.of(said)
+    heard = JoinedWords.of(said)
     found = (question for question in different.values() if _is_about(question, heard, said))
     return tuple(question for question, _ in zip(found, range(MAX_QUESTIONS), strict=False))
 
@@ -66,7 +66,7 @@ def _may_be(question: str) -> bool:
     return bool(mark) and len(question) <= MAX_CHARACTERS and not reads_as_instruction(question)
 
 
-def _is_about(question: str, heard: Heard, said: str) -> bool:
+def _is_about(question: str, heard: JoinedWords, said: str) -> bool:
     tokens = tokenise(question)
     words, strange = content(tokens), heard.lacking(tokens)
     if any(_is_name(each) for each in strange) or heard.lacking_numbers(tokens):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hitherto_extraction.pipeline.guards.statement import differences
 from hitherto_extraction.pipeline.guards.subjects import USER, subject
-from hitherto_extraction.pipeline.guards.support import Heard, unspaced
+from hitherto_extraction.pipeline.guards.support import JoinedWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, UNCASED, Token, tokenise
 
 _MAY_GROW = ("number", "date", "name", "sign")
@@ -38,33 +38,35 @@ class Refinement:
     supported: bool
 
 
-def refinement(old: str, new: str, said: Heard) -> Refinement:
+def refinement(old: str, new: str, said: JoinedWords) -> Refinement:
     """The objections to replacing `old` by `new`, on the evidence of `said`.
 
     Kinds: those of `differences`, lost, unsupported, denied.
     """
     before, after = tokenise(old), tokenise(new)
     found = [each for each in differences(old, new) if not _is_addition(each, before, after)]
-    found += [f"lost: {token.text}" for token in Heard.of(new).lacking(before)]
+    found += [f"lost: {token.text}" for token in JoinedWords.of(new).lacking(before)]
     if _added_runs(unspaced(before), unspaced(after)) is None:
         found.append("lost: characters")
     if _has_another_owner(old, new):
         found.append("subject: somebody of the user's")
     found += unsupported(new, old, said)
-    found += [f"denied: {token.text}" for token in said.only_denied(Heard.of(old).lacking(after))]
+    found += [
+        f"denied: {token.text}" for token in said.only_denied(JoinedWords.of(old).lacking(after))
+    ]
     return Refinement(
         tuple(found),
-        supported=bool(found) and said.bears_out(new, old) and Heard.of(new).holds_half(old),
+        supported=bool(found) and said.bears_out(new, old) and JoinedWords.of(new).holds_half(old),
     )
 
 
-def unsupported(new: str, old: str, said: Heard) -> list[str]:
+def unsupported(new: str, old: str, said: JoinedWords) -> list[str]:
     """What `new` says beyond `old` that was not `said`, as "unsupported: what".
 
     Every word, number and run of characters counts, up to inflection.
     """
     before, after = tokenise(old), tokenise(new)
-    known = Heard.of(old)
+    known = JoinedWords.of(old)
     found = [token.text for token in said.lacking(known.lacking(after))]
     found += sorted(said.lacking_numbers(after) & known.lacking_numbers(after))
     whole = unspaced(after)

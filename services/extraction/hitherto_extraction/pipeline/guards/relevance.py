@@ -18,7 +18,7 @@ from hitherto_extraction.pipeline.guards.slots import SAME_AS
 from hitherto_extraction.pipeline.guards.subjects import subject
 from hitherto_extraction.pipeline.guards.support import (
     JOINING_SIGNS,
-    Heard,
+    JoinedWords,
     content,
     unspaced,
 )
@@ -72,7 +72,7 @@ class _ComparedText:
         denies: Whether it denies something or says that it ended.
     """
 
-    heard: Heard
+    heard: JoinedWords
     tokens: tuple[Token, ...]
     own: tuple[Token, ...]
     words: tuple[str, ...]
@@ -105,7 +105,7 @@ class _ComparedText:
 def ends(
     old: str,
     messages: Sequence[str],
-    said: Heard,
+    said: JoinedWords,
     successor: str | None,
     around: Sequence[str] = (),
 ) -> bool:
@@ -133,7 +133,7 @@ def ends(
 def reaches(
     goal: str,
     messages: Sequence[str],
-    said: Heard,
+    said: JoinedWords,
     successor: str | None,
     around: Sequence[str] = (),
 ) -> bool:
@@ -175,7 +175,7 @@ def _read(text: str) -> _ComparedText:
     whom = set(person) if person is not None and len(person) == 1 else set[str]()
     words = tuple(token.lower for token in tokens if token.kind in (WORD, UNCASED))
     return _ComparedText(
-        heard=Heard.of(text),
+        heard=JoinedWords.of(text),
         tokens=tokens,
         own=tuple(t for t in content(tokens) if t.lower not in whom | _WISHES),
         words=words,

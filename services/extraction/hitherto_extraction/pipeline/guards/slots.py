@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
+from hitherto_extraction.pipeline.guards.support import JoinedWords, content, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
     SIGN,
@@ -116,4 +116,4 @@ def _only(one: dict[str, Token], two: dict[str, Token]) -> list[Token]:
 
 def _unsaid(words: Sequence[Token], other: Sequence[Token]) -> list[str]:
     text = " ".join(token.text for token in other)
-    return [token.lower for token in Heard.of(text).lacking(words)]
+    return [token.lower for token in JoinedWords.of(text).lacking(words)]

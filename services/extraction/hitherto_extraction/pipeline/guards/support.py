@@ -131,7 +131,7 @@ def _reading(text: str) -> TextWords:
     return TextWords(text)
 
 
-class Heard:
+class JoinedWords:
     """The words of several texts together."""
 
     def __init__(self, readings: Iterable[TextWords]) -> None:
@@ -139,7 +139,7 @@ class Heard:
         self._readings = list(readings)
 
     @classmethod
-    def of(cls, text: str) -> Heard:
+    def of(cls, text: str) -> JoinedWords:
         """The words of one text."""
         return cls([_reading(text)])
 
@@ -204,7 +204,7 @@ class Heard:
 
     def _beside(self, new: str, old: str) -> tuple[int, int]:
         """How much `new` says beyond `old`, and how much of that the texts lack."""
-        known, tokens = Heard.of(old), tokenise(new)
+        known, tokens = JoinedWords.of(old), tokenise(new)
         words, numbers = known.lacking(tokens), known.lacking_numbers(tokens)
         pairs = [pair for pair in _pairs(tokens) if not known.has_term(pair)]
         missing = len(self.lacking(words)) + len(self.only_denied(words))

@@ -38,7 +38,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class SealedKind:
     """One kind of sealed items.
 
     Attributes:
@@ -56,9 +56,9 @@ class Sort:
     passes: Callable[[Values], bool]
 
 
-def of_memories(filters: Filters, moment: Moment | None) -> Sort:
+def of_memories(filters: Filters, moment: Moment | None) -> SealedKind:
     """Sealed memories, present or as of a moment."""
-    return Sort(
+    return SealedKind(
         look=lambda looking: sealed_rows.memories(
             looking.scope,
             filters,
@@ -73,9 +73,9 @@ def of_memories(filters: Filters, moment: Moment | None) -> Sort:
     )
 
 
-def of_messages(filters: PassageFilters) -> Sort:
+def of_messages(filters: PassageFilters) -> SealedKind:
     """Sealed messages."""
-    return Sort(
+    return SealedKind(
         look=lambda looking: sealed_rows.messages(looking.scope, filters),
         most=sealed_rows.MESSAGES,
         text=lambda values: message_text(values.get("name", ""), values["content"]),
@@ -84,9 +84,9 @@ def of_messages(filters: PassageFilters) -> Sort:
     )
 
 
-def of_summaries(filters: PassageFilters) -> Sort:
+def of_summaries(filters: PassageFilters) -> SealedKind:
     """Sealed summaries of conversations."""
-    return Sort(
+    return SealedKind(
         look=lambda looking: sealed_rows.summaries(looking.scope, filters),
         most=sealed_rows.SUMMARIES,
         text=lambda values: summary_text(
@@ -115,7 +115,9 @@ class WithSealed:
             also weighs much here.
     """
 
-    def __init__(self, beside: Corpus, sort: Sort, opener: Opener, indexed: TermIndex) -> None:
+    def __init__(
+        self, beside: Corpus, sort: SealedKind, opener: Opener, indexed: TermIndex
+    ) -> None:
         self._beside = beside
         self._sort = sort
         self._opener = opener
