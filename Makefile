@@ -1,27 +1,27 @@
 # Every development task by name. `make` alone lists them.
 #
 # Needs Python >= 3.11 and make, and a package index for the first `make install`; git only for
-# `make breaking`, Docker only for compose. Everything it makes lies in this folder, except the
+# `make breaking`, Docker only for compose. All of its output is in this folder, except the
 # embedded database (HITHERTO_DATA_DIR).
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
-# Sets PYTHON (make PYTHON=python3.13 takes another interpreter) and VENV.
+# Sets PYTHON (make PYTHON=python3.13 selects another interpreter) and VENV.
 include proto.mk
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/hitherto-installed
 
-# Two workers for each core, six at most (tests/conftest.py); who has done its own takes from others.
+# Two workers per core, six at most (tests/conftest.py); idle workers take tests from others.
 PYTEST_ARGS ?= -n auto --dist worksteal
-# Which tests `make test` runs; what starts processes of its own is for `make faults`.
+# The tests of `make test`; those that start processes belong to `make faults`.
 MARKED ?= not faults and not chaos
 TRANSCRIPTS ?=
 MUTANTS ?=
 BENCH_ARGS ?=
 
-# The folders that hold Python of ours; one without any is left out, which mypy would refuse.
+# The folders with our own Python code; mypy would refuse an empty one.
 TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
@@ -48,7 +48,7 @@ lock: install ## Resolve requirements.lock again from pyproject.toml
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
 
-demo: install ## Learn from sample conversations and show the result (TRANSCRIPTS=file.jsonl: from yours)
+demo: install ## Learn from sample conversations and show the result (TRANSCRIPTS=file.jsonl: from your own)
 	$(BIN)/python -m examples.demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
 
 tour: install ## The demo in full: every feature, on the same conversations
@@ -57,7 +57,7 @@ tour: install ## The demo in full: every feature, on the same conversations
 run: install ## Run both services in the foreground; Ctrl-C stops both
 	@$(BIN)/python -m tools.run_services
 
-test: install ## Run the tests that start no processes of their own (PYTEST_ARGS says how)
+test: install ## Run the tests that start no processes of their own (options in PYTEST_ARGS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(MARKED)"
 
 faults: install ## Run the tests that start and kill processes: half an hour, the long runs last
@@ -65,7 +65,7 @@ faults: install ## Run the tests that start and kill processes: half an hour, th
 	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/e2e/test_fuzz.py
 	$(BIN)/python -m pytest -m chaos
 
-mutants: install ## Break the product on purpose; every break must fail a test (MUTANTS=names: some)
+mutants: install ## Break the product on purpose; each break must fail a test (MUTANTS=names: only some)
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 lint: install lint-proto check-proto breaking ## Check style, types, import rules and the contract
