@@ -21,6 +21,7 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -60,6 +61,9 @@ _LOCKED_SECONDS = 150.0
 """Maximum wait of a renewal for a commit that has locked its job: longer than any commit takes."""
 _WAITING_RENEWALS = 2
 """Number of such waits at once, each with a connection of its own."""
+
+_began: ContextVar[float] = ContextVar("hitherto_attempt_began")
+"""When the attempt of this task began, by the monotonic clock."""
 
 Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
@@ -278,6 +282,7 @@ class Worker:
 
     async def _run(self, held: Claim) -> None:
         job_id_of_task.set(str(held.job_id))
+        _began.set(time.monotonic())
         act_for(held.tenant_id)
         try:
             with metrics.JOB_SECONDS.labels(held.kind).time():
@@ -301,9 +306,9 @@ class Worker:
     async def _attempt(self, held: Claim) -> None:
         try:
             await self._run_within_budget(held)
-            _count(held, "succeeded")
+            self._ended(held, "succeeded")
         except ClaimLost:
-            _count(held, "lost")
+            self._ended(held, "lost")
             logger.info("the claim on the job was lost; nothing was written")
         except BudgetSpent as error:
             await self._pause(held, error)
@@ -352,6 +357,19 @@ class Worker:
             logger.error("the job failed with an internal error", exc_info=without_message(error))
             await self._fail(held, "INTERNAL", type(error).__name__)
 
+    def _ended(self, held: Claim, outcome: str) -> None:
+        """Count and log an attempt that ended: `succeeded`, `lost`, or the reason of its error."""
+        metrics.JOB_ATTEMPTS.labels(held.kind, outcome.lower()).inc()
+        facts = {
+            "kind": held.kind,
+            "attempt": held.attempt,
+            "outcome": outcome.lower(),
+            "seconds": round(time.monotonic() - _began.get(), 3),
+        }
+        if self._trail is not None and held.user_id is not None:
+            facts["user_hash"] = self._trail.hash(held.tenant_id, held.user_id)
+        logger.info("attempt at a job ended", extra=facts)
+
     async def _charge(self, held: Claim) -> None:
         await self._fail(held, "WORKER_LOST", "the process stood still while the job ran")
 
@@ -362,7 +380,7 @@ class Worker:
         look = LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0)
         jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
         message = f"BUDGET_EXHAUSTED: {error}"
-        _count(held, "BUDGET_EXHAUSTED")
+        self._ended(held, "BUDGET_EXHAUSTED")
         await self._record(
             lambda c: attempts.pause(
                 c,
@@ -378,7 +396,7 @@ class Worker:
         self, held: Claim, reason: str, message: str, *, delay: float, counts: bool
     ) -> None:
         error = f"{reason}: {message}"
-        _count(held, reason)
+        self._ended(held, reason)
         await self._record(
             lambda c: attempts.wait_out_outage(
                 c,
@@ -394,7 +412,7 @@ class Worker:
     async def _fail(self, held: Claim, reason: str, message: str) -> None:
         delay = self._backoff(held.attempt)
         logger.warning("attempt %d failed: %s: %s", held.attempt, reason, message)
-        _count(held, reason)
+        self._ended(held, reason)
         error = f"{reason}: {message}"
         await self._record(
             lambda c: attempts.fail(c, held, error=error, reason=reason, delay_seconds=delay)
@@ -425,11 +443,6 @@ class Worker:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
         delay: float = self._rules.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
-
-
-def _count(held: Claim, outcome: str) -> None:
-    """Count an attempt that ended: `succeeded`, `lost`, or the reason of its error."""
-    metrics.JOB_ATTEMPTS.labels(held.kind, outcome.lower()).inc()
 
 
 def _database_fault(error: BaseException) -> HithertoError | None:

@@ -29,6 +29,7 @@ from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_extraction.transcripts import IncomingTranscript
 from hitherto_extraction.worker import Runner, Worker, WorkerRules
+from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import Scope
@@ -137,6 +138,7 @@ class Stage:
         backoff_seconds: float = 0.01,
         budget: float = 0.0,
         rules: WorkerRules | None = None,
+        trail: Trail | None = None,
         **others: Runner,
     ) -> Worker:
         """A worker that is not started; whoever starts it is relieved of stopping it.
@@ -149,6 +151,7 @@ class Stage:
             {"memory-extraction": runner, **others},
             rules or WorkerRules(concurrency, lease_seconds, backoff_seconds),
             Budget(budget),
+            trail,
         )
         self._stack.push_async_callback(worker.stop, 0.0)
         return worker

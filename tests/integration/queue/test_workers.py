@@ -14,6 +14,7 @@ from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue import attempts, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.worker import MAX_BACKOFF_SECONDS, JobFailed, Runner
+from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
@@ -416,3 +417,36 @@ async def everything(stage: Stage, *but: str) -> list[tuple[str, int, str]]:
         )
         for (name,) in tables
     ]
+
+
+async def test_every_attempt_leaves_one_line_in_the_log(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What an operator searches for: kind, attempt, outcome, duration, and the user's hash."""
+    fails = True
+
+    async def run(held: Claim) -> None:
+        nonlocal fails
+        if fails:
+            fails = False
+            raise JobFailed("MODEL_REFUSED", "no")
+        await stage.finish(held)
+
+    def ended() -> list[dict[str, Any]]:
+        return [vars(line) for line in caplog.records if line.msg == "attempt at a job ended"]
+
+    async def all_logged() -> bool:
+        return len(ended()) == 2
+
+    await stage.submit(transcript(1, 1, user="ana-canary"))
+    with caplog.at_level("INFO", logger="hitherto"):
+        await stage.worker(run, trail=Trail(b"k" * 32)).start()
+        await stage.settled()
+        # The job ends in the database before its worker logs it.
+        await until(all_logged)
+    told = [(line["attempt"], line["outcome"]) for line in ended()]
+    assert told == [(1, "model_refused"), (2, "succeeded")]
+    assert all(line["kind"] == "memory-extraction" for line in ended())
+    assert all(line["seconds"] >= 0 for line in ended())
+    assert len({line["user_hash"] for line in ended()}) == 1
+    assert "canary" not in str(ended())
