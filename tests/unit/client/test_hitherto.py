@@ -57,7 +57,7 @@ def test_a_call_carries_deadline_credential_and_ids(run: Run, fakes: Fakes) -> N
     assert asked.metadata["x-request-id"]
     assert asked.request.idempotency_key
     assert asked.seconds is not None
-    assert asked.seconds <= 20
+    assert 10 < asked.seconds < 25
 
 
 @both
