@@ -296,7 +296,7 @@ async def test_what_is_told_is_what_the_database_has(
             " last_accessed_at) SELECT tenant_id, user_id, memory_id, 3, now() FROM memories"
             " WHERE lexical_no < 20"
         )
-    current = [each.memory_id for each in await answer(reader, memories.current(person.scope))]
+    current = [row[0] for row in await answer(reader, memories.current(person.scope))]
     theirs = await answer(reader, memories.by_ids(person.scope, current))
     uses = (await answer(reader, state_and_uses(person.scope))).uses
     ours = held.whole(person.ids, uses)

@@ -6,7 +6,7 @@ What is found is what `memory_candidates.among_filtered` finds in the same state
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from hitherto_retrieval.storage import memories as memories_of
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_vectors import (
@@ -61,10 +62,6 @@ _BYTES_OF_A_MEMORY = 4_000
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
 _BYTES_OF_A_BYTE = 4
 """What a byte of text may take; free JSON becomes many small objects."""
-_USE = [each.name for each in fields(Memory)].index("access_count")
-"""The place of the first of the two fields of a memory that tell how it was used."""
-_SOURCES = [each.name for each in fields(Memory)].index("sources") - 2
-"""The place of its sources, without these two."""
 
 
 def current(scope: Scope, model: str) -> Statement[Rows]:
@@ -105,10 +102,8 @@ class HeldMemories:
         dimensions: Dimensions of the model's vectors.
     """
 
-    def __init__(
-        self, memories: Rows, whole: Sequence[Memory], mentions: Rows, dimensions: int
-    ) -> None:
-        self._whole = {memory.memory_id: _without_use(memory) for memory in whole}
+    def __init__(self, memories: Rows, whole: Rows, mentions: Rows, dimensions: int) -> None:
+        self._whole = {row[0]: row for row in whole}
         self._free: int = sum(row[11] for row in memories)
         self._facts: list[tuple[Any, ...]] = [row[:6] for row in memories]
         self._ids: list[UUID] = [row[0] for row in memories]
@@ -149,11 +144,9 @@ class HeldMemories:
         """Whole memories by id, as they were used; ids that are not held are left out."""
         made: dict[UUID, Memory] = {}
         for each in memory_ids:
-            kept = self._whole.get(each)
-            if kept is not None:
-                before, behind = kept
-                values: list[Any] = [*before, *uses.of(each), *behind]
-                made[each] = Memory(*values)
+            row = self._whole.get(each)
+            if row is not None:
+                made[each] = memories_of.used(row, *uses.of(each))
         return made
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
@@ -191,9 +184,8 @@ class HeldMemories:
         """The places of the memories made of each message, by its conversation and its id."""
         found: dict[tuple[str, str], list[int]] = {}
         for place, memory_id in enumerate(self._ids):
-            before, behind = self._whole[memory_id]
-            for source in (*before, *behind)[_SOURCES]:
-                found.setdefault((source.conversation_id, source.message_id), []).append(place)
+            for source in memories_of.sources(self._whole[memory_id]):
+                found.setdefault(source, []).append(place)
         return found
 
     def unexpired(self, places: Sequence[int], at: datetime) -> list[int]:
@@ -323,9 +315,3 @@ class HeldMemories:
         these = np.flatnonzero(allowed)
         found: list[int] = these[np.lexsort((-these, -self._valid[these]))][:newest].tolist()
         return found
-
-
-def _without_use(memory: Memory) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The fields before and after the usage fields of a memory."""
-    values = tuple(getattr(memory, each.name) for each in fields(Memory))
-    return values[:_USE], values[_USE + 2 :]

