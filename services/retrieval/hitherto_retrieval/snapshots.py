@@ -36,6 +36,7 @@ from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_retrieval.storage.uses import StateAndUses, Uses, state_and_uses
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOOKUPS, SNAPSHOTS
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.snapshots")
@@ -173,6 +174,7 @@ class Believed:
             found = self._snapshots.of(self._scope, user, database)
             # What was loaded meanwhile came without a word of how it was used.
             self._confirmed = found is not None and found is self.snapshot
+            SNAPSHOT_LOOKUPS.labels("hit" if self._confirmed else "miss").inc()
         return self.snapshot if self._confirmed else None
 
 
@@ -337,16 +339,23 @@ class Snapshots:
         self._bytes += snapshot.size
         while self._bytes > self._most_bytes:
             self._drop(next(iter(self._held)))
+        self._show()
 
     def _drop(self, scope: Scope) -> None:
         held = self._held.pop(scope, None)
         if held is not None:
             self._bytes -= held.size
+            self._show()
+
+    def _show(self) -> None:
+        SNAPSHOTS.set(len(self._held))
+        SNAPSHOT_BYTES.set(self._bytes)
 
     def _clear(self) -> None:
         self._held.clear()
         self._met.clear()
         self._bytes = 0
+        self._show()
 
     async def _run(self) -> None:
         while True:

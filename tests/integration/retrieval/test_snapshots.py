@@ -16,6 +16,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.errors import Unavailable
+from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics
 from tests.integration.retrieval.questions import answer
@@ -224,3 +225,33 @@ async def test_row_level_security_holds_for_load_and_sweep(
     with acting_for("elsewhere"):
         await snapshots.sweep()
     assert ANA in snapshots
+
+
+async def test_metrics_tell_hits_and_size(reader: Database, superuser_conninfo: str) -> None:
+    """Each read counts once, however often it asks whether what is held still holds."""
+
+    def shown() -> list[float | None]:
+        lookups = "hitherto_snapshot_lookups_total"
+        return [
+            REGISTRY.get_sample_value(lookups, {"result": "hit"}) or 0.0,
+            REGISTRY.get_sample_value(lookups, {"result": "miss"}) or 0.0,
+            REGISTRY.get_sample_value("hitherto_snapshots"),
+            REGISTRY.get_sample_value("hitherto_snapshot_bytes"),
+        ]
+
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE, after=0)
+    hits, misses = shown()[:2]
+    assert hits is not None
+    assert misses is not None
+    for _ in range(3):
+        with acting_for(TENANT):
+            believed = snapshots.believed(ANA)
+            user = (await answer(reader, believed.statement)).user
+            for _ in range(2):
+                found = believed.confirmed(user, reader)
+                assert found is believed.snapshot
+            await snapshots.loaded()
+    assert shown() == [hits + 2, misses + 1, 1.0, snapshots.bytes]
+    await snapshots.stop()
+    assert shown()[2:] == [0.0, 0.0]
