@@ -1,7 +1,8 @@
 """Benchmarks: the source of the figures in the documentation.
 
 `command` runs every one of them, `report` prints and judges figures, `comparison` holds two results
-against each other, `serving` and `processes` start what is measured.
+against each other, `serving` and `processes` start what is measured, `model_server` and `floor` are
+processes beside it.
 """
 
 

@@ -11,7 +11,6 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.command import Progress
-from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.peers.loop import Task
 from benchmarks.peers.running import Measured, Peer, PeerUnavailable, install, run
 from benchmarks.processes import BenchmarkProcess
@@ -23,6 +22,7 @@ from benchmarks.retrieval.plan import MeasurementGroup, RetrievalOptions, in_sma
 from benchmarks.retrieval.stage import staged
 from benchmarks.retrieval.wording import Questions
 from benchmarks.serving import database, temporary_folder
+from benchmarks.words import DIMENSIONS
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.embedded import EmbeddedPostgres
 

@@ -12,5 +12,5 @@ machine does falls on all of them alike.
 The modules: `measure` (one run), `plan` (what is measured where), `stage` (what runs), `rows`
 (figures in turns), `recall` (bar Q2), `isolation` (what the walls cost); `person` and `wording`
 (the data, from a seed), `writing` (into the database); `requests` and `caller` (requests, and the
-process that sends them), `embedder` and `floor` (processes); `figures`, `report`, `plot` (results).
+process that sends them); `figures`, `report`, `plot` (results).
 """

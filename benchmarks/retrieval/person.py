@@ -196,7 +196,7 @@ class SyntheticMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class SyntheticConversation:
     """Messages in order, with their summary."""
 
     conversation_id: str
@@ -211,7 +211,7 @@ class Conversation:
         return summary_text(self.title, self.summary, self.topics, ())
 
 
-def conversations_of(person: Person) -> list[Conversation]:
+def conversations_of(person: Person) -> list[SyntheticConversation]:
     """What a person said, the oldest conversation first."""
     return [
         _conversation(person.learnt[start : start + OF_A_CONVERSATION], start)
@@ -219,7 +219,7 @@ def conversations_of(person: Person) -> list[Conversation]:
     ]
 
 
-def _conversation(memories: Sequence[SyntheticMemory], start: int) -> Conversation:
+def _conversation(memories: Sequence[SyntheticMemory], start: int) -> SyntheticConversation:
     messages: list[SyntheticMessage] = []
     for place, memory in enumerate(memories):
         messages.append(
@@ -231,7 +231,7 @@ def _conversation(memories: Sequence[SyntheticMemory], start: int) -> Conversati
             messages.append(
                 SyntheticMessage(f"{memory.message_id}-answer", "assistant", answer, later, None)
             )
-    return Conversation(
+    return SyntheticConversation(
         conversation_id=memories[0].conversation_id,
         messages=messages,
         title=memories[0].content[:_TITLE],

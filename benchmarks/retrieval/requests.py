@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 
-from benchmarks.bare_service import METHOD as FLOOR
+from benchmarks.floor import METHOD as FLOOR
 from benchmarks.retrieval.plan import original_of
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import retrieval_service_pb2 as pb

@@ -14,15 +14,13 @@ from pathlib import Path
 import grpc
 import psycopg
 
-from benchmarks import BenchmarkFailed
-from benchmarks.embeddings_reply import DIMENSIONS
+from benchmarks import BenchmarkFailed, floor, model_server
 from benchmarks.processes import BenchmarkProcess, Processes
-from benchmarks.retrieval import embedder as embedder_process
-from benchmarks.retrieval import floor as floor_process
 from benchmarks.retrieval.caller import LINE_BYTES, CallerLoad, CallerResult
 from benchmarks.retrieval.wording import Questions
 from benchmarks.retrieval.writing import TENANT
 from benchmarks.watching import cpu_seconds
+from benchmarks.words import DIMENSIONS
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
@@ -119,12 +117,12 @@ class Stage:
 
     async def delay(self, milliseconds: int) -> None:
         """Let the embeddings endpoint take so long from now on."""
-        await asyncio.to_thread(_get, self.embedder, f"{embedder_process.DELAY}{milliseconds}")
+        await asyncio.to_thread(_get, self.embedder, f"{model_server.DELAY}{milliseconds}")
 
     async def embedding_calls(self) -> int:
         """How often the embeddings endpoint was called up to now."""
-        counts = await asyncio.to_thread(_get, self.embedder, embedder_process.CALLS)
-        return counts["calls"]
+        counts = await asyncio.to_thread(_get, self.embedder, model_server.CALLS)
+        return counts["embeddings"]
 
     def cpu(self, process: BenchmarkProcess) -> dict[str, float]:
         """CPU seconds up to now of a process, under the name of `service`, and of those behind."""
@@ -155,21 +153,16 @@ async def staged(
     """
     async with AsyncExitStack() as stack:
         processes = stack.enter_context(Processes(folder))
-        embedder = await processes.start("benchmarks.retrieval.embedder")
+        embedder = await processes.start("benchmarks.model_server", ["--topics"])
         environment = {
-            floor_process.CONNINFO: with_role(
-                postgres.conninfo(), "hitherto_read", application="floor"
-            ),
-            floor_process.MODEL: MODEL,
-            floor_process.TENANT: TENANT,
+            floor.CONNINFO: with_role(postgres.conninfo(), "hitherto_read", application="floor"),
+            floor.MODEL: MODEL,
+            floor.MODEL_PORT: str(embedder.port),
+            floor.TENANT: TENANT,
         }
         floors = {
-            kind: await processes.start(
-                "benchmarks.retrieval.floor",
-                ["--kind", kind, "--embedder-port", str(embedder.port)],
-                **environment,
-            )
-            for kind in floor_process.KINDS
+            kind: await processes.start("benchmarks.floor", [kind], **environment)
+            for kind in ("echo", "select", "search")
         }
         service = await processes.start(
             "hitherto_retrieval",

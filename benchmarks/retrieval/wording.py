@@ -14,9 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.embeddings_reply import DIMENSIONS, Vector
-from benchmarks.embeddings_reply import vector as own_vector
-from benchmarks.words import WORDS, name
+from benchmarks.words import DIMENSIONS, WORDS, Vector, name
+from benchmarks.words import vector as own_vector
 
 TOPICS = 64
 _TOPICS_OF_A_PERSON = 12

@@ -20,15 +20,15 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from psycopg.types.json import Jsonb
 
-from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.retrieval.person import (
-    Conversation,
     Person,
+    SyntheticConversation,
     SyntheticMemory,
     SyntheticMessage,
     conversations_of,
 )
 from benchmarks.retrieval.wording import vector
+from benchmarks.words import DIMENSIONS
 from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.text.normalise import fold
@@ -154,7 +154,7 @@ def _user(person: Person) -> Iterator[Rows]:
     yield "preferences", columns, (("topic", topic, Jsonb(True), 0.9) for topic in topics)
 
 
-def _conversations(conversations: Sequence[Conversation]) -> Iterator[Rows]:
+def _conversations(conversations: Sequence[SyntheticConversation]) -> Iterator[Rows]:
     columns = (
         "conversation_id text, created_at timestamptz, updated_at timestamptz, "
         "ended_at timestamptz, last_said_at timestamptz, last_message_no int4, watermark int4"
@@ -191,7 +191,7 @@ def _conversations(conversations: Sequence[Conversation]) -> Iterator[Rows]:
     yield from _passages("summaries", terms)
 
 
-def _messages(person: Person, conversations: Sequence[Conversation]) -> Iterator[Rows]:
+def _messages(person: Person, conversations: Sequence[SyntheticConversation]) -> Iterator[Rows]:
     said = [
         (each.conversation_id, number, message)
         for each in conversations

@@ -14,6 +14,6 @@ it measures, in this order:
 - **floor**: what a process must spend at least that takes a call over gRPC, stores it in one
   INSERT and makes two HTTP calls by hand.
 
-The modules: `measure` (one run), `driver` (what is sent, and who sends it), `model_server` and
-`floor` (processes), `report` (results, bars and tables).
+The modules: `measure` (one run), `driver` (what is sent, and who sends it), `report` (results, bars
+and tables).
 """

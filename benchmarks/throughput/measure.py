@@ -16,14 +16,12 @@ import grpc
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from benchmarks.bare_service import METHOD
+from benchmarks import floor
 from benchmarks.command import Progress
-from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.profiler import recorded
 from benchmarks.report import load_average, machine
 from benchmarks.serving import database, temporary_folder
-from benchmarks.throughput import floor as floor_process
 from benchmarks.throughput.driver import Driver, request
 from benchmarks.throughput.report import (
     FloorFigures,
@@ -32,6 +30,7 @@ from benchmarks.throughput.report import (
     ThroughputReport,
 )
 from benchmarks.watching import MemoryWatch, cpu_seconds
+from benchmarks.words import DIMENSIONS
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
 # Pauses that fall on every part of a service's own rounds.
@@ -81,7 +80,7 @@ async def measure(options: ThroughputOptions, progress: Progress) -> ThroughputR
         progress("starting", 0, 1)
         postgres = await stack.enter_async_context(database(folder))
         processes = stack.enter_context(Processes(folder))
-        model = await processes.start("benchmarks.throughput.model_server")
+        model = await processes.start("benchmarks.model_server")
         services = [
             await processes.start("hitherto_extraction", **_settings(folder / "data", model.port))
             for _ in range(options.services)
@@ -178,17 +177,17 @@ async def _floor(
     """Send as many bytes to the process that does the least."""
     conninfo = postgres.superuser_conninfo()
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
-        await connection.execute(floor_process.TABLE)
+        await connection.execute(floor.TABLE)
     started = await processes.start(
-        "benchmarks.throughput.floor",
-        ["--model-port", str(model.port)],
-        **{floor_process.CONNINFO: conninfo},
+        "benchmarks.floor",
+        ["transcript"],
+        **{floor.CONNINFO: conninfo, floor.MODEL_PORT: str(model.port)},
     )
     body = request("floor", 0, 1).SerializeToString()
     room = asyncio.Semaphore(options.in_flight)
     done = 0
     async with grpc.aio.insecure_channel(f"127.0.0.1:{started.port}") as channel:
-        call: Any = channel.unary_unary(METHOD)
+        call: Any = channel.unary_unary(floor.METHOD)
 
         async def one() -> None:
             nonlocal done
@@ -239,8 +238,8 @@ def _cpu(trees: Mapping[str, Sequence[int]]) -> dict[str, float]:
 
 def _calls(port: int) -> dict[str, int]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/calls", timeout=10) as reply:
-        counts: dict[str, int] = json.loads(reply.read())
-        return counts
+        counts = json.loads(reply.read())
+        return {name: counts[name] for name in ("chat", "embeddings")}
 
 
 def _told(progress: Progress, phase: str, total: int) -> Callable[[int], None]:

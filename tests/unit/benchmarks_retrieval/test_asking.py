@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.retrieval.embedder import EmbeddingEndpoint
+from benchmarks.model_server import ModelEndpoint
 from benchmarks.retrieval.recall import share_of_nearest
 from benchmarks.retrieval.requests import KINDS, RequestStream
 from benchmarks.retrieval.wording import Questions, vector
@@ -82,13 +82,14 @@ def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
 
 
 def test_the_embedder_counts_texts_and_is_as_late_as_it_is_told() -> None:
-    embedder = EmbeddingEndpoint()
+    embedder = ModelEndpoint(vector)
     body = json.dumps({"model": "m", "input": ["one", "two"], "encoding_format": "float"})
     status, reply = embedder.answer("/v1/embeddings", body.encode())
     assert status == 200
     given = [item["embedding"] for item in json.loads(reply)["data"]]
     assert given[1] == pytest.approx(vector("two"))
-    assert json.loads(embedder.answer("/calls", b"")[1]) == {"calls": 1, "texts": 2}
+    calls = json.loads(embedder.answer("/calls", b"")[1])
+    assert calls == {"chat": 0, "embeddings": 1, "texts": 2}
     assert embedder.delay("/v1/embeddings") == 0
     embedder.answer("/delay/150", b"")
     assert embedder.delay("/v1/embeddings") == 0.15

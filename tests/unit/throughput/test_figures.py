@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks.embeddings_reply import vector
+from benchmarks.model_server import ModelEndpoint
 from benchmarks.report import LOAD_BEFORE
 from benchmarks.throughput.driver import MESSAGES, request
-from benchmarks.throughput.model_server import ModelEndpoint
 from benchmarks.throughput.report import (
     FloorFigures,
     LatencyPercentiles,
@@ -22,6 +21,7 @@ from benchmarks.throughput.report import (
 )
 from benchmarks.throughput.report import show as print_tables
 from benchmarks.watching import Sample
+from benchmarks.words import vector
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 
 MIB = 2**20
@@ -125,7 +125,7 @@ def test_every_answer_of_the_model_is_whole_and_new() -> None:
         assert answer.summary is not None
         seen |= {item.content for item in answer.new}
     assert len(seen) == 60
-    assert model.calls == {"chat": 20, "embeddings": 0}
+    assert model.calls == {"chat": 20, "embeddings": 0, "texts": 0}
 
 
 def test_vectors_are_of_length_one_and_apart() -> None:
