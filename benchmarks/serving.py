@@ -1,14 +1,14 @@
-"""Both services in this process, over real ports, for measurements."""
+"""Both services in this process, over real ports, and how they are called at a measured pace."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -27,6 +27,9 @@ from hitherto_shared.database.migrate import migrate
 from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
 _LOOPBACK = "127.0.0.1:0"
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +112,25 @@ async def reading(
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         yield retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
+
+
+async def in_turns(
+    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], *, at_once: int
+) -> list[Result]:
+    """What came of each item, in their order, with a few under way at a time.
+
+    The first error ends all of it and is raised.
+    """
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(item: Item) -> Result:
+        async with gate:
+            return await work(item)
+
+    tasks = [asyncio.create_task(one(item)) for item in items]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,13 +1,20 @@
-"""CPU time and memory of processes with all their children, as the kernel counts them."""
+"""What processes spend, as the kernel counts it, and a sampling profile of one by py-spy."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
+
+from benchmarks import BenchmarkFailed
 
 SAMPLE_SECONDS = 0.5
 
@@ -41,40 +48,30 @@ def resident_bytes(pids: Sequence[int]) -> int:
     return total
 
 
-class MemoryWatch:
-    """Takes samples in the background, as an async context manager.
+@asynccontextmanager
+async def memory_watched(
+    pids: Sequence[int], done: Callable[[], int]
+) -> AsyncIterator[list[Sample]]:
+    """Samples, taken in the background: the first from before the load, the last from after it."""
+    samples: list[Sample] = []
 
-    Attributes:
-        samples: What was seen, in order; the first one from before the load, the last one after.
-    """
+    def take() -> None:
+        samples.append(Sample(done(), resident_bytes(pids)))
 
-    def __init__(self, pids: Sequence[int], done: Callable[[], int]) -> None:
-        self.samples: list[Sample] = []
-        self._pids = pids
-        self._done = done
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> MemoryWatch:
-        """Begin."""
-        self._take()
-        self._task = asyncio.create_task(self._watch())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Take the last sample."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        self._take()
-
-    def _take(self) -> None:
-        self.samples.append(Sample(self._done(), resident_bytes(self._pids)))
-
-    async def _watch(self) -> None:
+    async def watch() -> None:
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
-            self._take()
+            take()
+
+    take()
+    watching = asyncio.create_task(watch())
+    try:
+        yield samples
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        take()
 
 
 def _trees(pids: Sequence[int]) -> list[psutil.Process]:
@@ -84,3 +81,34 @@ def _trees(pids: Sequence[int]) -> list[psutil.Process]:
             process = psutil.Process(pid)
             found += [process, *process.children(recursive=True)]
     return found
+
+
+_RATE = "400"
+
+
+@contextmanager
+def recorded(pid: int, target: Path | None) -> Iterator[None]:
+    """Write collapsed stacks of process `pid` for as long as the context lasts; None: nothing.
+
+    Raises:
+        BenchmarkFailed: py-spy is not installed.
+    """
+    if target is None:
+        yield
+        return
+    beside = Path(sys.executable).with_name("py-spy")
+    found = str(beside) if beside.exists() else shutil.which("py-spy")
+    if found is None:
+        raise BenchmarkFailed("--profile needs py-spy: pip install py-spy, then run again")
+    command = f"record --pid {pid} --rate {_RATE} --format raw --nonblocking --duration unlimited"
+    profiler = subprocess.Popen(
+        [found, *command.split(), "--output", str(target)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        # It writes its file when it is interrupted.
+        profiler.send_signal(signal.SIGINT)
+        profiler.wait()

@@ -10,10 +10,9 @@ from rich.console import Console
 
 from benchmarks.command import Benchmark, Progress, counting, main, positive
 from benchmarks.extraction.calls import PATIENCE
-from benchmarks.extraction.compare import show_differences
 from benchmarks.extraction.judge import Judge
 from benchmarks.extraction.loading import choose, load
-from benchmarks.extraction.report import FORMAT, as_json, show
+from benchmarks.extraction.report import FORMAT, as_json, show, show_differences
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
 from benchmarks.extraction.run import EvaluationRun, run
 from benchmarks.extraction.scores import Opinion, Verdict, judge_row

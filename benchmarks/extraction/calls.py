@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf import json_format
 
-from benchmarks.extraction.observed import ObservedMemory
-from benchmarks.extraction.rows import ConversationCase
+from benchmarks import BenchmarkFailed
+from benchmarks.extraction.rows import ConversationCase, ObservedMemory
+from benchmarks.serving import BenchmarkDatabase, writing
 from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
@@ -21,7 +24,10 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
+from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.convert import JOB_STATE, MEMORY_STATUS, MEMORY_TYPE
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model.answers import memory
 
 # The names of the asynchronous stubs exist for type checkers only.
 Writer: TypeAlias = "extraction_service_pb2_grpc.ExtractionServiceAsyncStub"
@@ -147,3 +153,85 @@ def _flat(found: profile_pb2.Profile) -> list[str]:
     whole = json_format.MessageToDict(found)
     walk("", {key: value for key, value in whole.items() if key not in _NOT_LEARNT})
     return texts
+
+
+_BATCH = 50
+_CONVERSATION = "before"
+
+
+@dataclass(frozen=True, slots=True)
+class SeededMemory:
+    """One memory to put in place."""
+
+    type: str
+    content: str
+    importance: float
+    said_at: datetime
+
+
+async def place_memories(
+    place: BenchmarkDatabase, given: Mapping[str, Sequence[SeededMemory]], *, whole: bool = True
+) -> None:
+    """Give each user memories.
+
+    Args:
+        place: A database on which no extraction service runs.
+        given: Memories by user.
+        whole: Refuse to go on if two memories of a user were taken for one.
+
+    Raises:
+        BenchmarkFailed: A job did not succeed.
+    """
+    users = {user: memories for user, memories in given.items() if memories}
+    if not users:
+        return
+    # The speaker's name tells the scripted model which memory a message stands for.
+    by_name = {
+        f"{user} {number}": item
+        for user, memories in users.items()
+        for number, item in enumerate(memories)
+    }
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        told = [(line.local_id, by_name[line.name]) for line in request.messages]
+        return ChatAnswer.of(
+            new_memories=[
+                memory(item.content, [message], type=item.type, importance=item.importance)
+                for message, item in told
+            ]
+        )
+
+    embedder = ExtractionSettings().chosen_embedder
+    async with ScriptedModel(script) as model:
+        model.always(StatusFault(503), endpoint="embeddings")
+        async with writing(
+            place, openai_base_url=model.base_url, extractor="openai", embedder=embedder
+        ) as service:
+            names = list(users)
+            for start in range(0, len(names), _BATCH):
+                transcripts = [_told(user, users[user]) for user in names[start : start + _BATCH]]
+                accepted = await service.transcripts.SubmitTranscripts(
+                    extraction_service_pb2.SubmitTranscriptsRequest(transcripts=transcripts)
+                )
+                jobs = await all_ended(service.transcripts, [job.id for job in accepted.jobs])
+                for job in jobs:
+                    short = job.result.memories_created < len(users[job.user_id])
+                    if job.error or (short and whole):
+                        raise BenchmarkFailed(
+                            f"of the {len(users[job.user_id])} memories that {job.user_id} has to "
+                            f"begin with {job.result.memories_created} could be stored"
+                            + (f": {job.error}" if job.error else "")
+                        )
+
+
+def _told(user: str, memories: Sequence[SeededMemory]) -> conversation_pb2.Transcript:
+    transcript = conversation_pb2.Transcript(user_id=user, conversation_id=_CONVERSATION)
+    for number, item in sorted(enumerate(memories), key=lambda pair: pair[1].said_at):
+        message = transcript.messages.add(
+            id=f"b{number}",
+            role=conversation_pb2.ROLE_USER,
+            name=f"{user} {number}",
+            content=item.content,
+        )
+        message.created_at.FromDatetime(item.said_at)
+    return transcript

@@ -7,13 +7,13 @@ that cannot be used leaves the rules alone; how often that happened is reported.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.extraction.observed import Observation
+from benchmarks.extraction.rows import Observation
 from benchmarks.extraction.scores import Opinion
+from benchmarks.serving import in_turns
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.openai_client import OpenAIServer
@@ -56,15 +56,13 @@ class Judge:
         self, observations: Sequence[Observation], done: Callable[[], None] = lambda: None
     ) -> list[Opinion | None]:
         """One opinion a row, in order; None where none was to be had."""
-        gate = asyncio.Semaphore(_AT_ONCE)
 
         async def one(seen: Observation) -> Opinion | None:
-            async with gate:
-                opinion = await self._ask(seen)
+            opinion = await self._ask(seen)
             done()
             return opinion
 
-        return list(await asyncio.gather(*(one(seen) for seen in observations)))
+        return await in_turns(observations, one, at_once=_AT_ONCE)
 
     async def close(self) -> None:
         """Release connections."""

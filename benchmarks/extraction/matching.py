@@ -1,13 +1,67 @@
-"""Which memory meets which expectation, and which one is forbidden."""
+"""Which memory meets which expectation, is forbidden, or repeats another one.
+
+Words decide, and how near two texts are by an embedder, where they were embedded beforehand.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
 
-from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.rows import Expectation, Forbidden
+from benchmarks.extraction.rows import Expectation, Forbidden, MemoryOutcome, ObservedMemory
 from benchmarks.extraction.wording import contains_all, is_hard, missing, plain
+from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_shared.embeddings.protocol import Embedder, Vector
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_AT_ONCE = 100
+_LOOSER = 0.1
+"""A paraphrase lies further away than a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """Cosines between known texts; without vectors nothing is near anything.
+
+    Attributes:
+        vectors: The vector of each text, of length 1.
+        same: Cosine above which two texts may be one statement, by the embedder's own word.
+    """
+
+    vectors: Mapping[str, Vector] = field(default_factory=dict)
+    same: float = 1.0
+
+    @property
+    def alike(self) -> float:
+        """Cosine above which one text may be a paraphrase of the other."""
+        return self.same - _LOOSER
+
+    def of(self, a: str, b: str) -> float | None:
+        """The cosine of two texts, or None where one has no vector."""
+        one, two = self.vectors.get(a), self.vectors.get(b)
+        return None if one is None or two is None else float(one @ two)
+
+    def paraphrase(self, a: str, b: str) -> bool:
+        """Whether two texts are near enough to be paraphrases."""
+        cosine = self.of(a, b)
+        return cosine is not None and cosine >= self.alike
+
+
+async def embed_all(embedder: Embedder, texts: Iterable[str]) -> Nearness:
+    """Embed every distinct text, a hundred a call.
+
+    Raises:
+        ModelError: The embedder is out of reach.
+    """
+    distinct: Sequence[str] = list(dict.fromkeys(text for text in texts if text.strip()))
+    vectors: dict[str, Vector] = {}
+    for start in range(0, len(distinct), _AT_ONCE):
+        part = distinct[start : start + _AT_ONCE]
+        vectors.update(zip(part, (await embedder.embed(part)).vectors, strict=True))
+    return Nearness(vectors, embedder.dedupe_threshold)
 
 
 def meets(text: str, wanted: Expectation, nearness: Nearness) -> bool:
@@ -36,3 +90,57 @@ def _forbids(rule: Forbidden, text: str) -> bool:
     if rule.pattern:
         return re.search(rule.pattern, text, re.IGNORECASE) is not None
     return contains_all(text, rule.contains)
+
+
+def repeated(
+    learnt: Sequence[ObservedMemory],
+    fates: Sequence[MemoryOutcome],
+    met: frozenset[int],
+    nearness: Nearness,
+) -> dict[int, str]:
+    """The new memories that repeat one, each with the text it repeats.
+
+    A memory repeats another active one of the user, older or learnt before it, if the service's
+    own rule finds them one statement, whatever their types. It also repeats an older one that
+    stayed active if it has all the words by which that one is recognised and met no expectation.
+
+    Args:
+        learnt: The new current memories, in the order in which they were made.
+        fates: The memories from before.
+        met: Positions in `learnt` of memories that met an expectation.
+        nearness: The embedder's view.
+    """
+    known = [fate.after for fate in fates if fate.after.status == "active"]
+    found: dict[int, str] = {}
+    for position, memory in enumerate(learnt):
+        same = find_duplicate(
+            memory.type,
+            memory.content,
+            [_neighbour(number, other, memory, nearness) for number, other in enumerate(known)],
+            nearness.same,
+        )
+        if same is not None:
+            found[position] = same.content
+        elif position not in met:
+            for fate in fates:
+                words = fate.wanted.contains
+                if fate.after.status == "active" and words and contains_all(memory.content, words):
+                    found[position] = fate.after.content
+        known.append(memory)
+    return found
+
+
+def _neighbour(
+    number: int, other: ObservedMemory, memory: ObservedMemory, nearness: Nearness
+) -> Neighbour:
+    # The service keeps types apart; for the reader the same sentence twice is one too many.
+    return Neighbour(
+        memory_id=UUID(int=number),
+        type=memory.type,
+        content=other.content,
+        status="active",
+        origin="user",
+        cosine=nearness.of(memory.content, other.content),
+        valid_from=_NEVER,
+        updated_at=_NEVER,
+    )

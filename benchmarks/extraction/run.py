@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.extraction import calls
-from benchmarks.extraction.nearness import Nearness, embed_all
-from benchmarks.extraction.observed import MemoryOutcome, Observation, ObservedMemory, TokenSpending
-from benchmarks.extraction.rows import ConversationCase
-from benchmarks.extraction.seeding import SeededMemory, place_memories
+from benchmarks.extraction.calls import SeededMemory, place_memories
+from benchmarks.extraction.matching import Nearness, embed_all
+from benchmarks.extraction.rows import (
+    ConversationCase,
+    MemoryOutcome,
+    Observation,
+    ObservedMemory,
+    TokenSpending,
+)
 from benchmarks.extraction.spend import spent_on
-from benchmarks.serving import BenchmarkDatabase, reading, writing
+from benchmarks.serving import BenchmarkDatabase, in_turns, reading, writing
 from hitherto.v1 import job_pb2, retrieval_service_pb2, search_pb2
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.model_api import ModelError
@@ -76,25 +80,17 @@ async def run(
             for row in rows
         },
     )
-    gate = asyncio.Semaphore(AT_ONCE)
     results: list[job_pb2.JobResult] = []
     async with reading(place) as reader:
         async with writing(place) as service:
 
             async def one(row: ConversationCase) -> Observation:
-                async with gate:
-                    seen, result = await _observe(row, service.transcripts, reader, patience)
+                seen, result = await _observe(row, service.transcripts, reader, patience)
                 results.append(result)
                 done()
                 return seen
 
-            tasks = [asyncio.create_task(one(row)) for row in rows]
-            try:
-                observations = await asyncio.gather(*tasks)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            observations = await in_turns(rows, one, at_once=AT_ONCE)
         blocks = await _blocks(place, reader, observations)
     told = next((result for result in results if result.extractor), job_pb2.JobResult())
     embedder, nearness = await _nearness(observations)

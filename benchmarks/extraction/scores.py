@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.extraction.duplicates import repeated
-from benchmarks.extraction.languages import language_of
-from benchmarks.extraction.matching import meets, violated
-from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.observed import CURRENT, MemoryOutcome, Observation, ObservedMemory
+from benchmarks.extraction.matching import Nearness, meets, repeated, violated
+from benchmarks.extraction.rows import CURRENT, MemoryOutcome, Observation, ObservedMemory
 from benchmarks.extraction.support import unsupported
-from benchmarks.extraction.wording import contains_all
+from benchmarks.extraction.wording import contains_all, language_of
 
 SCORES: Mapping[str, str] = {
     "precision": "new memories that were expected and not forbidden, of all new memories",

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.extraction.observed import TokenSpending
-from benchmarks.extraction.rows import ConversationCase
+from benchmarks.extraction.rows import ConversationCase, TokenSpending
 from hitherto.v1 import job_pb2
 from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.prompt import build_prompt

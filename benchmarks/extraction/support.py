@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
-from benchmarks.extraction.nearness import Nearness
+from benchmarks.extraction.matching import Nearness
 from benchmarks.extraction.rows import ConversationCase
 from benchmarks.extraction.wording import plain
 from hitherto_extraction.pipeline.guards.subjects import names, small_words

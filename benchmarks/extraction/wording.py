@@ -1,8 +1,12 @@
-"""Does a text have the words it must have? Case, accents and endings do not matter."""
+"""Does a text have the words it must have, and in which of the data set's languages is it?
+
+Case, accents and endings of words do not matter.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 from hitherto_shared.text.normalise import fold, nfc
@@ -14,6 +18,20 @@ _UNSPACED = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Scripts written without spaces, where a word has no border to look for."""
 _LETTER = re.compile(rf"[^\W\d_{_UNSPACED}]")
 _NO_LETTER_BEFORE = rf"(?<![^\W_{_UNSPACED}])"
+_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_WORD = re.compile(r"[^\W\d_]+")
+_VIETNAMESE_LETTER = re.compile(r"[ăâđêôơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]")
+_ENGLISH = frozenset(
+    "the a an is are was were has have had does did user user's users wants likes prefers lives "
+    "works who that which with from for in on at by to of and or not no their they his her he she "
+    "this because after before will would moved uses plans asked said about as it".split()
+)
+_VIETNAMESE = frozenset(
+    "người dùng là có không của và ở với cho được đang đã sẽ muốn thích làm việc sống từ khi để "
+    "trước sau một các những này bị cần đến trong ngoài vì mà thì rồi hay nên phải mình tôi bạn "
+    "năm tháng ngày nguoi dung khong duoc lam viec song".split()
+)
+_SCRIPT_SHARE = 0.2
 
 
 def contains_all(text: str, terms: Terms) -> bool:
@@ -57,3 +75,22 @@ def _finder(term: str) -> re.Pattern[str]:
         before = r"(?<!\d)(?<!\d[.,])"
     after = r"(?!\d)(?![.,]\d)" if word[-1:].isdigit() else ""
     return re.compile(before + re.escape(word) + after)
+
+
+def language_of(text: str) -> str | None:
+    """`en`, `vi`, `ja`, or None where too little tells.
+
+    Japanese is told by its script; English and Vietnamese by their small words, and Vietnamese by
+    its letters where the words say nothing. A name or a technical term of another language inside
+    a sentence does not change its language.
+    """
+    folded = unicodedata.normalize("NFKC", text).lower()
+    letters = sum(character.isalpha() for character in folded)
+    if letters and len(_JAPANESE.findall(folded)) >= _SCRIPT_SHARE * letters:
+        return "ja"
+    words = [word for run in folded.split() for word in _WORD.findall(run)]
+    english = sum(word in _ENGLISH for word in words)
+    vietnamese = sum(word in _VIETNAMESE for word in words)
+    if english != vietnamese:
+        return "en" if english > vietnamese else "vi"
+    return "vi" if _VIETNAMESE_LETTER.search(folded) else None

@@ -11,11 +11,10 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.command import Benchmark, Progress, Skipped, main, positive
-from benchmarks.locomo.compare import show_differences
 from benchmarks.locomo.data import SOURCES, choose, load
 from benchmarks.locomo.embedders import KINDS, available
 from benchmarks.locomo.measure import PARTS, EmbedderRun, measure
-from benchmarks.locomo.report import FORMAT, as_json, show
+from benchmarks.locomo.report import FORMAT, as_json, show, show_differences
 from benchmarks.locomo.splitting import split_turns
 from benchmarks.serving import temporary_place
 

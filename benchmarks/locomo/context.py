@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
-
-from benchmarks import BenchmarkFailed
 from benchmarks.locomo.data import BenchmarkQuestion, Data
-from benchmarks.locomo.evidence import Covered, GoldEvidence
 from benchmarks.locomo.naive import NaiveLists, vectors_of
-from benchmarks.locomo.searching import AT_ONCE, REFERENCE, SECONDS
+from benchmarks.locomo.scores import Covered, GoldEvidence
+from benchmarks.locomo.searching import REFERENCE, SECONDS, answered
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_retrieval.render.tokens import CountTokens, counter
 from hitherto_shared.embeddings.protocol import Embedder
@@ -90,34 +86,20 @@ def _judged(
 async def _contexts(
     reader: Any, questions: Sequence[BenchmarkQuestion], budget: int, done: Callable[[], None]
 ) -> list[retrieval_service_pb2.GetContextResponse]:
-    replies: dict[int, retrieval_service_pb2.GetContextResponse] = {}
-    failed: list[str] = []
+    async def ask(question: BenchmarkQuestion) -> retrieval_service_pb2.GetContextResponse:
+        # What is not set is what a caller gets who sets nothing.
+        request = retrieval_service_pb2.GetContextRequest(
+            user_id=question.user,
+            query=question.text,
+            max_tokens=budget,
+            reference_time=REFERENCE,
+        )
+        reply: retrieval_service_pb2.GetContextResponse
+        reply = await reader.GetContext(request, timeout=SECONDS)
+        done()
+        return reply
 
-    async def ask_in_turn(left: Iterator[tuple[int, BenchmarkQuestion]]) -> None:
-        for number, question in left:
-            if failed:
-                return
-            # What is not set is what a caller gets who sets nothing.
-            request = retrieval_service_pb2.GetContextRequest(
-                user_id=question.user,
-                query=question.text,
-                max_tokens=budget,
-                reference_time=REFERENCE,
-            )
-            try:
-                replies[number] = await reader.GetContext(request, timeout=SECONDS)
-            except grpc.aio.AioRpcError as error:
-                failed.append(f"{error.code().name}: {error.details()}")
-                return
-            done()
-
-    left = iter(enumerate(questions))
-    async with asyncio.TaskGroup() as asking:
-        for _ in range(AT_ONCE):
-            asking.create_task(ask_in_turn(left))
-    if failed:
-        raise BenchmarkFailed(f"a context of {budget} tokens failed: {failed[0]}")
-    return [replies[number] for number in range(len(questions))]
+    return await answered(questions, ask, f"a context of {budget} tokens")
 
 
 async def _naive(

@@ -1,22 +1,34 @@
-"""Tables for a reader, and the same figures as JSON for `compare`."""
+"""Tables for a reader, the same figures as JSON, and two of these side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.comparison import Difference
-from benchmarks.locomo.bars import bars
+from benchmarks.comparison import DRAWS, Difference, as_table, draw
 from benchmarks.locomo.context import BUDGETS, ContextFigures
-from benchmarks.locomo.figures import ALL, METRICS, Figure, covered, groups, rankings
+from benchmarks.locomo.figures import (
+    ALL,
+    METRICS,
+    Figure,
+    bars,
+    compared,
+    covered,
+    groups,
+    rankings,
+)
 from benchmarks.locomo.measure import EmbedderRun
+from benchmarks.locomo.scores import QuestionScore
+from benchmarks.locomo.variants import BALANCED
+from benchmarks.report import table
 
 FORMAT = "locomo-1"
 _DIGITS = 4
+_BUDGETS = [f"{budget:,}" for budget in BUDGETS]
 _TOLD = ("recall_10", "ndcg_10")
 """The metrics of other rankings that are printed; the file has all."""
 
@@ -111,83 +123,63 @@ def points(value: float, *, sign: bool = False) -> str:
 
 
 def _quality(run: EmbedderRun) -> Table:
-    table = Table(title=f"{run.data} with {run.embedder}")
-    table.add_column("searched")
-    for name in ("questions", *METRICS.values()):
-        table.add_column(name, justify="right")
+    rows: list[Sequence[str] | None] = []
     for group in groups(run):
         everything = group.category == ALL
-        if everything and table.row_count:
-            table.add_section()
-        table.add_row(
-            group.corpus if everything else f"  {group.category}",
-            str(group.questions),
-            *(_with_interval(group.figures[metric]) for metric in METRICS),
-        )
-    return table
+        if everything and rows:
+            rows.append(None)
+        name = group.corpus if everything else f"  {group.category}"
+        figures = (_with_interval(group.figures[metric]) for metric in METRICS)
+        rows.append((name, str(group.questions), *figures))
+    title = f"{run.data} with {run.embedder}"
+    return table(title, ("searched", "questions", *METRICS.values()), rows)
 
 
 def _blocks(run: EmbedderRun, told: ContextFigures) -> Table:
-    table = Table(
-        title=f"{run.data}, {run.embedder}: the share of the evidence in so many tokens "
-        f"({len(run.questions)} questions)"
-    )
-    table.add_column("list")
-    for budget in BUDGETS:
-        table.add_column(f"{budget:,}", justify="right")
+    rows = []
     for name in told.covered:
         found = [covered(told, name, budget) for budget in BUDGETS]
-        table.add_row(name, *(_with_interval(each.said) for each in found))
+        rows.append((name, *(_with_interval(each.said) for each in found)))
         if any(each.summed_up != each.said for each in found):
-            table.add_row(
-                "  and where a summary counts for its conversation",
-                *(_with_interval(each.summed_up) for each in found),
-            )
-    return table
+            label = "  and where a summary counts for its conversation"
+            rows.append((label, *(_with_interval(each.summed_up) for each in found)))
+    title = (
+        f"{run.data}, {run.embedder}: the share of the evidence in so many tokens "
+        f"({len(run.questions)} questions)"
+    )
+    return table(title, ("list", *_BUDGETS), rows)
 
 
 def _shares(run: EmbedderRun, told: ContextFigures) -> Table:
-    table = Table(title=f"{run.data}, {run.embedder}: what the tokens of a block are spent on")
-    table.add_column("section")
-    for budget in BUDGETS:
-        table.add_column(f"{budget:,}", justify="right")
-    sections = dict.fromkeys(name for budget in BUDGETS for name in told.shares[budget])
-    for name in sections:
+    rows: list[Sequence[str] | None] = []
+    for name in dict.fromkeys(name for budget in BUDGETS for name in told.shares[budget]):
         found = (told.shares[budget].get(name, 0.0) for budget in BUDGETS)
-        table.add_row(name, *(f"{share:.1%}" for share in found))
-    table.add_section()
-    table.add_row("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS))
-    table.add_row("lines with a day", *(f"{told.dated[budget]:.1%}" for budget in BUDGETS))
-    return table
+        rows.append((name, *(f"{share:.1%}" for share in found)))
+    rows.append(None)
+    rows.append(("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS)))
+    rows.append(("lines with a day", *(f"{told.dated[budget]:.1%}" for budget in BUDGETS)))
+    title = f"{run.data}, {run.embedder}: what the tokens of a block are spent on"
+    return table(title, ("section", *_BUDGETS), rows)
 
 
 def _ablation(run: EmbedderRun) -> Table:
-    table = Table(title=f"Other rankings with {run.embedder}, against the default")
-    table.add_column("searched")
-    table.add_column("ranking")
-    for metric in _TOLD:
-        table.add_column(METRICS[metric], justify="right")
-        table.add_column("difference, 95 %", justify="right")
+    rows: list[Sequence[str] | None] = []
     before = ""
     for ranked in rankings(run):
         if before and ranked.corpus != before:
-            table.add_section()
-        cells: list[str] = []
-        for metric in _TOLD:
-            item = ranked.differences[metric]
-            cells += [points(item.after), _difference(item)]
-        table.add_row("" if ranked.corpus == before else ranked.corpus, ranked.variant, *cells)
+            rows.append(None)
+        items = (ranked.differences[metric] for metric in _TOLD)
+        cells = [cell for item in items for cell in (points(item.after), _difference(item))]
+        rows.append(("" if ranked.corpus == before else ranked.corpus, ranked.variant, *cells))
         before = ranked.corpus
-    return table
+    metrics = [name for metric in _TOLD for name in (METRICS[metric], "difference, 95 %")]
+    title = f"Other rankings with {run.embedder}, against the default"
+    return table(title, ("searched", "ranking", *metrics), rows, left=2)
 
 
 def _bars(run: EmbedderRun) -> Table:
-    table = Table(title=f"Bars for {run.embedder}, over {len(run.questions)} questions")
-    table.add_column("figure")
-    for name in ("measured", "bar", "aim", ""):
-        table.add_column(name, justify="right")
-    for bar in bars(run):
-        table.add_row(
+    rows = [
+        (
             bar.figure,
             # One digit more: what is rounded up to the bar has not reached it.
             f"{bar.measured:.4f}",
@@ -195,7 +187,10 @@ def _bars(run: EmbedderRun) -> Table:
             "-" if bar.aim is None else f"≥ {bar.aim:.2f}",
             bar.verdict,
         )
-    return table
+        for bar in bars(run)
+    ]
+    title = f"Bars for {run.embedder}, over {len(run.questions)} questions"
+    return table(title, ("figure", "measured", "bar", "aim", ""), rows)
 
 
 def _with_interval(figure: Figure) -> str:
@@ -205,3 +200,102 @@ def _with_interval(figure: Figure) -> str:
 def _difference(item: Difference) -> str:
     low, high = points(item.low, sign=True), points(item.high, sign=True)
     return f"{points(item.delta, sign=True)} ({low} to {high})"
+
+
+_NAMED = 12
+"""How many questions are named of those that lost or gained."""
+
+
+def pairs(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The runs of both files that belong together, or the only ones there are.
+
+    They are of the same data and the same embedder.
+
+    Raises:
+        ValueError: There are none.
+    """
+    one, two = before["runs"], after["runs"]
+    if len(one) == len(two) == 1:
+        return [(one[0], two[0])]
+    named = {_name(run): run for run in two}
+    found = [(run, named[_name(run)]) for run in one if _name(run) in named]
+    if not found:
+        raise ValueError(
+            "the two results have no embedder in common: measure the same one in both, or one each"
+        )
+    return found
+
+
+def differences(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    corpus: str,
+    *,
+    variant: str = BALANCED.name,
+    draws: int = DRAWS,
+) -> dict[str, Difference]:
+    """Every metric of a ranking on a corpus, over the questions that both runs have.
+
+    Raises:
+        ValueError: They have no question in common.
+    """
+    one, two = _by_question(before, corpus, variant), _by_question(after, corpus, variant)
+    shared = [name for name in one if name in two]
+    if not shared:
+        raise ValueError("the two runs have no question in common: ask the same in both")
+    drawn = draw(len(shared), draws=draws)
+    return compared([one[name] for name in shared], [two[name] for name in shared], drawn)
+
+
+def show_differences(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> None:
+    """Print the differences, and the questions whose recall changed.
+
+    Raises:
+        ValueError: The results have no embedder or no question in common.
+    """
+    for one, two in pairs(before, after):
+        title = f"A: {one['embedder']}, B: {two['embedder']}"
+        corpora = [corpus for corpus in one["scores"] if corpus in two["scores"]]
+        for corpus in corpora:
+            found = differences(one, two, corpus)
+            table = as_table(
+                f"{corpus}, {title}",
+                found.values(),
+                lambda _, value, sign: points(value, sign=sign),
+                lambda metric: METRICS[metric],
+            )
+            console.print(table)
+            for verb, lost in (
+                ("lost", _moved(one, two, corpus)),
+                ("won", _moved(two, one, corpus)),
+            ):
+                if lost:
+                    named = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
+                    console.print(
+                        f"{len(lost)} questions {verb}: {named}", markup=False, highlight=False
+                    )
+        ids = [{question["id"] for question in run["questions"]} for run in (one, two)]
+        if alone := len(ids[0] ^ ids[1]):
+            console.print(
+                f"{alone} questions stand in one run only and were left out", highlight=False
+            )
+
+
+def _name(run: Mapping[str, Any]) -> tuple[str, str]:
+    return run["data"], run["embedder"]
+
+
+def _moved(before: Mapping[str, Any], after: Mapping[str, Any], corpus: str) -> Sequence[str]:
+    """Questions of which less was found in the second run."""
+    one, two = (_by_question(run, corpus, BALANCED.name) for run in (before, after))
+    return [name for name in one if name in two and two[name].recall_10 < one[name].recall_10]
+
+
+def _by_question(run: Mapping[str, Any], corpus: str, variant: str) -> dict[str, QuestionScore]:
+    scores = run["scores"][corpus][variant]
+    return {
+        question["id"]: QuestionScore(*score)
+        for question, score in zip(run["questions"], scores, strict=True)
+    }

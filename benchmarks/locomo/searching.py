@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,9 +14,10 @@ from benchmarks import BenchmarkFailed
 from benchmarks.locomo.data import BenchmarkQuestion
 from benchmarks.locomo.scores import TOP, QuestionScore, score
 from benchmarks.locomo.variants import SearchedCorpus, Variant
+from benchmarks.serving import Result, in_turns
 from hitherto.v1 import retrieval_service_pb2, search_pb2
 
-AT_ONCE = 4
+_AT_ONCE = 4
 SECONDS = 30.0
 
 # The conversations end in 2023: a month without a year is meant to lie in them.
@@ -62,44 +62,46 @@ async def ask_all(
     Raises:
         BenchmarkFailed: A search failed.
     """
-    scores: dict[int, QuestionScore] = {}
     answers = Answers(())
-    failed: list[str] = []
 
-    async def ask_in_turn(left: Iterator[tuple[int, BenchmarkQuestion]]) -> None:
-        for number, question in left:
-            if failed:
-                return
-            request = retrieval_service_pb2.SearchMemoriesRequest(
-                user_id=question.user,
-                query=question.text,
-                limit=TOP,
-                scopes=corpus.scopes,
-                ranking=variant.ranking,
-                weights=variant.weights,
-                explain=explain,
-                reference_time=REFERENCE,
-            )
-            try:
-                response = await reader.SearchMemories(request, timeout=SECONDS)
-            except grpc.aio.AioRpcError as error:
-                failed.append(f"{error.code().name}: {error.details()}")
-                return
-            scores[number] = score(question.gold, [behind(each) for each in response.results])
-            answers.degraded += response.degraded
-            for result in response.results:
-                for name, part in result.breakdown.items():
-                    answers.parts[name] = max(abs(part), answers.parts.get(name, 0.0))
-            done()
+    async def ask(question: BenchmarkQuestion) -> QuestionScore:
+        request = retrieval_service_pb2.SearchMemoriesRequest(
+            user_id=question.user,
+            query=question.text,
+            limit=TOP,
+            scopes=corpus.scopes,
+            ranking=variant.ranking,
+            weights=variant.weights,
+            explain=explain,
+            reference_time=REFERENCE,
+        )
+        response = await reader.SearchMemories(request, timeout=SECONDS)
+        answers.degraded += response.degraded
+        for result in response.results:
+            for name, part in result.breakdown.items():
+                answers.parts[name] = max(abs(part), answers.parts.get(name, 0.0))
+        done()
+        return score(question.gold, [behind(each) for each in response.results])
 
-    left = iter(enumerate(questions))
-    async with asyncio.TaskGroup() as asking:
-        for _ in range(AT_ONCE):
-            asking.create_task(ask_in_turn(left))
-    if failed:
-        raise BenchmarkFailed(f"a search of {corpus.name} by {variant.name} failed: {failed[0]}")
-    answers.scores = [scores[number] for number in range(len(questions))]
+    what = f"a search of {corpus.name} by {variant.name}"
+    answers.scores = await answered(questions, ask, what)
     return answers
+
+
+async def answered(
+    questions: Sequence[BenchmarkQuestion],
+    ask: Callable[[BenchmarkQuestion], Awaitable[Result]],
+    what: str,
+) -> list[Result]:
+    """What came of asking each question, a few at a time, in their order.
+
+    Raises:
+        BenchmarkFailed: A call failed; the message begins with `what` it was.
+    """
+    try:
+        return await in_turns(questions, ask, at_once=_AT_ONCE)
+    except grpc.aio.AioRpcError as error:
+        raise BenchmarkFailed(f"{what} failed: {error.code().name}: {error.details()}") from None
 
 
 def behind(result: search_pb2.SearchResult) -> list[str]:

@@ -9,7 +9,7 @@ call, within its own process: it pays neither for gRPC nor for authentication. O
 over gRPC, with authentication, in the same run. A peer that cannot be installed or started is
 reported with the reason.
 
-The modules: `running` (the peers, and a peer's process), `measuring` (a run), `comparing` (ratios
-and bars); `loop` (what all peers' processes share, of the standard library only), `mem0_peer` and
-`langgraph_peer` (run with the peer's own Python).
+The modules: `running` (the peers, a peer's process, ratios and bars), `measuring` (a run); `loop`
+(what all peers' processes share, of the standard library only), `mem0_peer` and `langgraph_peer`
+(run with the peer's own Python).
 """

@@ -11,9 +11,8 @@ from rich.console import Console
 
 from benchmarks.command import Benchmark, Progress, main
 from benchmarks.comparison import by_name
-from benchmarks.peers.comparing import MANY, ONE, compare
 from benchmarks.peers.measuring import PeerMeasurements, measure
-from benchmarks.peers.running import PEERS
+from benchmarks.peers.running import MANY, ONE, PEERS, compare
 from benchmarks.report import JudgedBar, bars_table, table
 from benchmarks.retrieval.__main__ import sizes
 from benchmarks.retrieval.plan import RetrievalOptions

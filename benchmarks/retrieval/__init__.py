@@ -10,7 +10,7 @@ calls them. Floors and service are measured in turns, in slices of a second, so 
 machine does falls on all of them alike.
 
 The modules: `measure` (one run), `plan` (what is measured where), `stage` (what runs), `rows`
-(figures in turns), `recall` (bar Q2), `isolation` (what the walls cost); `person` and `wording`
+(figures in turns, and what the walls cost), `recall` (bar Q2); `person` and `wording`
 (the data, from a seed), `writing` (into the database); `requests` and `caller` (requests, and the
 process that sends them); `figures`, `report`, `plot` (results).
 """

@@ -14,7 +14,6 @@ import grpc
 
 from benchmarks.command import Progress
 from benchmarks.processes import Processes
-from benchmarks.profiler import recorded
 from benchmarks.report import load_average, machine
 from benchmarks.retrieval import writing
 from benchmarks.retrieval.figures import (
@@ -24,7 +23,6 @@ from benchmarks.retrieval.figures import (
     RetrievalReport,
     Start,
 )
-from benchmarks.retrieval.isolation import TURNS, measure_walls
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import (
     COPIES,
@@ -36,10 +34,11 @@ from benchmarks.retrieval.plan import (
     users_of,
 )
 from benchmarks.retrieval.recall import measure_recall
-from benchmarks.retrieval.rows import SLICES, Measuring
+from benchmarks.retrieval.rows import SLICES, TURNS, Measuring, measure_walls
 from benchmarks.retrieval.stage import Stage, service_settings, staged
 from benchmarks.retrieval.writing import Connection
 from benchmarks.serving import database, temporary_folder
+from benchmarks.watching import recorded
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.database.embedded import EmbeddedPostgres
 

@@ -6,7 +6,6 @@ by brute force over the very vectors that were stored.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from benchmarks.retrieval.figures import Recall
 from benchmarks.retrieval.person import TYPES, Person, SyntheticMemory
 from benchmarks.retrieval.stage import Stage
 from benchmarks.retrieval.wording import Questions, vector
+from benchmarks.serving import in_turns
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
 
 LIMITS = (5, 20, 60)
@@ -71,9 +71,7 @@ async def measure_recall(
     asked: list[_RecallQuery] = []
     for done, person in enumerate(people, start=1):
         searches = _Searches(stage, person, weights)
-        for start in range(0, repeats, _AT_A_TIME):
-            numbers = range(start, min(start + _AT_A_TIME, repeats))
-            asked += await asyncio.gather(*(searches.one(number) for number in numbers))
+        asked += await in_turns(range(repeats), searches.one, at_once=_AT_A_TIME)
         searched(done)
     return [
         _recall(size, [person for person in people if person.size == size], asked)

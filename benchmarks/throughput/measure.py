@@ -19,7 +19,6 @@ from psycopg.conninfo import make_conninfo
 from benchmarks import floor
 from benchmarks.command import Progress
 from benchmarks.processes import BenchmarkProcess, Processes
-from benchmarks.profiler import recorded
 from benchmarks.report import load_average, machine
 from benchmarks.serving import database, temporary_folder
 from benchmarks.throughput.driver import Driver, request
@@ -29,7 +28,7 @@ from benchmarks.throughput.report import (
     ResidentMemory,
     ThroughputReport,
 )
-from benchmarks.watching import MemoryWatch, cpu_seconds
+from benchmarks.watching import cpu_seconds, memory_watched, recorded
 from benchmarks.words import DIMENSIONS
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
@@ -154,7 +153,7 @@ async def _load(
 
     calls_before = await asyncio.to_thread(_calls, model.port)
     before = _cpu(trees)
-    async with MemoryWatch(trees["service"], lambda: done) as watch:
+    async with memory_watched(trees["service"], lambda: done) as samples:
         with recorded(trees["service"][0], options.profile):
             seconds = await driver.run("load", options.transcripts, options.in_flight, finished)
     cpu = {name: spent - before[name] for name, spent in _cpu(trees).items()}
@@ -163,7 +162,7 @@ async def _load(
         seconds=seconds,
         cpu=cpu,
         calls={name: count - calls_before[name] for name, count in calls.items()},
-        memory=ResidentMemory.of(watch.samples, options.transcripts),
+        memory=ResidentMemory.of(samples, options.transcripts),
     )
 
 

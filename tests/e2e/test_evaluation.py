@@ -10,9 +10,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.extraction.loading import choose, load
-from benchmarks.extraction.observed import Observation
 from benchmarks.extraction.report import as_json, notes, show
-from benchmarks.extraction.rows import ConversationCase
+from benchmarks.extraction.rows import ConversationCase, Observation
 from benchmarks.extraction.run import EvaluationRun, run
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, judge_row, ratio
 from benchmarks.serving import BenchmarkDatabase

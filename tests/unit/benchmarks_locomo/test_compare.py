@@ -9,8 +9,7 @@ import pytest
 
 from benchmarks.command import run as command
 from benchmarks.locomo.__main__ import BENCHMARK
-from benchmarks.locomo.compare import differences, pairs
-from benchmarks.locomo.report import as_json
+from benchmarks.locomo.report import as_json, differences, pairs
 from tests.unit.benchmarks_locomo.runs import run, scored
 
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks.locomo.bars import bars
 from benchmarks.locomo.context import BLOCK, BUDGETS, ContextFigures, _shares
 from benchmarks.locomo.data import BenchmarkQuestion
-from benchmarks.locomo.evidence import Covered, GoldEvidence
-from benchmarks.locomo.figures import covered
+from benchmarks.locomo.figures import bars, covered
 from benchmarks.locomo.naive import NaiveLists, vectors_of
 from benchmarks.locomo.report import as_json, show
+from benchmarks.locomo.scores import Covered, GoldEvidence
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.unit.benchmarks_locomo.runs import run, scored

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.comparison import read_result
-from benchmarks.locomo.bars import bars
-from benchmarks.locomo.figures import groups, rankings
+from benchmarks.locomo.figures import bars, groups, rankings
 from benchmarks.locomo.report import FORMAT, as_json, show
 from tests.unit.benchmarks_locomo.runs import run, scored
 

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import loop
-from benchmarks.peers.comparing import SEARCH, SEMANTIC, compare
 from benchmarks.peers.loop import FOUND, LOADED, Task
 from benchmarks.peers.running import (
     PEERS,
+    SEARCH,
+    SEMANTIC,
     Measured,
     Peer,
     PeerUnavailable,
+    compare,
     install,
     run,
 )

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.extraction.observed import MemoryOutcome, Observation, ObservedMemory
-from benchmarks.extraction.rows import ConversationCase, Existing
+from benchmarks.extraction.rows import (
+    ConversationCase,
+    Existing,
+    MemoryOutcome,
+    Observation,
+    ObservedMemory,
+)
 
 
 def row(*said: str, **more: Any) -> ConversationCase:

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.comparison import read_result
-from benchmarks.extraction.compare import differences, show_differences
-from benchmarks.extraction.report import FORMAT
+from benchmarks.extraction.report import FORMAT, differences, show_differences
 
 
 def result(recall: list[tuple[int, int]]) -> dict[str, Any]:

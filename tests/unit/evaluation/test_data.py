@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.extraction.languages import language_of
 from benchmarks.extraction.loading import load
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, TYPES, ConversationCase
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, add, judge_row, ratio
 from benchmarks.extraction.support import unsupported
+from benchmarks.extraction.wording import language_of
 from tests.unit.evaluation.observations import perfect
 
 ROWS = load()

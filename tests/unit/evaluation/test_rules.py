@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.extraction.languages import language_of
-from benchmarks.extraction.matching import meets, violated
-from benchmarks.extraction.nearness import Nearness
+from benchmarks.extraction.matching import Nearness, meets, violated
 from benchmarks.extraction.rows import Expectation, Forbidden
 from benchmarks.extraction.support import unsupported
-from benchmarks.extraction.wording import Terms, contains_all
+from benchmarks.extraction.wording import Terms, contains_all, language_of
 from tests.unit.evaluation.observations import row
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.observed import MemoryOutcome
-from benchmarks.extraction.rows import Existing
+from benchmarks.extraction.matching import Nearness
+from benchmarks.extraction.rows import Existing, MemoryOutcome
 from benchmarks.extraction.scores import Opinion, Verdict, add, as_wanted, judge_row, ratio
 from tests.unit.evaluation.observations import observed, row, seen
 
