@@ -23,7 +23,7 @@ from hitherto_shared.database.connect import Role, with_role
 
 PATIENCE = 600.0
 """Seconds until a job, or the vectors of everything, count as lost."""
-_AT_ONCE = 50
+_AT_ONCE = 20
 _POLL_SECONDS = 0.25
 _EVERY_STATUS = [number for number in memory_pb2.MemoryStatus.values() if number]
 _WAITING = """
