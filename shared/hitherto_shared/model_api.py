@@ -45,7 +45,8 @@ class ModelError(Exception):
 
     Attributes:
         spent: The usage of calls before the error, which must be paid for.
-        doubtful: Whether any other request may fail in the same way. A harmless request tells.
+        doubtful: Whether any other request may fail in the same way. A harmless request shows
+            whether it does.
     """
 
     spent: Sequence[ModelUsage] = ()

@@ -1,4 +1,4 @@
-"""The sections of a context that no question looks for: who the user is, and what counts most."""
+"""The sections of a context that need no question, such as the profile."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 
 FRESH_PLACES = 5
-"""Places of the top list that go to the newest memories of the last week."""
+"""Places of the top list for the newest memories of the last week."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much of each section is wanted; 0 leaves one out and asks no question for it.
+    """The size of each section; 0 leaves one out and saves its statements.
 
     Attributes:
-        memories: How many of the top list.
-        newest_first: Whether the newest memories are meant in place of the most important.
-        conversations: How many conversations in short.
-        first: The conversation that leads them, if it has a summary.
-        entities: How many entities.
-        named: Names of those that come first.
-        moment: Another time that is asked about; None for the present.
+        memories: Number of memories in the top list.
+        newest_first: Whether it holds the newest memories instead of the most important.
+        conversations: Number of conversations in short.
+        first: The conversation to put first, if it has a summary.
+        entities: Number of entities.
+        named: Names of entities to put first.
+        moment: Another time to read; None for the present.
     """
 
     memories: int
@@ -43,13 +43,13 @@ class Extent:
 
     @property
     def fresh(self) -> int:
-        """How many places of the top list go to the newest memories."""
+        """Number of places of the top list for the newest memories."""
         return min(FRESH_PLACES, self.memories // 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """What was found."""
+    """The contents of the sections."""
 
     profile: Profile | None
     preferences: Sequence[Preference]
@@ -59,12 +59,12 @@ class Sections:
 
 
 class SectionsAsked:
-    """The sections on their way: `statements` are asked first, then `settle` answers.
+    """The sections of a running read: the `statements` run first, then `settle` answers.
 
     Args:
-        scope: Whose.
-        extent: How much of each.
-        believed: What may be held of the user; None where another time is asked about.
+        scope: The user.
+        extent: The size of each section.
+        believed: The unconfirmed snapshot of the user; None if another time is read.
     """
 
     def __init__(self, scope: Scope, extent: Extent, believed: Believed | None) -> None:
@@ -82,16 +82,16 @@ class SectionsAsked:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask first."""
+        """Statements to run first."""
         return self._in_full if self._expected is None else [self._expected.statement]
 
     async def settle(self, user: UserReadState, database: Reads, asking: Asking) -> Sections:
-        """What was found, once `statements` have been asked.
+        """The sections, once `statements` have run.
 
         Args:
-            user: The user's state, as it was answered.
-            database: Where they were asked.
-            asking: Puts further ones to it.
+            user: The user's state, as answered.
+            database: Where they ran.
+            asking: Runs further statements there.
         """
         held = self._believed.confirmed(user, database) if self._believed is not None else None
         if held is not None:

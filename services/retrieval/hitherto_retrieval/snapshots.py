@@ -1,16 +1,16 @@
 """Snapshots of returning users in this process, each of one state, identified by its revision.
 
-A read asks the database for the user's revision, along with the words of its question and how the
-user's memories were used; where what is held is of that revision it need not be read again. So a
-snapshot is as fresh as any read: what the database would not show yet, or not any more, is not told
-from here either, whichever server answers and whatever it has replayed. Revisions grow by random
-leaps, so that no two states of a user have one, not even those of a lost primary and of the server
+A read fetches the user's revision from the database, along with the postings of its question's
+words and the usage of the user's memories. If the snapshot has that revision, its contents need not
+be read again. A snapshot is thus as fresh as any read: it shows neither more nor less than the
+database would, whichever server answers and whatever it has replayed. Revisions grow by random
+steps, so that no two states of a user share one, not even those of a lost primary and of the server
 that took over.
 
-Whose revision a second read finds unchanged is loaded, in the background: of users who are written
-to between any two reads nothing is. Nothing is held of those who ever decided on encryption, and of
-those who have too much. What was used last stays within the bound in bytes; what
-has changed goes when a read finds that, or with a sweep that asks for all.
+A snapshot is loaded in the background when a second read finds a revision unchanged; users who are
+written to between any two reads have none. There is none either for users who have ever decided on
+encryption, or who have too much data. The most recently used stay within the limit in bytes; a
+changed user's snapshot is dropped when a read notices the change, or by a sweep over all of them.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _ASKED_AT_ONCE = 500
 _LOAD_SECONDS = 5.0
 _LOADED_AT_ONCE = 2
 _REMEMBERED = 10_000
-"""Users of whom it is known at which revision they were last read."""
+"""Number of users whose last read revision is remembered."""
 _NOT_AGAIN = -(1 << 30)
-"""So far from being loaded is a state that was found to be too large."""
+"""The count of a state that was too large, which is thus never loaded."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _State = tuple[int, tuple[str, int]]
@@ -65,9 +65,9 @@ class Snapshot:
     Attributes:
         state: Its revision, and the model of its vectors.
         memories: The current memories.
-        surroundings: What is known around them.
-        messages: What was said; None where that is too much to be held.
-        summaries: Conversations in short, as a search compares them.
+        surroundings: Profile, preferences, entities and conversations.
+        messages: The messages; None if there are too many.
+        summaries: The summaries, as a search compares them.
     """
 
     state: _State
@@ -78,17 +78,17 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         parts = (self.memories, self.surroundings, self.messages, self.summaries)
         return sum(part.size for part in parts if part is not None)
 
 
 class Loading:
-    """What a snapshot is made of, on its way.
+    """A snapshot being loaded.
 
     Args:
-        scope: Whose.
-        model: The model in force, with its dimensions.
+        scope: The user.
+        model: The active model, with its dimensions.
     """
 
     def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
@@ -104,7 +104,7 @@ class Loading:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask, in one state of the database."""
+        """Statements to run, in one state of the database."""
         return (
             self._user,
             self._current,
@@ -118,11 +118,11 @@ class Loading:
 
     @property
     def state(self) -> UserReadState:
-        """The state of the user, once the statements have been asked."""
+        """The state of the user, once the statements have run."""
         return self._user.answer
 
     def snapshot(self) -> Snapshot | None:
-        """What is held from now on; None where it is too much. Work of the processor alone."""
+        """The snapshot; None if it is too large. Uses only the CPU."""
         surroundings, user = self._surroundings.held(), self.state
         if surroundings is None or len(self._current.answer) > MOST_MEMORIES:
             return None
@@ -141,14 +141,14 @@ class Loading:
 
 
 class Believed:
-    """What is held of a user, believed until the database has said at which revision they are.
+    """An unconfirmed snapshot: the database has not yet reported the user's revision.
 
-    Its statement goes with the first trip of a read, in place of all that is held; a read that was
-    mistaken asks for that after all.
+    Its statement goes with the first round trip of a read, in place of everything in the snapshot;
+    if the revision differs, the read fetches that afterwards.
 
     Attributes:
-        snapshot: What is held; None if nothing is.
-        statement: The user's state, and how their memories were used.
+        snapshot: The snapshot; None if there is none.
+        statement: The user's state, and the usage of the memories.
     """
 
     def __init__(self, snapshots: Snapshots, scope: Scope, snapshot: Snapshot | None) -> None:
@@ -160,11 +160,11 @@ class Believed:
 
     @property
     def uses(self) -> Uses:
-        """How their memories were used, once the statement has been asked."""
+        """The usage of the memories, once the statement has run."""
         return self.statement.answer.uses
 
     def confirmed(self, user: UserReadState, database: Reads) -> Snapshot | None:
-        """What is held, if it is of the state that was answered; None is to be asked for.
+        """The snapshot, if it has the reported state; None if the database must be read.
 
         Args:
             user: The state.
@@ -172,7 +172,7 @@ class Believed:
         """
         if self._confirmed is None:
             found = self._snapshots.of(self._scope, user, database)
-            # What was loaded meanwhile came without a word of how it was used.
+            # A snapshot loaded meanwhile has no usage of the memories.
             self._confirmed = found is not None and found is self.snapshot
             SNAPSHOT_LOOKUPS.labels("hit" if self._confirmed else "miss").inc()
         return self.snapshot if self._confirmed else None
@@ -222,11 +222,11 @@ class Snapshots:
         self._clear()
 
     def believed(self, scope: Scope) -> Believed:
-        """What was held of a user when last heard of, to be confirmed."""
+        """The user's snapshot, to be confirmed."""
         return Believed(self, scope, self._held.get(scope))
 
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
-        """What is held of a user whose state was read a moment ago; None is to be read.
+        """The snapshot of a user whose state was just read; None if the database must be read.
 
         Args:
             scope: The user.

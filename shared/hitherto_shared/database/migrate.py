@@ -67,7 +67,7 @@ def pending(conninfo: str) -> list[str]:
     Raises:
         MigrationError: An applied migration differs from the file, or the database knows migrations
             this program does not: it is older than the database.
-        DatabaseUnreachable: There is no connection to be had.
+        DatabaseUnreachable: No connection could be made.
     """
     with connected(conninfo) as connection:
         return [m.name for m in _pending(connection)]
@@ -85,7 +85,7 @@ def migrate(
 
     Raises:
         MigrationError: See `pending`; or another process holds the lock for `wait_seconds`.
-        DatabaseUnreachable: There is no connection to be had.
+        DatabaseUnreachable: No connection could be made.
     """
     owner = with_role(conninfo, "hitherto_owner", application=COMMAND, statement_timeout_ms=0)
     applied: list[str] = []

@@ -178,7 +178,7 @@ def _names(new: _Read, old: Sequence[_Read]) -> list[str]:
         f"name: {token.text}"
         for token in new.tokens
         if token.capital
-        and not token.first  # of whom it speaks is compared as its subject
+        and not token.first  # the subject is compared separately
         and not is_date_word(token)
         and token.lower not in _NOT_NAMES
         and fold(_bare(token)) not in known

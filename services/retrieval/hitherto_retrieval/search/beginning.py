@@ -1,4 +1,4 @@
-"""The first trip of a search: who asks, and what the words and names of the question lead to."""
+"""The first round trip of a search: the user's state, and the look-ups of the question."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from hitherto_shared.text.bm25 import Statistics, TermPostings
 
 
 class Beginning:
-    """What is asked first, and the answers.
+    """The statements of the first round trip, and their answers.
 
-    Of somebody who is held only the state and the postings are asked for. `settle` asks for the
-    rest where what is held turns out to be of another revision.
+    For a user with a snapshot, only the state and the postings are read. `settle` reads the rest if
+    the snapshot turns out to have another revision.
 
     Args:
-        scope: Whose memory.
-        terms: What the keyword indexes are asked for.
-        names: What may name an entity.
-        indexes: Which indexes are searched besides that of memories.
-        believed: What may be held of the user; None for a question that is answered without.
+        scope: The user.
+        terms: The terms to look up in the keyword indexes.
+        names: Substrings that may name an entity.
+        indexes: The indexes to search besides that of memories.
+        believed: The unconfirmed snapshot of the user; None to answer without one.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Beginning:
         self._names = names
         self._indexes = indexes
         self._believed = believed
-        # What the answers are read from: the statement of what is held, or the look-up.
+        # The source of the answers: the statement that confirms the snapshot, or the look-up.
         self._expected = believed if believed is not None and believed.snapshot else None
         self._snapshot: Snapshot | None = None
         self._lookup = people.lookup(scope, terms=terms, named=names)
@@ -55,7 +55,7 @@ class Beginning:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask first; then `user` can be read."""
+        """Statements to run first; afterwards `user` is available."""
         if self._expected is None:
             return self._in_full
         asked: list[Statement[Any]] = [self._expected.statement, *self._lone.statements]
@@ -71,11 +71,11 @@ class Beginning:
         return self._expected.statement.answer.user
 
     async def settle(self, database: Reads, asking: Asking) -> AtHand | None:
-        """What is at hand of the user; the rest can be read afterwards.
+        """The confirmed snapshot of the user; the rest can be read afterwards.
 
         Args:
-            database: Where `statements` were asked.
-            asking: Puts further ones to it.
+            database: Where `statements` ran.
+            asking: Runs further statements there.
         """
         if self._believed is None:
             return None
@@ -89,20 +89,20 @@ class Beginning:
 
     @property
     def entities(self) -> Sequence[Entity]:
-        """What the question names, most mentioned first."""
+        """The entities that the question names, the most mentioned first."""
         if self._snapshot is None:
             return self._lookup.answer.entities
         return self._snapshot.surroundings.named(self._names)
 
     @property
     def own_name(self) -> str:
-        """What the user is called, as far as an open profile says so."""
+        """The user's name, if an unsealed profile has it."""
         if self._snapshot is None:
             return self._lookup.answer.own_name
         return self._snapshot.surroundings.own_name
 
     def postings(self, index: Index, terms: Sequence[str]) -> list[TermPostings]:
-        """What an index holds of those terms that are looked for after all."""
+        """The postings of an index for the terms to look up."""
         if not self._terms:
             return []
         if self._snapshot is not None:
@@ -115,7 +115,7 @@ class Beginning:
         return self._lone.counted(wanted, index)
 
     def statistics(self, index: Index) -> Statistics:
-        """How many texts and terms an index has."""
+        """The number of texts and terms of an index."""
         if index == "memories":
             return self.user.statistics
         if self._snapshot is not None:

@@ -26,11 +26,11 @@ class RelatedConversations:
     Those that are not results are read along with the results.
 
     Args:
-        scope: Whose.
-        ranked: All that was weighed, best first.
-        best: What will be told as results.
-        limit: How many conversations are wanted, at most.
-        held: What is at hand.
+        scope: The user.
+        ranked: All scored candidates, best first.
+        best: The results to return.
+        limit: Maximum number of conversations.
+        held: The snapshot.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class RelatedConversations:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask along with the results."""
+        """Statements to run along with those of the results."""
         return [self._beside] if isinstance(self._beside, Statement) else []
 
     def summaries(self, hits: Sequence[Hit]) -> list[Summary]:

@@ -264,7 +264,7 @@ class Searching:
         return await self._told(found, legs)
 
     async def _told(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
-        """The answer as it is told."""
+        """The answer in the form that is returned."""
         # It may have been sealed since the user was looked up.
         if self._sealed is not None or holds_sealed(found):
             watch = Stopwatch.start()

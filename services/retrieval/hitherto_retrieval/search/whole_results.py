@@ -38,15 +38,15 @@ async def tell(
     """The items behind `best`, in the same order, without items deleted in the meantime.
 
     Args:
-        asking: Puts statements to the database.
-        scope: Whose.
-        best: What was found.
-        also: Statements that go along.
-        excerpt: How many messages around their sources come along.
-        moment: Another time, whose memories are told.
-        passages: How late what is told may have been said and stored.
-        for_a_prompt: Whether messages are left out of which a memory was made that is held back.
-        held: What is at hand, from which it is told.
+        asking: Runs statements.
+        scope: The user.
+        best: The results.
+        also: Further statements for the same round trip.
+        excerpt: Number of messages around their sources to return.
+        moment: Another time, whose memories are returned.
+        passages: Upper limits on the times at which items were said and stored.
+        for_a_prompt: Whether messages whose memory is quarantined or forgotten are left out.
+        held: A snapshot to read from.
     """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
@@ -106,7 +106,7 @@ async def read_whole(
     moment: Moment | None = None,
     held: AtHand | None = None,
 ) -> dict[tuple[Kind, Key], Item]:
-    """Items of any kind, memories as of `moment`, what is held as at hand; `also` goes along."""
+    """Items of any kind, memories as of `moment` or from a snapshot; `also` runs with them."""
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)

@@ -158,7 +158,7 @@ class HeldMemories:
         others = np.flatnonzero(allowed)
         wanted = limit - len(recent)
         if len(others) > wanted:
-            # When it was told decides among those of the last importance that has a place.
+            # The time of the last use decides among memories of the lowest importance in the list.
             ordered = np.sort(self._importance[others])
             least = ordered[-wanted] if wanted > 0 else np.inf
             others = others[self._importance[others] >= least]

@@ -1,8 +1,8 @@
-"""Messages and summaries of one user held in this process, and a search's candidates from them.
+"""The messages and summaries of one user in this process, and a search's candidates from them.
 
-What is found is what `message_candidates`, `summary_candidates`, `most_recent` and `neighbours`
-find in the same state of the database. Rows come in the order of their keys, as the database's
-collation has it, so that a place here is a place in that order.
+The candidates are those that `message_candidates`, `summary_candidates`, `most_recent` and
+`neighbours` find in the same state of the database. Rows are in the order of their keys by the
+database's collation, so that a position here is a position in that order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ORDER BY m.conversation_id, m.message_no
 LIMIT %(limit)s
 """
 
-# Messages of which a memory was made that is not to be told.
+# Messages whose memory must not be shown.
 _HELD_BACK = """
 SELECT DISTINCT m.conversation_id, m.message_no
 FROM memories AS f
@@ -77,24 +77,24 @@ LIMIT %(limit)s
 
 _BYTES_OF_A_MESSAGE = 2_000
 _BYTES_OF_A_SUMMARY = 500
-"""What one takes beside its vector and its text, about."""
+"""Approximate bytes of a summary besides its vector and its text."""
 _BYTES_OF_A_BYTE = 4
 
 Mask = NDArray[np.bool_]
 
 
 def messages(scope: Scope, model: str) -> Statement[Rows]:
-    """All messages with their vectors of `model`, for `HeldMessages`: too many, or all of them."""
+    """All messages with their vectors of `model`, for `HeldMessages`, unless too many."""
     return _of(_MESSAGES, scope, model=model, limit=MOST_MESSAGES + 1)
 
 
 def held_back(scope: Scope) -> Statement[Rows]:
-    """All messages of which a memory was made that is quarantined or forgotten."""
+    """All messages whose memory is quarantined or forgotten."""
     return _of(_HELD_BACK, scope)
 
 
 def summaries(scope: Scope, model: str) -> Statement[Rows]:
-    """All summaries' keys, times and vectors, for `HeldSummaries`: too many, or all of them."""
+    """Keys, times and vectors of all summaries, for `HeldSummaries`, unless too many."""
     return _of(_SUMMARIES, scope, model=model, limit=MOST_SUMMARIES + 1)
 
 
@@ -104,15 +104,15 @@ def _of(sql: str, scope: Scope, **more: Any) -> Statement[Rows]:
 
 
 def can_filter(filters: PassageFilters) -> bool:
-    """Whether what `filters` look at is held of messages and summaries."""
+    """Whether the snapshot holds the fields that `filters` use for messages and summaries."""
     return filters.entity is None and filters.stored_by is None and not filters.metadata
 
 
 class _Passages:
-    """What messages and summaries have in common: conversation, time, number and vector.
+    """The common part of messages and summaries: conversation, time, number and vector.
 
     Args:
-        conversations: Of each.
+        conversations: The conversation of each.
         lexical_nos: Their numbers in the keyword index; 0 for none.
         happened: When each happened, in microseconds.
         vectors: Their vectors.
@@ -134,7 +134,7 @@ class _Passages:
         }
 
     def passing(self, filters: PassageFilters) -> Mask:
-        """Those that filters let through."""
+        """Those that pass the filters."""
         passing = np.ones(len(self.lexical_nos), dtype=bool)
         if filters.all_that_was_said:
             return passing
@@ -165,13 +165,13 @@ class _Passages:
 
 
 class HeldMessages:
-    """The messages of a user in one state of the database; never changed.
+    """The messages of a user in one state of the database; immutable.
 
     Args:
         rows: The answer of `messages`.
         held_back: The answer of `held_back`.
-        memories: The current memories of the same state, some of them made of messages.
-        dimensions: Of the model's vectors.
+        memories: The current memories of the same state, some of them learnt from messages.
+        dimensions: Dimensions of the model's vectors.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class HeldMessages:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return (
             self._passages.vectors.size
             + _BYTES_OF_A_MESSAGE * len(self._rows)
@@ -213,17 +213,17 @@ class HeldMessages:
         )
 
     def whole(self, keys: Iterable[MessageKey]) -> dict[MessageKey, Message]:
-        """Messages by their keys; keys that are not held are left out."""
+        """Messages by their keys; missing keys are left out."""
         places = self._places
         return {key: self._whole[places[key]] for key in keys if key in places}
 
     def find(
         self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
     ) -> list[Candidate]:
-        """As `message_candidates.find`."""
+        """See `message_candidates.find`."""
         passages = self._passages
         if filters.all_that_was_said:
-            # What is neither the user's nor the assistant's takes a place, and is not told.
+            # Messages of other roles occupy a place, but are not returned.
             pool = passages.pool(passages.passing(filters), vector, bm25, wanted, wanted)
         else:
             allowed = self._said & passages.passing(filters)
@@ -233,7 +233,7 @@ class HeldMessages:
     def most_recent(
         self, filters: PassageFilters, *, limit: int, vector: Vector | None, bm25: Scores
     ) -> list[Candidate]:
-        """As `most_recent.messages`."""
+        """See `most_recent.messages`."""
         these = np.flatnonzero(self._by_user & self._passages.passing(filters))
         order = np.lexsort((-these, -self._passages.happened[these]))
         newest = these[order][:limit].tolist()
@@ -251,7 +251,7 @@ class HeldMessages:
         vector: Vector | None,
         bm25: Scores,
     ) -> list[Candidate]:
-        """As `neighbours.around`."""
+        """See `neighbours.around`."""
         given = {place for key in keys if (place := self._places.get(key)) is not None}
         near = {
             place
@@ -263,7 +263,7 @@ class HeldMessages:
         return self._candidates(found, vector, bm25)
 
     def _turns_from(self, at: int, direction: int, turns: int, farthest: int) -> Iterator[int]:
-        """The places of the messages before or after one, as far as they are near."""
+        """The positions of the messages before or after one, as far as they are near."""
         rows, away, place = self._rows, 0, at + direction
         conversation, number = rows[at][:2]
         while 0 <= place < len(rows) and rows[place][0] == conversation:
@@ -281,7 +281,7 @@ class HeldMessages:
     def facts_about(
         self, keys: Iterable[MessageKey], *, vector: Vector | None, at: datetime
     ) -> dict[MessageKey, Facts]:
-        """As `neighbours.facts_about`, by the database's clock `at`."""
+        """See `neighbours.facts_about`; by the database's clock `at`."""
         learnt: dict[MessageKey, Sequence[int]] = {}
         for key in keys:
             place = self._places.get(key)
@@ -334,7 +334,7 @@ class HeldSummaries:
 
     Args:
         rows: The answer of `summaries`.
-        dimensions: Of the model's vectors.
+        dimensions: Dimensions of the model's vectors.
     """
 
     def __init__(self, rows: Rows, dimensions: int) -> None:
@@ -348,13 +348,13 @@ class HeldSummaries:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return self._passages.vectors.size + _BYTES_OF_A_SUMMARY * len(self._rows)
 
     def find(
         self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
     ) -> list[Candidate]:
-        """As `summary_candidates.find`."""
+        """See `summary_candidates.find`."""
         numbers = wanted if filters.all_that_was_said else len(bm25)
         passing = self._passages.passing(filters)
         places = sorted(self._passages.pool(passing, vector, bm25, numbers, wanted))

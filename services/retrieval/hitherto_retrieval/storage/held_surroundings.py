@@ -1,7 +1,7 @@
-"""What is known around the memories of one user, held in this process: the sections of a context.
+"""Profile, preferences, entities and summaries of one user, held for a context.
 
-Rows come in the order in which Postgres puts them, so that equals stand here as they stand there,
-whatever collation the database has.
+Rows are in the order in which Postgres sorts them, so that ties have the same order here, whatever
+the database's collation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hitherto_shared.text.bm25 import Statistics
 
 MOST_ENTITIES = 2_000
 NAMED = 20
-"""How many entities that a question names count, as in `people.lookup`."""
+"""Maximum number of entities that a question names, as in `people.lookup`."""
 
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, called,
@@ -39,20 +39,20 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 _BYTES_OF_AN_ENTITY = 1_500
 _BYTES_OF_A_SUMMARY = 1_500
-"""What one takes beside its text, about."""
+"""Approximate bytes of a summary besides its text."""
 _BYTES_OF_A_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class HeldSurroundings:
-    """What a context tells beside memories; never changed.
+    """The contents of a context besides memories; immutable.
 
     Attributes:
         profile: The profile, or None.
-        own_name: What the user is called, as far as the profile says so.
-        preferences: What was learnt from behaviour, the surest first.
-        statistics: Of the keyword indexes of passages.
-        size: About how many bytes all of it takes.
+        own_name: The user's name, if the profile has it.
+        preferences: The preferences inferred from behaviour, the most certain first.
+        statistics: Statistics of the keyword indexes of passages.
+        size: Approximate size in bytes.
     """
 
     profile: Profile | None
@@ -64,14 +64,14 @@ class HeldSurroundings:
     _summaries: Sequence[Summary]
 
     def named(self, names: Sequence[str]) -> list[Entity]:
-        """The entities that have one of the names, as `people.lookup` finds them."""
+        """The entities with one of the names, as in `people.lookup`."""
         if not names:
             return []
         found = [entity for entity, called in self._entities if not called.isdisjoint(names)]
         return found[:NAMED]
 
     def known(self, *, named: Sequence[str], limit: int) -> list[Entity]:
-        """As `people.known_entities`."""
+        """See `people.known_entities`."""
         if not named:
             return [entity for entity, _ in self._entities[:limit]]
         first = sorted(self._entities, key=lambda each: each[1].isdisjoint(named))
@@ -83,7 +83,7 @@ class HeldSurroundings:
         return {s.conversation_id: s for s in self._summaries if s.conversation_id in wanted}
 
     def recent(self, *, first: str | None, limit: int) -> list[Summary]:
-        """As `conversations.recent`."""
+        """See `conversations.recent`."""
         if first is None:
             return list(self._summaries[:limit])
         ordered = sorted(self._summaries, key=lambda each: each.conversation_id != first)
@@ -91,10 +91,10 @@ class HeldSurroundings:
 
 
 class Surroundings:
-    """The statements that `HeldSurroundings` are made of.
+    """The statements from which `HeldSurroundings` is built.
 
     Args:
-        scope: Whose.
+        scope: The user.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -110,7 +110,7 @@ class Surroundings:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask before `held`."""
+        """Statements to run before `held`."""
         return (
             self._profile,
             self._own_name,
@@ -121,7 +121,7 @@ class Surroundings:
         )
 
     def held(self) -> HeldSurroundings | None:
-        """What was found; None where it is too much, so that the database is asked each time."""
+        """The answers; None if there is too much, so that the database is read each time."""
         entities, summaries = self._entities.answer, self._summaries.answer
         if len(entities) > MOST_ENTITIES or len(summaries) > MOST_SUMMARIES:
             return None

@@ -24,7 +24,7 @@ LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user
 LEFT JOIN embedding_models AS e ON e.active
 """
 
-# Those who are held to be as they were.
+# Users who may have a snapshot.
 _REVISIONS = """
 SELECT user_id, revision
 FROM users
@@ -144,7 +144,7 @@ class UserReadState:
 
 
 def user(scope: Scope) -> Statement[UserReadState]:
-    """The user's switches and index statistics, and the model in force."""
+    """The user's switches and index statistics, and the active model."""
     return Statement(_USER, _of(scope), lambda rows: user_state(rows[0]))
 
 

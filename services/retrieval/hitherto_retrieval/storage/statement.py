@@ -80,7 +80,7 @@ class Answered(Generic[Answer]):
 
 
 Asking = Callable[..., Awaitable[None]]
-"""Takes statements and puts them to some database; their answers stand in them afterwards."""
+"""Runs statements on some database; afterwards they hold their answers."""
 
 
 async def ask(connection: Connection, *statements: Statement[Any]) -> None:

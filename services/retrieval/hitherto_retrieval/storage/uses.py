@@ -1,8 +1,7 @@
-"""How often memories were told, of all of a user's at once: what is held of them does not say so.
+"""The usage of all memories of a user at once, which snapshots do not hold.
 
-It changes with every answer, so a read of what is held asks for it along with the user's state. In
-one value that is unpacked where it is looked at: hundreds of rows would cost more than the rest of
-the read.
+It changes with every answer, so a read with a snapshot fetches it along with the user's state. It
+is one packed value: hundreds of rows would cost more than the rest of the read.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ LEFT JOIN embedding_models AS e ON e.active
 
 _PACKED = np.dtype([("memory_id", "V16"), ("count", ">i8"), ("at", ">i8")])
 _POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-"""From where Postgres counts microseconds."""
+"""The origin of Postgres' microseconds."""
 
 
 class Uses:
-    """How often memories were told, and when last.
+    """How often memories were returned, and when last.
 
     Args:
-        packed: As Postgres sends ids, counts and times; None where none was ever told.
+        packed: Ids, counts and times in Postgres' format; None if none was ever returned.
     """
 
     def __init__(self, packed: bytes | None) -> None:
@@ -53,7 +52,7 @@ class Uses:
         )
 
     def of(self, memory_id: UUID) -> tuple[int, datetime | None]:
-        """How often a memory was told, and when last; 0 and None for never."""
+        """How often a memory was returned, and when last; 0 and None for never."""
         use = self._of.get(memory_id.bytes)
         if use is None:
             return 0, None
@@ -62,14 +61,14 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class StateAndUses:
-    """The state of a user, and how their memories were used."""
+    """The state of a user, and the usage of the user's memories."""
 
     user: UserReadState
     uses: Uses
 
 
 def state_and_uses(scope: Scope) -> Statement[StateAndUses]:
-    """What a read of somebody who is held has to ask."""
+    """What a read of a user with a snapshot has to fetch."""
 
     def read(rows: Rows) -> StateAndUses:
         return StateAndUses(user_state(rows[0]), Uses(rows[0][11]))

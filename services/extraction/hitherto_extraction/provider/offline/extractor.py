@@ -38,7 +38,7 @@ LIMITS = (
 
 
 class OfflineExtractor:
-    """Answers every prompt from rules. The same prompt always gets the same answer."""
+    """Answers every prompt by rules. The same prompt always gets the same answer."""
 
     @property
     def extractor(self) -> str:
@@ -51,8 +51,8 @@ class OfflineExtractor:
         return MODEL
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Read `prompt.batch`; the texts of the prompt are not looked at."""
-        # Rules are pure computation: in a thread they leave the event loop to others.
+        """Read `prompt.batch`; the texts of the prompt are ignored."""
+        # Rules are pure computation: in a thread, so that the event loop is not blocked.
         if prompt.task == CONSOLIDATION:
             answer = await asyncio.to_thread(consolidate, prompt.batch.memories)
         else:
@@ -61,11 +61,11 @@ class OfflineExtractor:
         return Completion(text=text, model=MODEL, calls=0, input_tokens=0, output_tokens=0)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to release."""
 
 
 def extract(batch: Batch) -> dict[str, Any]:
-    """Answer one batch with the object a language model is asked for."""
+    """Answer one batch with the object that is requested from a language model."""
     zone = _zone(batch.time_zone)
     talk = Talk()
     for message in batch.messages:
@@ -94,7 +94,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
-        # The border refuses unknown zones; a batch with one still deserves an answer.
+        # The gateway refuses unknown time zones; a batch with one still gets an answer.
         return UTC
 
 
@@ -113,7 +113,7 @@ def _local(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def _names(batch: Batch) -> list[str]:
-    """What the user may be called in existing memories."""
+    """The user's possible names in existing memories."""
     names = {message.name.strip() for message in batch.messages if message.role == "user"}
     facts = batch.profile.get("facts")
     personal = facts.get("personal") if isinstance(facts, Mapping) else None
@@ -163,7 +163,7 @@ def _memory(statement: UserStatement) -> dict[str, Any]:
 
 
 def _profile(statements: Sequence[UserStatement], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Unite the profile fields of all statements; a later value of a field wins."""
+    """Merge the profile fields of all statements; a later value of a field wins."""
     profile: dict[str, Any] = {}
     sources: dict[str, None] = {}
     said = {path for statement in statements for path, _ in statement.profile}

@@ -20,7 +20,7 @@ _LONGEST_NAME = 7
 
 @dataclass(frozen=True, slots=True)
 class ClauseRule:
-    """One pattern, what it means, and the sentence it writes (`says`)."""
+    """One pattern, its meaning, and the sentence it writes (`says`)."""
 
     meaning: Meaning
     says: str
@@ -29,23 +29,23 @@ class ClauseRule:
 
 @dataclass(frozen=True, slots=True)
 class LanguageTable:
-    """What `english.toml` and `vietnamese.toml` hold, ready to be used.
+    """The contents of `english.toml` or `vietnamese.toml`, compiled.
 
     Attributes:
         code: ISO 639-1.
-        subject: Who a memory is about when the speaker has no name.
-        rules: In order; the first that fits a clause wins.
-        known_by: Frequent words by which the language is recognised.
+        subject: The subject of a memory when the speaker has no name.
+        rules: In order; the first that matches a clause wins.
+        known_by: Frequent words that identify the language.
         unaccented: The same, as typed without accents.
-        stop_words: Words that say nothing of what a sentence is about.
+        stop_words: Words that say nothing about the subject of a sentence.
         stop_terms: The same as terms of the index, with those of the subject.
         grammar: Patterns by name.
-        replace: Replacements by name, each list to be made in its order.
+        replace: Replacements by name, each list to be applied in order.
         style: Patterns that read an answer style.
         phrases: Sentences of the summary.
         topics: Tag to readable topic.
-        who: Pattern of whom a memory is about, with `<names>`.
-        shared_words: Words that a deed and the goal it reaches have in common.
+        who: Pattern of a memory's subject, with `<names>`.
+        shared_words: Words that a deed and its goal have in common.
     """
 
     code: str
@@ -64,13 +64,13 @@ class LanguageTable:
     shared_words: int
 
     def changed(self, text: str, how: str) -> str:
-        """Make the replacements of one kind."""
+        """Apply the replacements of one kind."""
         for pattern, other in self.replace[how]:
             text = pattern.sub(other, text)
         return text
 
     def about_user(self, content: str, names: Sequence[str]) -> str | None:
-        """A third-person memory as its user would say it, or None if it is about another."""
+        """A third-person memory in the user's own words, or None if it is about another person."""
         called = sorted((self.subject, *names), key=len, reverse=True)
         who = "|".join(re.escape(name) for name in called)
         match = re.match(self.who.replace("<names>", who), content, re.IGNORECASE)

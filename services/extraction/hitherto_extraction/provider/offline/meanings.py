@@ -1,4 +1,7 @@
-"""What a rule can mean: the memory it makes, whatever the language. The rules are in the tables."""
+"""The meanings of rules: the memories they write, whatever the language.
+
+The rules are in the tables.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,21 @@ _OPEN = {"facts.technical_context.challenges[]": "{x}"}
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What is written down about a clause, beside its sentence.
+    """What is recorded about a clause, besides its sentence.
 
     Attributes:
         type: Lower-case name of the memory type.
         importance: 0..1.
         tags: In lower_snake_case.
-        slots: Name of something one has one of, to the template of its value: two statements with
-            different values contradict each other.
+        slots: Name of a property with a single value, to the template of its value: two statements
+            with different values contradict each other.
         profile: Dotted path of a profile field to the template of its value. A path that ends in
-            `[]` appends, one that ends in `?` is only a guess for a field that is empty.
-        achieves: Whether it may show that a known goal was reached.
-        only: It matters only if it reaches a known goal (`goal`) or repeats what is known
+            `[]` appends, one that ends in `?` is only a guess for an empty field.
+        achieves: Whether it may show that a known goal was achieved.
+        only: It counts only if it achieves a known goal (`goal`) or repeats what is known
             (`known`); empty: always.
         technologies: Whether the technologies it names become profile fields.
-        capitals: Whether only the writer's capitals tell it from something else ("I am Hungry").
+        capitals: Whether only capitals distinguish it from another meaning ("I am Hungry").
     """
 
     type: str

@@ -45,7 +45,7 @@ _WORD = re.compile(r"[^\W_][\w+#'-]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Who speaks, where and when. `said_at` is in their time zone."""
+    """The speaker, place and time. `said_at` is in the speaker's time zone."""
 
     subject: str
     message_id: str
@@ -54,7 +54,7 @@ class Speaker:
 
 @dataclass(slots=True)
 class UserStatement:
-    """Something the speaker said about themselves.
+    """A statement of the speaker about themselves.
 
     Attributes:
         slots: Folded value of each slot.
@@ -76,10 +76,10 @@ class UserStatement:
 
 @dataclass(slots=True)
 class MessageReading:
-    """What one message gave.
+    """The result for one message.
 
     Attributes:
-        denials: Slots with a value that is not so, or no longer so.
+        denials: Slots with a value that is denied, or no longer true.
         questions: Sentences that ask something.
     """
 
@@ -124,8 +124,8 @@ class _Clause:
     """A clause to be read.
 
     Attributes:
-        cased: Whether the writer uses capitals, so that they tell a name from a common noun.
-        requested: Whether it asks the assistant for something ("could you always…?").
+        cased: Whether the writer uses capitals, so that they distinguish names from common nouns.
+        requested: Whether it requests something from the assistant ("could you always…?").
     """
 
     text: str
@@ -134,7 +134,7 @@ class _Clause:
 
 
 def _clauses(sentence: str, language: LanguageTable) -> list[str]:
-    """Cut a sentence; a clause that begins with its verb has the subject of the one before."""
+    """Divide a sentence; a clause that begins with its verb has the subject of the previous one."""
     grammar = language.grammar
     found, *rest = grammar["split"].split(sentence)
     clauses = [found]
@@ -203,7 +203,7 @@ def _tidy(value: str) -> str:
 def _fits(
     part: str, value: str, rule: ClauseRule, clause: _Clause, language: LanguageTable
 ) -> bool:
-    """Whether a part of a clause can be what its rule takes it for."""
+    """Whether a part of a clause can have the role that its rule gives it."""
     if part == "tech":
         return bool(find_technologies(value))
     if part == "job":
@@ -284,7 +284,7 @@ def _statement(
 
 
 def _value(part: str, value: str, clause: _Clause, language: LanguageTable) -> str:
-    """A part of a clause as it is written down."""
+    """A part of a clause in its written form."""
     if part in _KINDS:
         shouted = value.isupper() and len(value) > 4
         capitals = " ".join(word.capitalize() for word in value.split())
@@ -310,7 +310,7 @@ def _slot(key: str, groups: dict[str, str]) -> str:
 
 
 def _style(clause: str, language: LanguageTable) -> dict[str, str]:
-    """How answers should look, as far as a clause says so."""
+    """The answer style that a clause requests, if any."""
     reads = {key: pattern.search(clause) for key, pattern in language.style.items()}
     if not reads["about"]:
         return {}

@@ -1,4 +1,4 @@
-"""A small lexicon of common technologies, to tell topics and to fill the profile."""
+"""A small lexicon of common technologies, to recognise topics and to fill the profile."""
 
 from __future__ import annotations
 

@@ -77,14 +77,14 @@ def is_planted(text: str) -> bool:
 
 
 def is_sarcastic(text: str) -> bool:
-    """Whether a text bears one of the few marks of sarcasm that can be told without a model."""
+    """Whether a text has one of the few marks of sarcasm that are recognisable without a model."""
     return _SARCASM.search(text) is not None
 
 
 def own_words(text: str) -> str:
-    """What is left of a message without code, quotations and pasted turns.
+    """The rest of a message without code, quotations and pasted turns.
 
-    Only the first 16,000 characters are read: what is longer was pasted, not said.
+    Only the first 16,000 characters are read: a longer text was pasted, not said.
     """
     text = _BLANKS.sub(lambda run: "\n" if "\n" in run[0] else " ", _normalised(text))[:_READ]
     text = _INLINE_CODE.sub(r"\1", _NOT_OWN_LINE.sub("", _NOT_OWN.sub("\n", text)))
@@ -113,7 +113,7 @@ def has_capitals(text: str) -> bool:
 
 
 def detect(text: str, languages: Sequence[LanguageTable]) -> LanguageTable | None:
-    """The language a text is in, by its frequent words; None when it is none of ours."""
+    """The language of a text, by its frequent words; None if it is not supported."""
     plain = _normalised(text).lower()
     found = _LETTERS.findall(plain.replace("'", ""))
     scores = []
@@ -130,7 +130,7 @@ def detect(text: str, languages: Sequence[LanguageTable]) -> LanguageTable | Non
 
 
 def cut(text: str, length: int) -> str:
-    """Shorten to at most `length` characters, at a word where there is one."""
+    """Shorten to at most `length` characters, at a word boundary if there is one."""
     text = " ".join(text.split())
     if len(text) <= length:
         return text

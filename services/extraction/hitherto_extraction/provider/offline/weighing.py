@@ -1,4 +1,4 @@
-"""Weighs new statements against each other and against what is already known."""
+"""Compares new statements with each other and with known memories."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class RecognisedMemory:
 
 @dataclass(slots=True)
 class Weighing:
-    """What is left to write down.
+    """The remaining statements and changes.
 
     Attributes:
         statements: New memories, in order.
         contradicted: Memory id, statement that shows it (or None), reason, message ids.
         achieved: Goal id, and the statement that shows it.
-        confirmed: Preferences that were stated again, and the messages that did.
+        confirmed: Preferences that were restated, and the messages that did so.
     """
 
     statements: list[UserStatement] = field(default_factory=list)
@@ -55,8 +55,8 @@ def recognise(memory: PromptMemory, names: Sequence[str]) -> RecognisedMemory:
     """Read an existing memory, whoever wrote it, as if the user had said it.
 
     Args:
-        memory: It.
-        names: What the user may be called in it.
+        memory: The memory.
+        names: The user's possible names in it.
     """
     language = detect(memory.content, LANGUAGES) or LANGUAGES[0]
     slots: dict[str, str] = {}
@@ -72,7 +72,7 @@ def settle(readings: Sequence[MessageReading], known: Sequence[RecognisedMemory]
     """Decide which statements are new, and what they end.
 
     Args:
-        readings: In the order of the messages; a later statement outdoes an earlier one.
+        readings: In the order of the messages; a later statement overrides an earlier one.
         known: The memories of the batch, recognised.
     """
     outcome = Weighing()
@@ -130,7 +130,7 @@ def _latest(statements: Sequence[UserStatement]) -> list[UserStatement]:
             if same:
                 ids = [*earlier.message_ids, *statement.message_ids]
                 statement.message_ids = list(dict.fromkeys(ids))
-                # The fuller sentence stands for both.
+                # The fuller sentence represents both.
                 statement.content = max(statement.content, earlier.content, key=len)
             kept.remove(earlier)
         else:
@@ -147,7 +147,7 @@ def _equal(slot: str, one: str, other: str) -> bool:
 
 
 def _conflict(one: dict[str, str], other: dict[str, str]) -> str | None:
-    """A slot of both with different values."""
+    """A slot that both have with different values."""
     both = (key for key in one if key in other)
     return next((key for key in both if not _equal(key, one[key], other[key])), None)
 
@@ -160,7 +160,7 @@ def _repeats(statement: UserStatement, item: RecognisedMemory) -> bool:
 
 
 def _reached(statement: UserStatement, known: Sequence[RecognisedMemory]) -> list[RecognisedMemory]:
-    """Goals that share enough content words with a deed, and a number if both name one."""
+    """Goals that share enough content words with a deed, and the number if both have one."""
     if not statement.meaning.achieves:
         return []
     language = detect(statement.content, LANGUAGES) or LANGUAGES[0]

@@ -23,11 +23,11 @@ from hitherto_shared.text.bm25 import Scores
 
 
 class AtHand:
-    """What is held of a user, with how their memories were used according to the database.
+    """The confirmed snapshot of a user, with the usage of the memories from the database.
 
     Args:
-        snapshot: What is held.
-        uses: How the memories were used.
+        snapshot: The snapshot.
+        uses: The usage of the memories.
         at: The database's clock, by which memories expire.
     """
 
@@ -40,9 +40,9 @@ class AtHand:
         self._uses = uses
 
     def whole(self, kind: Kind, keys: Sequence[Key]) -> Mapping[Key, Item] | None:
-        """Whole items by their keys, without those that are not held; None for a kind that is not.
+        """Whole items by their keys, without missing ones; None for a kind that the snapshot lacks.
 
-        A memory comes with how it was used.
+        A memory comes with its usage.
         """
         found: dict[Key, Item] = {}
         if kind == "memory":
@@ -56,7 +56,7 @@ class AtHand:
         return found
 
     def answers(self, corpus: Corpus, filters: PassageFilters) -> bool:
-        """Whether nothing is asked for a corpus, of the messages and summaries of `filters`."""
+        """Whether a corpus needs no statement for the messages and summaries of `filters`."""
         if isinstance(corpus, MemoriesAtHand):
             return True
         if corpus.kind == "message":
@@ -64,7 +64,7 @@ class AtHand:
         return corpus.kind == "summary" and can_filter(filters)
 
     def held_back(self, keys: Sequence[MessageKey]) -> frozenset[MessageKey] | None:
-        """As `neighbours.held_back`; None where messages are not held."""
+        """See `neighbours.held_back`; None if the snapshot has no messages."""
         return None if self.messages is None else self.messages.held_back.intersection(keys)
 
 
@@ -72,8 +72,9 @@ class MemoriesAtHand:
     """Current memories from a snapshot, or those that pass filters, as in `MemoryCorpus`.
 
     Args:
-        held: The memories.
-        filters: Which of them count; `HeldMemories.can_filter` has said that it can.
+        held: The snapshot.
+        filters: Which memories count; `HeldMemories.can_filter` has confirmed that it supports
+            them.
     """
 
     kind: Kind = "memory"
@@ -99,10 +100,10 @@ class MemoriesAtHand:
 
 
 class PassagesAtHand(StoredPassages):
-    """Messages and summaries as `StoredPassages` finds them; what is not held, the database finds.
+    """Messages and summaries as in `StoredPassages`; the database finds those without a snapshot.
 
     Args:
-        held: What is held.
+        held: The snapshot.
     """
 
     def __init__(self, held: AtHand) -> None:

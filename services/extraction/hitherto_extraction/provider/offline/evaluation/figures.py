@@ -1,9 +1,9 @@
 """Precision and recall of the offline rules over the data sets of this folder.
 
-Every text is one message of a user who is not known yet. A memory counts as right when its type
-is the expected one and it contains the expected words; a memory nobody expected, a wrong field of
-`facts.personal` and any profile field from a negative text count against precision; an expectation
-that nothing met counts against recall.
+Every text is one message of an unknown user. A memory is correct if it has the expected type and
+contains the expected words. An unexpected memory, a wrong field of `facts.personal` and any profile
+field from a negative text count against precision; an expectation that nothing met counts against
+recall.
 """
 
 from __future__ import annotations
