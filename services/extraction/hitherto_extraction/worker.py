@@ -20,19 +20,19 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.queue import attempts, claims, leases
+from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.lease_renewal import LeaseRenewal
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
 from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import act_for
 from hitherto_shared.errors import Conflict, HithertoError
 from hitherto_shared.model_api import (
@@ -57,10 +57,6 @@ _REST_SECONDS = 60.0
 somebody retries jobs by hand."""
 _MIDNIGHT_JITTER_SECONDS = 30.0
 _TENANT_WIDE = 1
-_LOCKED_SECONDS = 150.0
-"""Maximum wait of a renewal for a commit that has locked its job: longer than any commit takes."""
-_WAITING_RENEWALS = 2
-"""Number of such waits at once, each with a connection of its own."""
 
 _began: ContextVar[float] = ContextVar("hitherto_attempt_began")
 """When the attempt of this task began, by the monotonic clock."""
@@ -121,14 +117,14 @@ class Worker:
         self._moved = time.monotonic()
         self._stopping = False
         self._loops: list[asyncio.Task[None]] = []
-        self._waiting: dict[UUID, asyncio.Task[None]] = {}
+        self._renewal = LeaseRenewal(database, self._running, rules.lease_seconds)
 
     async def start(self) -> None:
         """Start claiming jobs in the background."""
         self._moved = time.monotonic()
         self._loops = [
             asyncio.create_task(self._claim_loop(), name="claim-loop"),
-            asyncio.create_task(self._renew_loop(), name="renew-loop"),
+            asyncio.create_task(self._renewal.run(), name="renew-loop"),
             asyncio.create_task(self._clock_loop(), name="clock-loop"),
         ]
 
@@ -145,7 +141,7 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.wait(set(self._running), timeout=_STATEMENT_SECONDS)
-        ending = [*self._loops, *self._waiting.values()]
+        ending = [*self._loops, *self._renewal.waiting]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -209,58 +205,6 @@ class Worker:
         self._signals.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("cannot record the outcome of a job: %s", type(error).__name__)
-
-    async def _renew_loop(self) -> None:
-        while True:
-            await asyncio.sleep(self._rules.lease_seconds / 3)
-            held = dict(self._running)
-            if not held:
-                continue
-            try:
-                ours, late = await self._database.run(
-                    lambda connection: self._renew(
-                        connection,
-                        list(held.values()),  # noqa: B023 - awaited before the next round
-                    ),
-                    timeout=self._rules.lease_seconds / 3,
-                )
-            except Exception as error:
-                # Whatever the error, the loop continues: it renews every lease of this process.
-                logger.warning("cannot renew leases: %s", type(error).__name__)
-                continue
-            for task, claim in held.items():
-                if claim.job_id not in ours:
-                    # Cancelled, erased or claimed elsewhere: any write is refused.
-                    task.cancel()
-                elif (
-                    claim.job_id in late
-                    and claim.job_id not in self._waiting
-                    and len(self._waiting) < _WAITING_RENEWALS
-                ):
-                    self._waiting[claim.job_id] = asyncio.create_task(
-                        self._renew_once_free(claim), name=f"renewal-{claim.job_id}"
-                    )
-
-    async def _renew(
-        self, connection: Connection, held: Sequence[Claim]
-    ) -> tuple[set[UUID], set[UUID]]:
-        """The claims that are still current, and those skipped because their jobs were locked."""
-        lease = self._rules.lease_seconds
-        ours = await leases.renew(connection, held, lease_seconds=lease)
-        # A renewed claim has more than this left.
-        late = await leases.find_running_out(connection, held, within_seconds=lease * 2 / 3)
-        return ours, late
-
-    async def _renew_once_free(self, held: Claim) -> None:
-        try:
-            await self._database.run(
-                lambda connection: leases.renew_once_free(connection, held),
-                timeout=_LOCKED_SECONDS,
-            )
-        except Exception as error:
-            logger.info("cannot renew a lease yet: %s", type(error).__name__)
-        finally:
-            del self._waiting[held.job_id]
 
     async def _clock_loop(self) -> None:
         while True:
