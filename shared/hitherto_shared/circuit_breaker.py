@@ -110,13 +110,13 @@ class CircuitBreaker:
         again = max(left, _PROBE_SECONDS)
         if self._misconfigured is not None:
             raise ModelMisconfigured(
-                f"{self._what} was not asked: {self._misconfigured}",
+                f"{self._what} was not called: {self._misconfigured}",
                 status=self._misconfigured.status,
                 retry_after=again,
                 asked=False,
             )
         raise ModelUnavailable(
-            f"{self._what} was not asked: it was out of reach {self._outages} times in a row",
+            f"{self._what} was not called: it was unreachable {self._outages} times in a row",
             retry_after=again,
             asked=False,
         )
@@ -135,7 +135,7 @@ class CircuitBreaker:
         self._open_until = self._clock() + alone
         if self._misconfigured is None:
             logger.warning(
-                "%s was out of reach %d times in a row; it is left alone for %.1f s",
+                "%s was unreachable %d times in a row; no calls for %.1f s",
                 self._what,
                 self._outages,
                 alone,

@@ -161,14 +161,14 @@ def oversize(limit: int) -> ModelMisbehaved:
     """The error for a body of more than `limit` bytes."""
     return ModelMisbehaved(
         f"the model server's reply is larger than {limit} bytes and was cut off; "
-        "it cannot be the answer to what was asked"
+        "it cannot be the answer to the request"
     )
 
 
 def unasked_encoding() -> ModelMisbehaved:
     """The error for a body with an encoding that was not requested."""
     return ModelMisbehaved(
-        "the model server's reply has a Content-Encoding that was not asked for; "
+        "the model server's reply has a Content-Encoding that was not requested; "
         "make the server or the proxy before it honour Accept-Encoding"
     )
 

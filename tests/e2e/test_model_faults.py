@@ -134,7 +134,7 @@ async def test_row_25_a_model_that_is_away_is_not_asked_by_every_job(
     """L7: forty jobs and one model that is down; the circuit breaker lets a few calls through."""
     model.always(StatusFault(503))
     users = [f"u{n}" for n in range(40)]
-    told = "SELECT count(*) FROM jobs WHERE error LIKE 'MODEL_UNAVAILABLE: %was not asked%'"
+    told = "SELECT count(*) FROM jobs WHERE error LIKE 'MODEL_UNAVAILABLE: %was not called%'"
     async with start_services(**model_settings(model), job_backoff_seconds=2.0) as services:
         waiting = await submit(services, *(talk("remember canary:heron", user=u) for u in users))
         async with asyncio.timeout(60):

@@ -39,7 +39,7 @@ class Model:
         assert self.asked == before
         assert isinstance(error, ModelUnavailable)
         assert not error.asked
-        assert "was not asked" in str(error)
+        assert "was not called" in str(error)
         return error
 
     async def opened(self) -> Model:

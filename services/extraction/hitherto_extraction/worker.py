@@ -268,7 +268,7 @@ class Worker:
             lasting = isinstance(error, ModelMisconfigured)
             logger.log(
                 logging.WARNING if error.asked and not lasting else logging.INFO,
-                "model out of reach, waiting at least %.1f s: %s",
+                "the model is unreachable; waiting at least %.1f s: %s",
                 delay,
                 error,
             )

@@ -123,7 +123,7 @@ class KeyRing:
         self._keys = keys
         say = logger.info if keys.keys else logger.warning
         say(
-            "%d keys of %s are in force",
+            "%d keys of %s are active",
             len(keys.keys),
             VARIABLE,
             extra={"keys_passed_over": keys.passed_over},

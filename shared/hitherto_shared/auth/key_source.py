@@ -126,7 +126,9 @@ class KeyAddress:
             if response.status != 200:
                 raise KeysUnreachable(f"the server answered {response.status}")
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise KeysUnreachable("the server compresses although it was asked not to")
+                raise KeysUnreachable(
+                    "the server compresses although the request does not permit it"
+                )
             body = bytearray()
             async for piece in response.content.iter_chunked(_PIECE):
                 body += piece

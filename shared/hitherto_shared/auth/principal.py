@@ -22,8 +22,8 @@ CAPABILITIES = frozenset({PROFILES_MANAGE})
 
 
 NOT_LISTED = (
-    "this credential is bound to a list of users and this one is not on it; whoever makes the "
-    "credential decides who is"
+    "this credential is restricted to a list of users, and this user is not on it; the issuer of "
+    "the credential can add the user"
 )
 """The refusal of a call about any other user, known or not."""
 

@@ -33,8 +33,8 @@ _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 _TO_DEVELOPERS = (
     "a valid credential is required: send metadata `authorization: Bearer <token>`, once, with a "
-    "JWT of this installation's issuer and audience that is in force, lives for at most an hour "
-    "and has exp, sub and the tenant; the service's log tells what was wrong with a token"
+    "JWT of this installation's issuer and audience that is valid now, lives for at most an hour "
+    "and has exp, sub and the tenant; the service's log gives the reason for a refusal"
 )
 
 
@@ -135,7 +135,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         # Readers differ in which of the two they take.
-        raise TokenRefused("a name stands twice in it")
+        raise TokenRefused("it contains a name twice")
     return found
 
 

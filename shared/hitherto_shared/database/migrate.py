@@ -200,7 +200,7 @@ def main() -> None:
     if shut_out:
         print(
             f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "
-            f"{' or '.join(PASSWORD_VARIABLES)}, or else DATABASE_URL, stands for. Unless the "
+            f"{' or '.join(PASSWORD_VARIABLES)}, or else DATABASE_URL, implies. Unless the "
             "services have connection strings of their own, set these variables or run "
             f"`{COMMAND} --set-passwords`",
             file=sys.stderr,

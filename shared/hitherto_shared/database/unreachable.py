@@ -125,7 +125,7 @@ def why_unreachable(error: psycopg.Error, conninfo: str = "") -> str:
     if why == _LOGIN and _OURS.search(said):
         return _UNPREPARED
     return why or (
-        "it cannot be reached, for a reason that only the log of Postgres tells"
+        "it cannot be reached; see the log of Postgres for the reason"
         f"{f' (SQLSTATE {state})' if state else ''}: check the connection string, and that "
         "Postgres runs"
     )

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "rewrap",
         help="wrap every key with the key-encryption key of the settings",
         description="Wrap every user key that another key-encryption key wrapped with the one of "
-        "the settings. What is sealed stays as it is. Cut off, it goes on where it was.",
+        "the settings. Sealed values stay unchanged. An interrupted run can be repeated.",
     )
     old = anew.add_mutually_exclusive_group(required=True)
     old.add_argument(

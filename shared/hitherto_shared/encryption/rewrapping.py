@@ -13,8 +13,8 @@ from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 Outcome = str
 OPENS: Outcome = "open with the key of the settings"
 REWRAPPED: Outcome = "wrapped anew"
-OTHER_KEY: Outcome = "wrapped with another key, left alone"
-DAMAGED: Outcome = "damaged, left alone"
+OTHER_KEY: Outcome = "wrapped with another key, unchanged"
+DAMAGED: Outcome = "damaged, unchanged"
 GONE: Outcome = "erased or changed meanwhile"
 
 

@@ -28,7 +28,7 @@ WRAPPER_SECONDS = 10.0
 FAILURE_SECONDS = 2.0
 """Time for which a failure to unwrap a key is remembered."""
 _ROUNDS = 3
-_CHANGED = "its file was changed, or belongs to somebody else"
+_CHANGED = "its file was changed, or belongs to another user"
 _SERVICE = "the key-management service"
 
 Given = ParamSpec("Given")

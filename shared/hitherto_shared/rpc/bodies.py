@@ -129,11 +129,11 @@ class Bodies:
     def _full(self, tenant_id: str) -> Exception:
         if self._of_tenant.get(tenant_id, 0) + MAX_BODY_BYTES > self._most_of_one:
             return overloaded(
-                "the requests of this tenant that are in hand have as many bytes as they may "
+                "the running requests of this tenant have reached the limit of their bytes "
                 "(HITHERTO_TENANT_SHARE of HITHERTO_MAX_BODY_BYTES)",
                 limit="tenant_share",
             )
         return overloaded(
-            "the requests in hand have as many bytes as they may (HITHERTO_MAX_BODY_BYTES)",
+            "the running requests have reached the limit of their bytes (HITHERTO_MAX_BODY_BYTES)",
             limit="max_body_bytes",
         )

@@ -53,7 +53,7 @@ def test_h3_after_rewrapping_the_new_key_opens_what_was_sealed(
 ) -> None:
     sealed = asyncio.run(seal_all(folder))
     assert run("check") == 1
-    assert f"wrapped with another key, left alone: {len(USERS)}" in capsys.readouterr().out
+    assert f"wrapped with another key, unchanged: {len(USERS)}" in capsys.readouterr().out
     assert run("rewrap", "--old-key-file", str(folder / "old")) == 0
     assert f"{REWRAPPED}: {len(USERS)}" in capsys.readouterr().out
     assert run("rewrap", "--old-key-file", str(folder / "old")) == 0

@@ -156,7 +156,7 @@ def read_answer(
     nothing_else = not (answer.profile or answer.summary)
     if not check.formed and (check.shapeless or (check.odd and nothing_else)):
         raise UnusableAnswer(
-            "none of its items has the form that was asked for; a new memory takes a known `type` "
+            "none of its items has the required form; a new memory needs a known `type` "
             "and a `content`, a change takes the `id` of an existing memory"
         )
     return replace(answer, dropped=check.dropped)
@@ -184,7 +184,7 @@ def _load(text: str) -> dict[str, Any]:
     if not isinstance(reply, dict):
         raise UnusableAnswer("the reply is not a JSON object")
     if not any(key in reply for key in KEYS):
-        raise UnusableAnswer("the reply has none of the keys it was asked for")
+        raise UnusableAnswer("the reply has none of the required keys")
     if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
     if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):

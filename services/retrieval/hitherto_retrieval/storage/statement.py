@@ -51,7 +51,7 @@ class Statement(Generic[Answer]):
     @property
     def answer(self) -> Answer:
         """The converted rows, available after `ask`; converted once."""
-        assert self._rows is not None, "the statement was not asked yet"
+        assert self._rows is not None, "the statement has not run yet"
         if not self._answer:
             self._answer.append(self.read(self._rows))
         return self._answer[0]
