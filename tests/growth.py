@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_FACTOR = 4
-_RUNS = 5
-_MOST = 9.0
-"""Four times the text: linear work takes 4 times as long, quadratic 16 times. Between them."""
+LONG = 4096
+"""Characters of the long text: most of the time of these checks is spent on it."""
 
-_FREE_SECONDS = 0.004
+_FACTOR = 8
+_RUNS = 5
+_MOST = 22.0
+"""Eight times the text: linear work takes 8 times as long, quadratic 64 times. Between them."""
+
+_FREE_SECONDS = 0.002
 """What takes less than this for the long text cannot be judged, and hurts nobody."""
+
+_SHORT_SECONDS = 0.25
+"""No linear work takes this long for the short text; the long one is then not tried."""
 
 SHAPES = (
     *("\n", " ", "\t", "\u3000", ":", "[", "]", "(", "<", ">", '"', "'", "`", "-", "_", "*", "#"),
@@ -74,19 +80,19 @@ def cpu_seconds(work: Callable[[], object], runs: int = _RUNS) -> float:
 
 
 def more_than_linear(
-    work: Callable[[str], object], texts: Callable[[int], str], length: int
+    work: Callable[[str], object], texts: Callable[[int], str], length: int = LONG
 ) -> str | None:
     """What was measured if `work` grows clearly faster than its text, else None.
 
     Args:
         work: What is done with a text.
         texts: The text of a length.
-        length: Characters of the long text; the short one has a quarter.
+        length: Characters of the long text; the short one has an eighth.
     """
     long, short = texts(length), texts(length // _FACTOR)
     # The short one first: it tells of exponential and cubic work before that hangs the test.
     before = cpu_seconds(lambda: work(short), runs=2)
-    if before > 1.0:
+    if before > _SHORT_SECONDS:
         return f"{len(short)} characters take {before:.2f} s"
     after = cpu_seconds(lambda: work(long), runs=1)
     if after < _FREE_SECONDS or after < _MOST * before:
