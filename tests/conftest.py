@@ -23,6 +23,7 @@ from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
+from hitherto_shared.startup import keep_what_stands
 from tests.revisions import fence_revisions
 from tests.tenants import admit_test_role
 
@@ -138,6 +139,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(_STARTS_PROCESSES):
             item.add_marker(pytest.mark.faults)
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Have no garbage collection look at thousands of tests, as services do with what they are."""
+    keep_what_stands()
 
 
 # `make faults` asks for more examples than there is time for in every run.
