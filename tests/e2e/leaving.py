@@ -13,6 +13,9 @@ from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
 
+_LONGEST_PAUSE = 0.3
+"""Seconds between two looks at a condition that is long in coming."""
+
 
 @dataclass(frozen=True, slots=True)
 class Export:
@@ -33,10 +36,16 @@ class Export:
 
 
 async def until(condition: Callable[[], object], *, seconds: float = 30.0) -> None:
-    """Wait for what the database shows; `seconds` only keep a broken test from hanging."""
+    """Wait for what the database shows; `seconds` only keep a broken test from hanging.
+
+    Each look takes a new connection and holds the loop of the services: the longer the wait, the
+    longer the pauses.
+    """
+    pause = 0.02
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the database is what changes
-            await asyncio.sleep(0.02)
+        while not condition():
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
 async def export(services: Services, user: str = "ana") -> Export:
