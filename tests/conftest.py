@@ -148,7 +148,7 @@ def pytest_collection_finish() -> None:
 
 
 # `make faults` asks for more examples than there is time for in every run.
-settings.register_profile("thorough", max_examples=300, deadline=None)
+settings.register_profile("thorough", max_examples=400, deadline=None)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""Row 50 of the fault catalogue: 200 random messages and 60 random byte strings for every RPC."""
+"""Row 50 of the fault catalogue: random messages and random byte strings for every RPC.
+
+Sixty and twenty of each; `make faults` tries 240 and 80.
+"""
 
 from __future__ import annotations
 
@@ -183,8 +186,8 @@ def tenant() -> Tenant:
     return Tenant(DEFAULT_TENANT)
 
 
-EXAMPLES = settings().max_examples
-"""Those of the profile that the run chose: `--hypothesis-profile=thorough` tries more."""
+EXAMPLES = settings().max_examples // 5 * 3
+"""Of the 100 of a usual run; `--hypothesis-profile=thorough` has four times as many."""
 thorough = settings(
     deadline=None,
     database=None,

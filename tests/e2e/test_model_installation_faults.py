@@ -71,7 +71,7 @@ async def all_told(services: Services, reason: str, count: int) -> list[job_pb2.
             assert all(job.state in WAITING for job in found), [job.error for job in found]
             if sum(job.error.startswith(reason) for job in found) == count:
                 return found
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("kind", INSTALLATION)
@@ -107,7 +107,7 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
     serving = health_pb2.HealthCheckResponse.SERVING
     async with asyncio.timeout(10):
         while await health_of(services, "language-model") != serving:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
 
 async def test_row_74_what_waits_goes_on_at_once_however_long_it_would_have_waited(
@@ -195,7 +195,7 @@ async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_
         refusing = health_pb2.HealthCheckResponse.NOT_SERVING
         async with asyncio.timeout(10):
             while await health_of(services, "embedder") != refusing:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
     warnings = [r.getMessage() for r in caplog.records if r.name == "hitherto.models"]
     assert len(warnings) == 1, warnings
     assert setting in warnings[0]
@@ -270,6 +270,6 @@ async def test_saved_memories_are_checked_later_when_the_installation_refuses(
             job = (await jobs_of(services))[0]
             if job.error.startswith("MODEL_MISCONFIGURED"):
                 break
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
     model.always(None)
     assert (await ended(services, job.id)).state == job_pb2.JOB_STATE_SUCCEEDED

@@ -100,8 +100,8 @@ async def test_sending_it_all_again_changes_nothing(
 async def test_texts_are_embedded_many_at_a_time(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    await stream(modelled, [statement(f"Fact number {n} of the list") for n in range(200)])
-    assert model.calls["embeddings"] <= 40
+    await stream(modelled, [statement(f"Fact number {n} of the list") for n in range(100)])
+    assert model.calls["embeddings"] <= 20
     states = rows(tenant_conninfo, "SELECT DISTINCT embedding_state FROM memories")
     assert states == [("stored",)]
 
