@@ -27,7 +27,7 @@ WRITERS = {
     "editing": {"memories"},
     # Of persons whose row is marked as erased, of whom nothing is told any more.
     "erasure": {NAMED_ELSEWHERE},
-    "keyword_index": {NAMED_ELSEWHERE},
+    "keyword_index": {"passage_postings", "postings"},
     "memories": {"memories", "memory_embeddings", "memory_source_embeddings", "memory_sources"},
     "message_passages": {"message_embeddings", "messages"},
     # Only which texts wait for a vector.
@@ -44,7 +44,6 @@ WRITERS = {
         "memory_source_embeddings",
     },
     "removal": {
-        NAMED_ELSEWHERE,
         "entities",
         "entity_mentions",
         "memories",
@@ -69,8 +68,6 @@ WRITERS = {
         "summary_embeddings",
     },
     "sealing_profiles": {"profiles"},
-    # The working memory of a session, which no snapshot holds.
-    "sessions": {NAMED_ELSEWHERE},
     "summaries": {"conversation_summaries"},
     "summary_index": {"conversation_summaries", "summary_embeddings"},
     "upkeep": {"memories", "memory_embeddings"},

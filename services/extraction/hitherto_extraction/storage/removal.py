@@ -57,17 +57,40 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = 
       WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
 """
 
-_DELETE_FROM = """
-DELETE FROM {table}
+_DELETE_ACCESS = """
+DELETE FROM memory_access
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
-_DELETE_ACCESS = _DELETE_FROM.format(table="memory_access")
-_DELETE_VECTORS = _DELETE_FROM.format(table="memory_embeddings")
-_DELETE_SOURCE_VECTORS = _DELETE_FROM.format(table="memory_source_embeddings")
-_DELETE_SEALED_VECTORS = _DELETE_FROM.format(table="sealed_embeddings")
-_DELETE_SOURCES = _DELETE_FROM.format(table="memory_sources")
-_DELETE_VERSIONS = _DELETE_FROM.format(table="memory_versions")
-_DELETE_STATEMENTS = _DELETE_FROM.format(table="statements")
+
+_DELETE_VECTORS = """
+DELETE FROM memory_embeddings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_DELETE_SOURCE_VECTORS = """
+DELETE FROM memory_source_embeddings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_DELETE_SEALED_VECTORS = """
+DELETE FROM sealed_embeddings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_DELETE_SOURCES = """
+DELETE FROM memory_sources
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_DELETE_VERSIONS = """
+DELETE FROM memory_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_DELETE_STATEMENTS = """
+DELETE FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
 
 # The keyword index counts texts and terms in the user's row.
 _DELETE_MEMORIES = """

@@ -11,25 +11,15 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from hitherto_retrieval.storage.candidate import Candidate, text_rank_of
-from hitherto_retrieval.storage.passage_filters import PassageFilters, compared, of
+from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Uuids
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
-MENTIONS = """
-mentions AS (
-    SELECT document_id, count(*) AS entities
-    FROM document_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
-    GROUP BY document_id
-)"""
-"""How many of the requested entities each document mentions."""
-
 # Vectors come from their narrow table; the wide rows of chunks are read only for the few best.
-_AMONG_ALL = (
-    """
+_ALL = """
 WITH nearest AS (
     SELECT chunk_id
     FROM document_chunk_embeddings
@@ -37,10 +27,12 @@ WITH nearest AS (
       AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
     ORDER BY embedding <#> %(vector)s::halfvec, chunk_id DESC
     LIMIT %(wanted)s
-),"""
-    + MENTIONS
-    + """,
-pool AS (
+), mentions AS (
+    SELECT document_id, count(*) AS entities
+    FROM document_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
+    GROUP BY document_id
+), pool AS (
     SELECT chunk_id FROM nearest
     UNION
     SELECT c.chunk_id
@@ -57,46 +49,38 @@ pool AS (
      ORDER BY mentions.entities DESC, d.source_created_at DESC, c.chunk_id DESC
      LIMIT %(wanted)s)
 )
+SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
+       -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
+       CASE WHEN %(text_query)s::text IS NULL THEN 0
+            ELSE ts_rank(to_tsvector('simple', d.ingested_heading || ' ' || c.content),
+                         (SELECT websearch_to_tsquery('simple', %(text_query)s))) END
+FROM pool AS p
+JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.chunk_id = p.chunk_id
+JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+     AND d.document_id = c.document_id
+LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
+     AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
+LEFT JOIN mentions ON mentions.document_id = c.document_id
 """
-)
 
-LET_THROUGH = """
-    WHERE d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
-      AND %(conversation_id)s::text IS NULL
-      AND (%(source_types)s::text[] IS NULL OR d.source_type = ANY(%(source_types)s))
-      AND (%(content_types)s::text[] IS NULL OR d.content_type = ANY(%(content_types)s))
-      AND (%(created_after)s::timestamptz IS NULL OR d.source_created_at >= %(created_after)s)
-      AND (%(created_before)s::timestamptz IS NULL OR d.source_created_at < %(created_before)s)
-      AND (%(stored_by)s::timestamptz IS NULL OR d.updated_at <= %(stored_by)s)
-      AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
-            SELECT FROM jsonb_each(%(metadata)s) AS wanted
-            WHERE d.metadata -> wanted.key IS DISTINCT FROM wanted.value))
-      AND (%(entity_names)s::text[] IS NULL OR d.document_id IN (
-            SELECT dm.document_id
-            FROM entities AS en
-            JOIN document_mentions AS dm ON dm.tenant_id = en.tenant_id
-                 AND dm.user_id = en.user_id AND dm.entity_id = en.entity_id
-            WHERE en.tenant_id = %(tenant_id)s AND en.user_id = %(user_id)s
-              AND en.called && %(entity_names)s::text[]))
-"""
-"""A condition on `documents AS d`, with the parameters of `PassageFilters.parameters`."""
-
-_AMONG_FILTERED = (
-    """
+_FILTERED = """
 WITH allowed AS MATERIALIZED (
     SELECT c.chunk_id, c.document_id, c.position, c.lexical_no, d.source_created_at,
            e.embedding <#> %(vector)s::halfvec AS distance
-    FROM documents AS d
+    FROM filtered_documents(
+        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(stored_by)s, %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
     JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
          AND c.document_id = d.document_id
     LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = c.tenant_id
          AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id AND e.model = %(model)s
-"""
-    + LET_THROUGH
-    + "),"
-    + MENTIONS
-    + """,
-pool AS (
+), mentions AS (
+    SELECT document_id, count(*) AS entities
+    FROM document_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
+    GROUP BY document_id
+), pool AS (
     (SELECT chunk_id FROM allowed
      WHERE distance IS NOT NULL
      ORDER BY distance, chunk_id DESC
@@ -114,11 +98,6 @@ pool AS (
      ORDER BY mentions.entities DESC, a.source_created_at DESC, a.chunk_id DESC
      LIMIT %(wanted)s)
 )
-"""
-)
-
-# The query is in a sub-select, so that it is read once and not for each row.
-FEATURES = """
 SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
        -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
        CASE WHEN %(text_query)s::text IS NULL THEN 0
@@ -133,10 +112,6 @@ LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
      AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
 LEFT JOIN mentions ON mentions.document_id = c.document_id
 """
-"""All features of the chunks in `pool (chunk_id)`, after `MENTIONS`; see `candidates`."""
-
-_ALL = _AMONG_ALL + FEATURES
-_FILTERED = _AMONG_FILTERED + FEATURES
 
 
 def find(
@@ -166,7 +141,7 @@ def find(
     return Statement(
         _ALL if everything else _FILTERED,
         {
-            **of(scope),
+            **scope.parameters,
             **compared(vector, model),
             **({} if everything else filters.parameters()),
             "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
@@ -180,7 +155,7 @@ def find(
 
 
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
-    """Converts rows of `FEATURES`."""
+    """Converts rows with the columns of `_ALL`."""
     return [
         Candidate(
             kind="document",

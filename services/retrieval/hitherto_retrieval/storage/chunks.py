@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.storage.passage_filters import of
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Scope
@@ -50,6 +49,6 @@ def by_ids(scope: Scope, chunk_ids: Sequence[UUID]) -> Statement[list[Chunk]]:
     """Chunks in the order of their ids; ids that do not belong to the user are left out."""
     return Statement(
         _BY_IDS,
-        {**of(scope), "chunk_ids": Uuids(chunk_ids)},
+        {**scope.parameters, "chunk_ids": Uuids(chunk_ids)},
         lambda rows: [Chunk(*row) for row in rows],
     )

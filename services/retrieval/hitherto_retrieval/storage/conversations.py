@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from hitherto_retrieval.storage.passage_filters import of
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
@@ -143,14 +141,16 @@ def recent(
     """The last active conversations in short; `first` names one to put first."""
     return Statement(
         _RECENT,
-        {**_of(scope), "first": first, "limit": limit, "with_sealed": with_sealed},
+        {**scope.parameters, "first": first, "limit": limit, "with_sealed": with_sealed},
         lambda rows: [Summary(*row) for row in rows],
     )
 
 
 async def read_one(connection: Connection, scope: Scope, conversation_id: str) -> Summary | None:
     """One conversation in short, or None if the user has none with this id."""
-    cursor = await connection.execute(_ONE, {**_of(scope), "conversation_id": conversation_id})
+    cursor = await connection.execute(
+        _ONE, {**scope.parameters, "conversation_id": conversation_id}
+    )
     row = await cursor.fetchone()
     return Summary(*row) if row else None
 
@@ -160,7 +160,7 @@ async def last_messages(
 ) -> dict[str, list[Message]]:
     """The last `limit` messages of each conversation, in the order in which they were said."""
     cursor = await connection.execute(
-        _MESSAGES, {**_of(scope), "conversation_ids": list(conversation_ids), "limit": limit}
+        _MESSAGES, {**scope.parameters, "conversation_ids": list(conversation_ids), "limit": limit}
     )
     found: dict[str, list[Message]] = {}
     for row in await cursor.fetchall():
@@ -178,7 +178,7 @@ async def page(
 ) -> tuple[list[Summary], tuple[str, str] | None, int]:
     """A page of conversations, the start of the next one, and the total number."""
     values = {
-        **_of(scope),
+        **scope.parameters,
         "outcomes": list(wanted.outcomes) if wanted.outcomes else None,
         "created_after": wanted.created_after,
         "created_before": wanted.created_before,
@@ -198,10 +198,6 @@ async def page(
         else None
     )
     return found[:limit], following, int(row[0]) if row else 0
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
 
 
 _BY_CONVERSATIONS = """
@@ -224,6 +220,6 @@ def by_conversations(scope: Scope, conversation_ids: Sequence[str]) -> Statement
     """Summaries in the order of the ids; conversations without one are left out."""
     return Statement(
         _BY_CONVERSATIONS,
-        {**of(scope), "conversation_ids": Texts(conversation_ids)},
+        {**scope.parameters, "conversation_ids": Texts(conversation_ids)},
         lambda rows: [Summary(*row) for row in rows],
     )

@@ -21,40 +21,25 @@ FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
 """
 
-_LET_THROUGH = """
-WHERE d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
-  AND (%(source_types)s::text[] IS NULL OR d.source_type = ANY(%(source_types)s))
-  AND (%(content_types)s::text[] IS NULL OR d.content_type = ANY(%(content_types)s))
-  AND (%(created_after)s::timestamptz IS NULL OR d.source_created_at >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL OR d.source_created_at < %(created_before)s)
-  AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
-        SELECT FROM jsonb_each(%(metadata)s) AS wanted
-        WHERE d.metadata -> wanted.key IS DISTINCT FROM wanted.value))
-  AND (%(entity_names)s::text[] IS NULL OR EXISTS (
-        SELECT FROM document_mentions AS dm
-        JOIN entities AS en ON en.tenant_id = dm.tenant_id AND en.user_id = dm.user_id
-             AND en.entity_id = dm.entity_id
-        WHERE dm.tenant_id = d.tenant_id AND dm.user_id = d.user_id
-          AND dm.document_id = d.document_id AND en.called && %(entity_names)s::text[]))
-"""
-
 # A page starts after the last document of the previous page.
-_PAGE = (
-    """
+_PAGE = """
 SELECT d.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary, '', d.author,
        d.source_created_at, d.metadata, d.updated_at
-FROM documents AS d
-"""
-    + _LET_THROUGH
-    + """
-  AND (%(after_at)s::timestamptz IS NULL
-       OR (d.source_created_at, d.document_id) < (%(after_at)s::timestamptz, %(after_id)s::uuid))
+FROM filtered_documents(
+    %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
+    %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
+WHERE %(after_at)s::timestamptz IS NULL
+   OR (d.source_created_at, d.document_id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
 ORDER BY d.source_created_at DESC, d.document_id DESC
 LIMIT %(limit)s
 """
-)
 
-_COUNT = "SELECT count(*) FROM documents AS d" + _LET_THROUGH
+_COUNT = """
+SELECT count(*)
+FROM filtered_documents(
+    %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
+    %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
+"""
 
 # Aliases are stored as they were written.
 
@@ -90,7 +75,7 @@ class DocumentFilters:
 
 async def read_document(connection: Connection, scope: Scope, document_id: UUID) -> Document | None:
     """The whole document, or None if the user has none with this id."""
-    cursor = await connection.execute(_READ, {**_of(scope), "document_id": document_id})
+    cursor = await connection.execute(_READ, {**scope.parameters, "document_id": document_id})
     row = await cursor.fetchone()
     return Document(*row) if row else None
 
@@ -105,7 +90,7 @@ async def list_documents(
 ) -> tuple[list[Document], list[str] | None, int]:
     """A page, the newest at the source first, the start of the next one, and the total number."""
     values = {
-        **_of(scope),
+        **scope.parameters,
         "source_types": list(filters.source_types) if filters.source_types else None,
         "content_types": list(filters.content_types) if filters.content_types else None,
         "entity_names": forms(filters.entity) if filters.entity else None,
@@ -125,7 +110,3 @@ async def list_documents(
         return found, None, total
     last = found[limit - 1]
     return found[:limit], [last.created_at.isoformat(), str(last.document_id)], total
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

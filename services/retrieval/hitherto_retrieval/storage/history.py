@@ -66,8 +66,7 @@ async def of_memory(
     cursor = await connection.execute(
         _OF_MEMORY,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "memory_id": memory_id,
             "after_at": after[0] if after else None,
             "after_id": after[1] if after else None,
@@ -84,8 +83,7 @@ async def of_profile(
     cursor = await connection.execute(
         _OF_PROFILE,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "after_at": after[0] if after else None,
             "after_id": after[1] if after else None,
             "limit": limit + 1,

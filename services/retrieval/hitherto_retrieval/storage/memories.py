@@ -8,74 +8,34 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
+from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Memory, Scope, SourceRef
 
-SOURCES_AND_ENTITIES = """
-       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id]
-             FROM memory_sources AS s
-             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-               AND s.memory_id = m.memory_id
-             ORDER BY s.conversation_id, s.message_id),
-       ARRAY(SELECT e.name
-             FROM entity_mentions AS em
-             JOIN entities AS e ON e.tenant_id = em.tenant_id AND e.user_id = em.user_id
-                  AND e.entity_id = em.entity_id
-             WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
-               AND em.memory_id = m.memory_id
-             ORDER BY e.name)
-"""
-"""The last columns of a whole memory `m`: its sources and the entities it mentions."""
-
-_WHOLE = (
-    """
+_BY_IDS = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
-       m.superseded_by, m.supersedes, m.version, m.job_id,
-       coalesce(a.access_count, 0), a.last_accessed_at,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END,
+       m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
+       m.sealed_words, m.sources, m.entity_names
+FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
+JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = wanted.memory_id
+ORDER BY wanted.place
 """
-    + SOURCES_AND_ENTITIES
-)
-"""Whole memories `m` with their `memory_access` `a`: the columns in the order of the fields of
-`Memory`."""
-
-# In the order of `wanted (memory_id, place)`.
-_WANTED = (
-    _WHOLE
-    + """FROM wanted AS w
-JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.memory_id = w.memory_id
-LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
-     AND a.memory_id = m.memory_id
-ORDER BY w.place
-"""
-)
-
-_BY_IDS = (
-    """
-WITH wanted AS (
-    SELECT memory_id, place
-    FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS named (memory_id, place)
-)
-"""
-    + _WANTED
-)
 
 # All current memories, expired or not, without their usage.
-_CURRENT = (
-    _WHOLE
-    + """FROM memories AS m
-CROSS JOIN (SELECT NULL::bigint AS access_count, NULL::timestamptz AS last_accessed_at) AS a
+_CURRENT = """
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id, 0, NULL,
+       m.sealed_words, m.sources, m.entity_names
+FROM whole_memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.status IN ('active', 'achieved')
 """
-)
 
 _EXISTS = """
 SELECT EXISTS (
@@ -87,10 +47,9 @@ SELECT EXISTS (
 # appear; the other places go to the most important, then to the most recently used. All share one
 # order. Memories below the importance of the last place are not read: the index returns the best of
 # each status in order. Usage is looked up one by one, whatever the planner's estimate.
-_TOP = (
-    """
+_TOP = """
 WITH fresh AS (
-    SELECT * FROM memories
+    SELECT memory_id, importance, created_at FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       AND status IN ('active', 'achieved')
       AND (expires_at IS NULL OR expires_at > now())
@@ -98,57 +57,61 @@ WITH fresh AS (
     ORDER BY created_at DESC, memory_id DESC
     LIMIT %(fresh)s
 ), eligible AS (
-    (SELECT *, false AS is_fresh FROM memories
+    (SELECT memory_id, importance, created_at, false AS is_fresh FROM memories
      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
        AND (expires_at IS NULL OR expires_at > now())
      ORDER BY importance DESC
      FETCH FIRST %(limit)s ROWS WITH TIES)
     UNION ALL
-    (SELECT *, false FROM memories
+    (SELECT memory_id, importance, created_at, false FROM memories
      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'achieved'
        AND (expires_at IS NULL OR expires_at > now())
      ORDER BY importance DESC
      FETCH FIRST %(limit)s ROWS WITH TIES)
 ), placed AS (
-    SELECT m.*, a.access_count, a.last_accessed_at,
-           coalesce(a.last_accessed_at, m.created_at) AS used_at
+    SELECT m.memory_id, m.importance, coalesce(a.last_accessed_at, m.created_at) AS used_at
     FROM (SELECT *, true AS is_fresh FROM fresh
           UNION ALL
           SELECT * FROM eligible WHERE memory_id NOT IN (SELECT memory_id FROM fresh)) AS m
     LEFT JOIN LATERAL (
-        SELECT access_count, last_accessed_at FROM memory_access
+        SELECT last_accessed_at FROM memory_access
         WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = m.memory_id
         LIMIT 1) AS a ON true
     ORDER BY m.is_fresh DESC, m.importance DESC, used_at DESC, m.memory_id DESC
     LIMIT %(limit)s
 )
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
+       m.sealed_words, m.sources, m.entity_names
+FROM placed
+JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = placed.memory_id
+ORDER BY placed.importance DESC, placed.used_at DESC, placed.memory_id DESC
 """
-    + _WHOLE
-    + """FROM placed AS m
-CROSS JOIN LATERAL (SELECT m.access_count, m.last_accessed_at) AS a
-ORDER BY m.importance DESC, m.used_at DESC, m.memory_id DESC
-"""
-)
 
-_NEWEST = (
-    """
-WITH wanted AS (
-    SELECT m.memory_id, row_number() OVER (ORDER BY m.created_at DESC, m.memory_id DESC) AS place
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
-    ORDER BY m.created_at DESC, m.memory_id DESC
-    LIMIT %(limit)s
-)
+_NEWEST = """
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id, m.access_count, m.last_accessed_at,
+       m.sealed_words, m.sources, m.entity_names
+FROM (SELECT memory_id, created_at
+      FROM memories
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+        AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
+      ORDER BY created_at DESC, memory_id DESC
+      LIMIT %(limit)s) AS newest
+JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = newest.memory_id
+ORDER BY newest.created_at DESC, newest.memory_id DESC
 """
-    + _WANTED
-)
 
 # A page of memories in one of four orders (`usefulness` is importance, then recency of use);
 # `after` is the last row of the previous page. The key is text that sorts like its value, so that
 # one cursor works for every order.
-_PAGE = (
-    """
+_PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
            (CASE %(order_by)s
@@ -161,12 +124,12 @@ WITH listed AS MATERIALIZED (
                      'YYYY-MM-DD"T"HH24:MI:SS.US')
                 ELSE to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
             END) COLLATE "C" AS sort_key
-    FROM memories AS m
-    LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+    FROM filtered_memories(
+        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
+    LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
-"""
-    + LET_THROUGH
-    + """
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
 FROM listed
@@ -174,7 +137,6 @@ WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(a
 ORDER BY sort_key DESC, memory_id DESC
 LIMIT %(limit)s
 """
-)
 
 
 _USE = [each.name for each in fields(Memory)].index("access_count")
@@ -183,7 +145,7 @@ _USE = [each.name for each in fields(Memory)].index("access_count")
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that do not belong to the user are left out."""
-    return Statement(_BY_IDS, {**_of(scope), "memory_ids": Uuids(memory_ids)}, whole_memories)
+    return Statement(_BY_IDS, {**scope.parameters, "memory_ids": Uuids(memory_ids)}, whole_memories)
 
 
 def current(scope: Scope) -> Statement[Rows]:
@@ -191,7 +153,7 @@ def current(scope: Scope) -> Statement[Rows]:
 
     Rows for `used` and `sources`.
     """
-    return Statement(_CURRENT, _of(scope), lambda rows: rows)
+    return Statement(_CURRENT, scope.parameters, lambda rows: rows)
 
 
 def used(row: tuple[Any, ...], count: int, last: datetime | None) -> Memory:
@@ -208,17 +170,19 @@ def sources(row: tuple[Any, ...]) -> list[tuple[str, str]]:
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
     """Whether the user has this memory, in any status."""
-    return Statement(_EXISTS, {**_of(scope), "memory_id": memory_id}, lambda rows: bool(rows[0][0]))
+    return Statement(
+        _EXISTS, {**scope.parameters, "memory_id": memory_id}, lambda rows: bool(rows[0][0])
+    )
 
 
 def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
     """The top list (D1); `fresh` of its places go to the newest memories of the last week."""
-    return Statement(_TOP, {**_of(scope), "limit": limit, "fresh": fresh}, whole_memories)
+    return Statement(_TOP, {**scope.parameters, "limit": limit, "fresh": fresh}, whole_memories)
 
 
 def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
     """The newest current memories."""
-    return Statement(_NEWEST, {**_of(scope), "limit": limit}, whole_memories)
+    return Statement(_NEWEST, {**scope.parameters, "limit": limit}, whole_memories)
 
 
 class MemoryPage:
@@ -241,7 +205,7 @@ def page(
 ) -> Statement[MemoryPage]:
     """A page of memories that pass `filters`; `by_ids` reads them whole."""
     parameters = {
-        **_of(scope),
+        **scope.parameters,
         **filters.parameters(),
         "order_by": order_by,
         "after_key": after[0] if after else None,
@@ -254,7 +218,3 @@ def page(
 def whole_memories(rows: Rows) -> list[Memory]:
     """Converts rows of whole memories, whose columns are the fields of `Memory` in order."""
     return [Memory(*(*row[:-2], [SourceRef(*pair) for pair in row[-2]], row[-1])) for row in rows]
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

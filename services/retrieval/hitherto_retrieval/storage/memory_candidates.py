@@ -17,7 +17,7 @@ import numpy as np
 from pgvector import HalfVector
 
 from hitherto_retrieval.storage.candidate import Candidate, text_rank_of
-from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
+from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Uuids
 from hitherto_shared.embeddings.protocol import Vector
@@ -32,43 +32,100 @@ _RANKED_AGAIN = 4
 themselves."""
 _LEAST_RANKED_AGAIN = 200
 
-# The nearest among all current memories, by reading every vector of the user. Like every leg, it
-# breaks ties in one fixed order, so that the candidates do not depend on the plan.
-_EXACT = """
-WITH nearest AS (
-    SELECT memory_id, text_version, -(embedding <#> %(vector)s::halfvec) AS cosine
-    FROM memory_embeddings
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
-      AND status IN ('active', 'achieved')
-    ORDER BY embedding <#> %(vector)s::halfvec, memory_id DESC
-    LIMIT %(wanted)s
-),
+# The candidates with filters: all memories that pass are compared. Memories without a vector come
+# after those with one.
+_FILTERED = """
+WITH allowed AS MATERIALIZED (
+    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+           (SELECT %(places)s::int[])[m.lexical_no] AS place,
+           CASE WHEN %(vector)s::halfvec IS NOT NULL THEN
+           (SELECT -(e.embedding <#> %(vector)s::halfvec)
+            FROM memory_embeddings AS e
+            WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+              AND e.memory_id = m.memory_id AND e.model = %(model)s
+              AND e.text_version = m.text_version) END AS cosine,
+           CASE WHEN m.memory_id IN (
+                    SELECT memory_id FROM entity_mentions
+                    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                      AND entity_id = ANY(%(entity_ids)s))
+                THEN (SELECT count(*) FROM entity_mentions AS em
+                      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+                        AND em.memory_id = m.memory_id AND em.entity_id = ANY(%(entity_ids)s))
+                ELSE 0 END AS entities
+    FROM filtered_memories(
+        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
+), pool AS (
+    (SELECT * FROM allowed
+     ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,
+              CASE WHEN cosine IS NULL THEN created_at END DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE place > 0 ORDER BY place LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE entities > 0
+     ORDER BY entities DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed
+     WHERE %(since)s::timestamptz IS NOT NULL
+       AND valid_from >= %(since)s AND valid_from < %(until)s
+     ORDER BY importance DESC, valid_from DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE %(newest)s > 0
+     ORDER BY valid_from DESC, memory_id DESC
+     LIMIT %(newest)s)
+)
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       m.cosine,
+       CASE WHEN %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
+       (SELECT -(s.embedding <#> %(vector)s::halfvec)
+        FROM memory_source_embeddings AS s
+        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+          AND s.memory_id = m.memory_id AND s.model = %(model)s) END, m.entities
+FROM pool AS m
 """
 
-# The same in two passes: the sign bits of all vectors, then the vectors of the nearest by sign
-# bits. The sign bits of the question are in a sub-select, because a generic plan would compute them
-# for every row.
-_CODED = """
+# The pool where nothing is filtered: current memories only.
+#
+# `nearest` reads every vector of the user; if `coded`, it reads the signs of all, then the vectors
+# of the nearest by signs. The signs of the question stand in a sub-select, or a generic plan
+# computes them anew for every row. A leg that is not asked for, or the other way to `nearest`,
+# costs nothing: its condition names parameters only and is checked once. Equals have one order in
+# every leg: which of them come in is no accident of a plan.
+#
+# Of what is in the pool come all features, those of the nearest as they were found. A vector of an
+# older wording counts as none. Cosines stand in sub-selects of their own: one row by its whole key,
+# however many the planner expects; a join may read all vectors of the user for each memory.
+#
+# The last columns: whether a memory is one of the nearest with these words, how many nearest there
+# are, and how many texts with a word of the question are current. Where there are fewer than could
+# be, others were pushed out.
+_SEARCH = """
 WITH coarse AS MATERIALIZED (
     SELECT memory_id
     FROM memory_embeddings
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
-      AND status IN ('active', 'achieved')
+    WHERE %(coded)s AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND model = %(model)s AND status IN ('active', 'achieved')
     ORDER BY code <~> (SELECT binary_quantize(%(vector)s::halfvec)), memory_id DESC
     LIMIT %(ranked_again)s
 ), nearest AS (
-    SELECT e.memory_id, e.text_version, -(e.embedding <#> %(vector)s::halfvec) AS cosine
-    FROM coarse AS c
-    JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-         AND e.memory_id = c.memory_id AND e.model = %(model)s
-    ORDER BY e.embedding <#> %(vector)s::halfvec, e.memory_id DESC
-    LIMIT %(wanted)s
+    (SELECT memory_id, text_version, -(embedding <#> %(vector)s::halfvec) AS cosine
+     FROM memory_embeddings
+     WHERE NOT %(coded)s AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+       AND model = %(model)s AND status IN ('active', 'achieved')
+     ORDER BY embedding <#> %(vector)s::halfvec, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION ALL
+    (SELECT e.memory_id, e.text_version, -(e.embedding <#> %(vector)s::halfvec)
+     FROM coarse AS c
+     JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.memory_id = c.memory_id AND e.model = %(model)s
+     ORDER BY e.embedding <#> %(vector)s::halfvec, e.memory_id DESC
+     LIMIT %(wanted)s)
 ),
-"""
-
-# The candidates of the other legs without filters, among current memories. A leg that is not
-# requested costs nothing: its condition contains only parameters and is evaluated once.
-_OTHER_LEGS = """
 worded AS (
     SELECT m.memory_id
     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
@@ -119,122 +176,27 @@ worded AS (
          AND m.memory_id = p.memory_id
     WHERE m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
 )
-"""
-
-# Cosines are in sub-selects of their own: one row by its full key, whatever the planner's estimate.
-# A join might read all vectors of the user for each memory.
-_OWN_COSINE = """
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       CASE WHEN m.found_version IS NULL THEN
            CASE WHEN %(vector)s::halfvec IS NOT NULL THEN
            (SELECT -(e.embedding <#> %(vector)s::halfvec)
             FROM memory_embeddings AS e
             WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
               AND e.memory_id = m.memory_id AND e.model = %(model)s
-              AND e.text_version = m.text_version) END"""
-
-COSINE = f"{_OWN_COSINE} AS cosine"
-"""The cosine of a row `m` of `memories`; null without a vector of its present wording."""
-
-SOURCE_COSINE = """
+              AND e.text_version = m.text_version) END
+            WHEN m.found_version = m.text_version THEN m.cosine END,
        CASE WHEN %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
        (SELECT -(s.embedding <#> %(vector)s::halfvec)
         FROM memory_source_embeddings AS s
         WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-          AND s.memory_id = m.memory_id AND s.model = %(model)s) END"""
-"""The cosine with the words from which a row `m` came, if the ranking uses it."""
-
-ENTITIES_MENTIONED = """
-           CASE WHEN m.memory_id IN (
-                    SELECT memory_id FROM entity_mentions
-                    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-                      AND entity_id = ANY(%(entity_ids)s))
-                THEN (SELECT count(*) FROM entity_mentions AS em
-                      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
-                        AND em.memory_id = m.memory_id AND em.entity_id = ANY(%(entity_ids)s))
-                ELSE 0 END AS entities"""
-"""How many of the question's entities a row `m` of `memories` mentions."""
-
-LEGS_OF_ALLOWED = """
-pool AS (
-    (SELECT * FROM allowed
-     ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,
-              CASE WHEN cosine IS NULL THEN created_at END DESC, memory_id DESC
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT * FROM allowed WHERE place > 0 ORDER BY place LIMIT %(wanted)s)
-    UNION
-    (SELECT * FROM allowed WHERE entities > 0
-     ORDER BY entities DESC, memory_id DESC
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT * FROM allowed
-     WHERE %(since)s::timestamptz IS NOT NULL
-       AND valid_from >= %(since)s AND valid_from < %(until)s
-     ORDER BY importance DESC, valid_from DESC, memory_id DESC
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT * FROM allowed WHERE %(newest)s > 0
-     ORDER BY valid_from DESC, memory_id DESC
-     LIMIT %(newest)s)
-"""
-"""The candidates of all legs among `allowed`, as whole rows, open at the end: `pool`.
-
-For each memory, `allowed` has its `place` among the best by words, 0 for none, and its `entities`.
-Nothing is joined to it: its size differs between users beyond what statistics can express, and a
-nested-loop join over thousands of rows takes seconds."""
-
-# The candidates with filters: all memories that pass are compared. Memories without a vector come
-# after those with one.
-_FILTERED = (
-    """
-WITH allowed AS MATERIALIZED (
-    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-           (SELECT %(places)s::int[])[m.lexical_no] AS place,"""
-    + COSINE
-    + ","
-    + ENTITIES_MENTIONED
-    + """
-    FROM memories AS m
-"""
-    + LET_THROUGH
-    + """
-), """
-    + LEGS_OF_ALLOWED
-    + """)
-SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-       m.cosine,"""
-    + SOURCE_COSINE
-    + """, m.entities
-FROM pool AS m
-"""
-)
-
-# All features of the candidates; the cosines of the nearest are reused. A vector of an earlier
-# wording does not count.
-_FEATURES = (
-    """
-SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-       CASE WHEN m.found_version IS NULL THEN"""
-    + _OWN_COSINE
-    + """
-            WHEN m.found_version = m.text_version THEN m.cosine END,"""
-    + SOURCE_COSINE
-    + """, coalesce(mentions.entities, 0)"""
-)
-
-# Whether the memory is one of the nearest with this wording; how many nearest there are, and how
-# many texts with a word of the question are current. If there are fewer than possible, others were
-# displaced.
-_STANDING = """,
+          AND s.memory_id = m.memory_id AND s.model = %(model)s) END,
+       coalesce(mentions.entities, 0),
        coalesce(m.found_version = m.text_version, false),
        (SELECT count(*) FROM nearest),
        (SELECT count(*) FROM worded)
 FROM current AS m
 LEFT JOIN mentions ON mentions.memory_id = m.memory_id
 """
-
-_EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES + _STANDING
-_CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES + _STANDING
-
 _FEATURE_COLUMNS = 9
 
 # How well the words of a memory and of its sources match a query, by Postgres' full-text search.
@@ -299,7 +261,6 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
         sought: The parameters of the legs.
         memories: Approximate number of the user's memories.
     """
-    coded = memories > CODES_ABOVE
     several = max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted)
     numbers = sought.bm25.best(several)
     all_numbers = len(numbers) == len(sought.bm25)
@@ -313,8 +274,13 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
         return Looked(found, enough and not lost and (all_numbers or worded >= sought.wanted))
 
     return Statement(
-        _CODED_SEARCH if coded else _EXACT_SEARCH,
-        {**_parameters(scope, sought), "lexical_nos": Integers(numbers), "ranked_again": several},
+        _SEARCH,
+        {
+            **parameters(scope, sought),
+            "lexical_nos": Integers(numbers),
+            "coded": memories > CODES_ABOVE,
+            "ranked_again": several,
+        },
         read,
     )
 
@@ -324,7 +290,7 @@ def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[
     return Statement(
         _FILTERED,
         {
-            **_parameters(scope, sought),
+            **parameters(scope, sought),
             **filters.parameters(),
             "places": Integers(sought.bm25.places()),
         },
@@ -339,8 +305,7 @@ def text_ranks(
     return Statement(
         _TEXT_RANKS,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "query": query,
             "memory_ids": Uuids(memory_ids),
         },
@@ -348,11 +313,11 @@ def text_ranks(
     )
 
 
-def _parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
+def parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
+    """What the legs look for, as statement parameters."""
     vector = sought.vector
     return {
-        "tenant_id": scope.tenant_id,
-        "user_id": scope.user_id,
+        **scope.parameters,
         "vector": None if vector is None else HalfVector(np.asarray(vector)),
         "model": sought.model,
         "entity_ids": Uuids(sought.entity_ids),

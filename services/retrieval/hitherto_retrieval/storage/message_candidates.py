@@ -7,12 +7,7 @@ assistants are found. A message without a vector is found by its words.
 from __future__ import annotations
 
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.passage_filters import (
-    SAID_OF_ENTITY,
-    PassageFilters,
-    compared,
-    of,
-)
+from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers
 from hitherto_shared.embeddings.protocol import Vector
@@ -20,7 +15,7 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
 # Vectors come from their narrow table; the wide rows of messages are read only for the few best.
-_AMONG_ALL = """
+_ALL = """
 WITH nearest AS (
     SELECT conversation_id, message_no
     FROM message_embeddings
@@ -36,37 +31,28 @@ WITH nearest AS (
     JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.lexical_no = l.lexical_no AND m.lexical_no IS NOT NULL
 )
+SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
+       m.role, -(e.embedding <#> %(vector)s::halfvec),
+       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+FROM pool AS p
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
+LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
+     AND e.model = %(model)s
+WHERE m.role IN ('user', 'assistant')
 """
 
-LET_THROUGH = (
-    """
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.role IN ('user', 'assistant')
-      AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s)
-      AND (%(created_after)s::timestamptz IS NULL OR m.said_at >= %(created_after)s)
-      AND (%(created_before)s::timestamptz IS NULL OR m.said_at < %(created_before)s)
-      AND (%(stored_by)s::timestamptz IS NULL OR m.accepted_at <= %(stored_by)s)
-      AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
-            SELECT FROM jsonb_each(%(metadata)s) AS wanted
-            WHERE m.metadata -> wanted.key IS DISTINCT FROM wanted.value))
-      AND (%(entity_names)s::text[] IS NULL OR (m.conversation_id, m.message_id) IN ("""
-    + SAID_OF_ENTITY
-    + "))\n"
-)
-"""A condition on `messages AS m`, with the parameters of `PassageFilters.parameters`."""
-
-_AMONG_FILTERED = (
-    """
+_FILTERED = """
 WITH allowed AS MATERIALIZED (
     SELECT m.conversation_id, m.message_no, m.lexical_no,
            e.embedding <#> %(vector)s::halfvec AS distance
-    FROM messages AS m
+    FROM filtered_messages(
+        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
     LEFT JOIN message_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
          AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
          AND e.model = %(model)s
-"""
-    + LET_THROUGH
-    + """
 ), pool AS (
     (SELECT conversation_id, message_no FROM allowed
      WHERE distance IS NOT NULL
@@ -79,10 +65,6 @@ WITH allowed AS MATERIALIZED (
      ORDER BY l.place
      LIMIT %(wanted)s)
 )
-"""
-)
-
-FEATURES = """
 SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
        m.role, -(e.embedding <#> %(vector)s::halfvec),
        CASE WHEN %(with_words)s THEN m.content ELSE '' END
@@ -94,10 +76,6 @@ LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id =
      AND e.model = %(model)s
 WHERE m.role IN ('user', 'assistant')
 """
-"""All features of the messages in `pool (conversation_id, message_no)`; see `candidates`."""
-
-_ALL = _AMONG_ALL + FEATURES
-_FILTERED = _AMONG_FILTERED + FEATURES
 
 
 def find(
@@ -126,7 +104,7 @@ def find(
     return Statement(
         _ALL if everything else _FILTERED,
         {
-            **of(scope),
+            **scope.parameters,
             **compared(vector, model),
             **({} if everything else filters.parameters()),
             "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
@@ -139,7 +117,7 @@ def find(
 
 
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
-    """Converts rows of `FEATURES`."""
+    """Converts rows with the columns of `_ALL`."""
     return [
         Candidate(
             kind="message",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hitherto_retrieval.storage.passage_filters import of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Message, Scope
@@ -82,7 +81,7 @@ def by_keys(
     return Statement(
         _BY_KEYS,
         {
-            **of(scope),
+            **scope.parameters,
             "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
             "message_nos": Integers(message_no for _, message_no in keys),
             "excerpt": excerpt,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from hitherto_retrieval.storage import chunk_candidates, message_candidates
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.passage_filters import PassageFilters, compared, of
+from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -18,43 +18,62 @@ from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 # A document without chunks cannot be shown, and displaces no document with chunks. The pool is
 # materialised: a database without statistics would compute it for every chunk.
-_DOCUMENTS = (
-    "WITH"
-    + chunk_candidates.MENTIONS
-    + """,
-pool AS MATERIALIZED (
+_DOCUMENTS = """
+WITH mentions AS (
+    SELECT document_id, count(*) AS entities
+    FROM document_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
+    GROUP BY document_id
+), pool AS MATERIALIZED (
     SELECT chunk_id
     FROM (SELECT c.chunk_id, row_number() OVER (PARTITION BY d.source_type
                  ORDER BY d.source_created_at DESC, d.document_id DESC) AS place
-          FROM documents AS d
+          FROM filtered_documents(
+              %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s,
+              %(created_before)s, %(stored_by)s, %(entity_names)s, %(metadata)s,
+              %(source_types)s, %(content_types)s) AS d
           JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
-               AND c.document_id = d.document_id AND c.position = 0
-"""
-    + chunk_candidates.LET_THROUGH
-    + """) AS placed
+               AND c.document_id = d.document_id AND c.position = 0) AS placed
     WHERE place <= %(limit)s
 )
+SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
+       -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
+       CASE WHEN %(text_query)s::text IS NULL THEN 0
+            ELSE ts_rank(to_tsvector('simple', d.ingested_heading || ' ' || c.content),
+                         (SELECT websearch_to_tsquery('simple', %(text_query)s))) END
+FROM pool AS p
+JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.chunk_id = p.chunk_id
+JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+     AND d.document_id = c.document_id
+LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
+     AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
+LEFT JOIN mentions ON mentions.document_id = c.document_id
+ORDER BY d.source_created_at DESC, d.document_id DESC
 """
-    + chunk_candidates.FEATURES
-    + "ORDER BY d.source_created_at DESC, d.document_id DESC"
-)
 
-_MESSAGES = (
-    """
+_MESSAGES = """
 WITH pool AS (
     SELECT m.conversation_id, m.message_no
-    FROM messages AS m
-"""
-    + message_candidates.LET_THROUGH
-    + """
-      AND m.role = 'user'
+    FROM filtered_messages(
+        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
+    WHERE m.role = 'user'
     ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
     LIMIT %(limit)s
 )
+SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
+       m.role, -(e.embedding <#> %(vector)s::halfvec),
+       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+FROM pool AS p
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
+LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
+     AND e.model = %(model)s
+WHERE m.role IN ('user', 'assistant')
+ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
 """
-    + message_candidates.FEATURES
-    + "ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC"
-)
 
 
 def documents(
@@ -84,7 +103,7 @@ def documents(
     return Statement(
         _DOCUMENTS,
         {
-            **of(scope),
+            **scope.parameters,
             **compared(vector, model),
             **filters.parameters(),
             "named": list(named),
@@ -120,7 +139,7 @@ def messages(
     return Statement(
         _MESSAGES,
         {
-            **of(scope),
+            **scope.parameters,
             **compared(vector, model),
             **filters.parameters(),
             "limit": limit,

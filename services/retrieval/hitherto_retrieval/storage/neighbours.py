@@ -11,7 +11,7 @@ from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
-from hitherto_retrieval.storage.passage_filters import compared, of
+from hitherto_retrieval.storage.passage_filters import compared
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts, Uuids
 from hitherto_shared.embeddings.protocol import Vector
@@ -20,8 +20,7 @@ from hitherto_shared.text.bm25 import Scores
 
 # Distances are counted in turns, as the rankings count them: 0 between adjacent messages of one
 # speaker, else 1, and 1 more for each number that is missing in between.
-_AROUND = (
-    """
+_AROUND = """
 WITH given AS (
     SELECT conversation_id, message_no
     FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
@@ -56,9 +55,17 @@ WITH given AS (
     EXCEPT
     SELECT conversation_id, message_no FROM given
 )
+SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
+       m.role, -(e.embedding <#> %(vector)s::halfvec),
+       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+FROM pool AS p
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
+LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
+     AND e.model = %(model)s
+WHERE m.role IN ('user', 'assistant')
 """
-    + message_candidates.FEATURES
-)
 
 # Ids are compared by their digests, which are indexed, and then by themselves.
 _SOURCES = """
@@ -156,7 +163,7 @@ def around(
     return Statement(
         _AROUND,
         {
-            **of(scope),
+            **scope.parameters,
             **compared(vector, model),
             **_columns(keys),
             "turns": turns,
@@ -179,7 +186,7 @@ def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID,
             found.setdefault(memory_id, []).append((conversation_id, message_no))
         return found
 
-    return Statement(_SOURCES, {**of(scope), "memory_ids": Uuids(memory_ids)}, read)
+    return Statement(_SOURCES, {**scope.parameters, "memory_ids": Uuids(memory_ids)}, read)
 
 
 def facts_about(
@@ -188,7 +195,7 @@ def facts_about(
     """What was learnt from each message; messages without memories are left out."""
     return Statement(
         _FACTS,
-        {**of(scope), **compared(vector, model), **_columns(keys)},
+        {**scope.parameters, **compared(vector, model), **_columns(keys)},
         lambda rows: {(row[0], row[1]): Facts(row[2], row[3]) for row in rows},
     )
 
@@ -197,7 +204,7 @@ def held_back(scope: Scope, keys: Sequence[MessageKey]) -> Statement[frozenset[M
     """The messages from which a memory was learnt that is quarantined or forgotten."""
     return Statement(
         _HELD_BACK,
-        {**of(scope), **_columns(keys)},
+        {**scope.parameters, **_columns(keys)},
         lambda rows: frozenset((row[0], row[1]) for row in rows),
     )
 

@@ -6,52 +6,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hitherto_retrieval.storage import chunk_candidates, message_candidates, summary_candidates
 from hitherto_retrieval.storage.candidate import Key, Kind
-from hitherto_retrieval.storage.passage_filters import PassageFilters, of
+from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope
 
-_MESSAGES = (
-    """
+_MESSAGES = """
 SELECT m.said_at, count(*) OVER (), m.conversation_id, m.message_no
-FROM messages AS m
-"""
-    + message_candidates.LET_THROUGH
-    + """
+FROM filtered_messages(
+    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+    %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
 ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
 LIMIT %(limit)s
 """
-)
 
-_SUMMARIES = (
-    """
-SELECT coalesce(c.last_said_at, s.created_at), count(*) OVER (), s.conversation_id
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-"""
-    + summary_candidates.LET_THROUGH
-    + """
-ORDER BY coalesce(c.last_said_at, s.created_at) DESC, s.conversation_id DESC
+_SUMMARIES = """
+SELECT s.happened_at, count(*) OVER (), s.conversation_id
+FROM filtered_summaries(
+    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+    %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+ORDER BY s.happened_at DESC, s.conversation_id DESC
 LIMIT %(limit)s
 """
-)
 
 # A document is represented by its beginning.
-_DOCUMENTS = (
-    """
+_DOCUMENTS = """
 SELECT d.source_created_at, count(*) OVER (), c.chunk_id
-FROM documents AS d
+FROM filtered_documents(
+    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+    %(stored_by)s, %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
 JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
      AND c.document_id = d.document_id AND c.position = 0
-"""
-    + chunk_candidates.LET_THROUGH
-    + """
 ORDER BY d.source_created_at DESC, d.document_id DESC
 LIMIT %(limit)s
 """
-)
 
 _OF_KIND = {"message": _MESSAGES, "summary": _SUMMARIES, "document": _DOCUMENTS}
 
@@ -87,7 +75,7 @@ def page(
 
     return Statement(
         _OF_KIND[kind],
-        {**of(scope), **filters.parameters(), "limit": limit},
+        {**scope.parameters, **filters.parameters(), "limit": limit},
         read,
         planned_anew=True,
     )

@@ -46,8 +46,7 @@ def pairs(
     return Statement(
         _PAIRS,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "corpora": list(corpora),
             "characters": list(characters),
         },

@@ -13,19 +13,6 @@ from psycopg.types.json import Jsonb
 
 from hitherto_retrieval.storage.filters import forms
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
-
-SAID_OF_ENTITY = """
-    SELECT ms.conversation_id, ms.message_id
-    FROM entities AS en
-    JOIN entity_mentions AS em ON em.tenant_id = en.tenant_id AND em.user_id = en.user_id
-         AND em.entity_id = en.entity_id
-    JOIN memory_sources AS ms ON ms.tenant_id = em.tenant_id AND ms.user_id = em.user_id
-         AND ms.memory_id = em.memory_id
-    WHERE en.tenant_id = %(tenant_id)s AND en.user_id = %(user_id)s
-      AND en.called && %(entity_names)s::text[]
-"""
-"""Messages from which a memory came that mentions an entity with this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +79,6 @@ class PassageFilters:
     def all_documents(self) -> bool:
         """Whether every document passes."""
         return self.all_that_was_said and not self.source_types and not self.content_types
-
-
-def of(scope: Scope) -> dict[str, Any]:
-    """The tenant and user of a statement, as its parameters."""
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
 
 
 def compared(vector: Vector | None, model: str) -> dict[str, Any]:

@@ -54,8 +54,7 @@ def postings(
     return Statement(
         _POSTINGS,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "corpora": Texts(corpora),
             "terms": Texts(terms),
         },
@@ -91,6 +90,6 @@ def statistics(scope: Scope) -> Statement[dict[str, Statistics]]:
     """The number of texts and terms of each corpus; a corpus that never had a text is left out."""
     return Statement(
         _STATISTICS,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id},
+        scope.parameters,
         lambda rows: {row[0]: Statistics(row[1], row[2]) for row in rows},
     )

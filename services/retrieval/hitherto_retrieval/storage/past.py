@@ -6,19 +6,31 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
-from hitherto_retrieval.storage.memories import SOURCES_AND_ENTITIES, MemoryPage, whole_memories
-from hitherto_retrieval.storage.moment import AMONG_THESE, AT_THE_MOMENT, Moment
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.memories import MemoryPage, whole_memories
+from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Memory, Scope
 
 Answer = TypeVar("Answer")
 
-# Whole memories in the order of `wanted`, rows of `seen` with their place. Later replacements are
-# not named, neither those of a memory nor those by it.
-_WHOLE = (
-    """
+# Whole memories as they stood: those named, in the order of their ids, or the first of all. Later
+# replacements are not named, neither those of a memory nor those by it.
+_WHOLE = """
+WITH wanted AS (
+    SELECT m.memory_id, m.version, m.importance, m.status, m.expiry,
+           row_number() OVER (
+               ORDER BY array_position(%(memory_ids)s::uuid[], m.memory_id),
+                        CASE WHEN %(newest)s THEN 0 ELSE m.importance END DESC,
+                        m.created_at DESC, m.memory_id DESC) AS place
+    FROM memories_at(
+        %(tenant_id)s, %(user_id)s, %(known_at)s, %(as_of)s, %(memory_ids)s::uuid[]) AS m
+    WHERE %(memory_ids)s::uuid[] IS NOT NULL
+       OR (m.status IN ('active', 'achieved') AND m.expires_at IS NULL)
+    ORDER BY place
+    LIMIT %(limit)s::bigint
+)
 SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confidence, m.source,
        t.origin, w.status, t.valid_from, m.created_at, t.known_from, t.detail, t.tags, t.keywords,
        t.context, t.metadata, t.sensitive, m.conversation_id, t.valid_to, w.expiry,
@@ -38,13 +50,12 @@ SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confid
                  AND r.known_from <= %(known_at)s AND r.known_to > %(known_at)s)
            ORDER BY o.place)
        END,
-       w.version, t.job_id, coalesce(a.access_count, 0), a.last_accessed_at,
+       w.version, t.job_id, h.access_count, h.last_accessed_at,
        CASE WHEN t.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, w.version, t.text_version,
                                   t.sealed) END,
-"""
-    + SOURCES_AND_ENTITIES
-    + """FROM wanted AS w
+       h.sources, h.entity_names
+FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id
 CROSS JOIN LATERAL (
@@ -60,44 +71,14 @@ CROSS JOIN LATERAL (
     WHERE v.tenant_id = m.tenant_id AND v.user_id = m.user_id AND v.memory_id = m.memory_id
       AND v.version = w.version
 ) AS t
-LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
-     AND a.memory_id = m.memory_id
+JOIN whole_memories AS h ON h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s
+     AND h.memory_id = m.memory_id
 ORDER BY w.place
 """
-)
-
-_BY_IDS = (
-    AMONG_THESE
-    + """, wanted AS (
-    SELECT seen.*, named.place
-    FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS named (memory_id, place)
-    JOIN seen USING (memory_id)
-)
-"""
-    + _WHOLE
-)
-
-_TOP = (
-    AT_THE_MOMENT
-    + """, wanted AS (
-    SELECT m.*, row_number() OVER (
-               ORDER BY CASE WHEN %(newest)s THEN 0 ELSE m.importance END DESC,
-                        m.created_at DESC, m.memory_id DESC) AS place
-    FROM seen AS m
-"""
-    + LET_THROUGH
-    + """
-    ORDER BY place
-    LIMIT %(limit)s
-)
-"""
-    + _WHOLE
-)
 
 # The orders and their keys are those of present lists (`memories.page`).
-_PAGE = (
-    AT_THE_MOMENT
-    + """, listed AS MATERIALIZED (
+_PAGE = """
+WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
            (CASE %(order_by)s
                 WHEN 'importance' THEN to_char(m.importance, 'FM0.0000000000')
@@ -109,12 +90,12 @@ _PAGE = (
                      'YYYY-MM-DD"T"HH24:MI:SS.US')
                 ELSE to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
             END) COLLATE "C" AS sort_key
-    FROM seen AS m
+    FROM filtered_memories_at(
+        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
          AND a.memory_id = m.memory_id
-"""
-    + LET_THROUGH
-    + """
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
 FROM listed
@@ -122,7 +103,6 @@ WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(a
 ORDER BY sort_key DESC, memory_id DESC
 LIMIT %(limit)s
 """
-)
 
 
 def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
@@ -132,19 +112,27 @@ def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement
     that are forgotten now. `access_count`, `last_accessed_at`, sources and entities are the present
     ones.
     """
-    return _statement(_BY_IDS, scope, moment, whole_memories, memory_ids=Uuids(memory_ids))
+    return _statement(
+        _WHOLE,
+        scope,
+        moment,
+        whole_memories,
+        memory_ids=Uuids(memory_ids),
+        newest=False,
+        limit=None,
+    )
 
 
 def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Statement[list[Memory]]:
     """Whole memories current at `moment`: by importance, then the newest, or the newest alone."""
     return _statement(
-        _TOP,
+        _WHOLE,
         scope,
         moment,
         whole_memories,
-        **Filters().parameters(),
-        limit=limit,
+        memory_ids=None,
         newest=newest_first,
+        limit=limit,
     )
 
 
@@ -179,12 +167,7 @@ def _statement(
 ) -> Statement[Answer]:
     return Statement(
         sql,
-        {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
-            **moment.parameters(),
-            **values,
-        },
+        {**scope.parameters, **moment.parameters(), **values},
         read,
         planned_anew=True,
     )

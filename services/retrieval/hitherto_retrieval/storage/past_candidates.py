@@ -12,21 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-from pgvector import HalfVector
-
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
-from hitherto_retrieval.storage.memory_candidates import (
-    COSINE,
-    ENTITIES_MENTIONED,
-    LEGS_OF_ALLOWED,
-    SOURCE_COSINE,
-    Sought,
-)
-from hitherto_retrieval.storage.moment import AT_THE_MOMENT, Moment
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.memory_candidates import Sought, parameters
+from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.database.arrays import Integers, Uuids
+from hitherto_shared.database.arrays import Integers
 from hitherto_shared.models import Scope
 
 OLD_WORDINGS = 1_000
@@ -34,33 +25,64 @@ OLD_WORDINGS = 1_000
 
 The nearest by their present vectors come first, then the most important."""
 
-_CANDIDATES = (
-    AT_THE_MOMENT
-    + """, allowed AS MATERIALIZED (
+_CANDIDATES = """
+WITH allowed AS MATERIALIZED (
     SELECT m.memory_id, m.version, m.importance, m.created_at, m.valid_from, m.conversation_id,
            CASE WHEN m.version >= m.text_version THEN m.lexical_no END AS lexical_no,
            CASE WHEN m.version >= m.text_version
-                THEN (SELECT %(places)s::int[])[m.lexical_no] END AS place,"""
-    + COSINE
-    + ","
-    + ENTITIES_MENTIONED
-    + """
-    FROM seen AS m
-"""
-    + LET_THROUGH
-    + """
-), """
-    + LEGS_OF_ALLOWED
-    + """), reworded AS (
+                THEN (SELECT %(places)s::int[])[m.lexical_no] END AS place,
+           CASE WHEN %(vector)s::halfvec IS NOT NULL THEN
+           (SELECT -(e.embedding <#> %(vector)s::halfvec)
+            FROM memory_embeddings AS e
+            WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+              AND e.memory_id = m.memory_id AND e.model = %(model)s
+              AND e.text_version = m.text_version) END AS cosine,
+           CASE WHEN m.memory_id IN (
+                    SELECT memory_id FROM entity_mentions
+                    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                      AND entity_id = ANY(%(entity_ids)s))
+                THEN (SELECT count(*) FROM entity_mentions AS em
+                      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+                        AND em.memory_id = m.memory_id AND em.entity_id = ANY(%(entity_ids)s))
+                ELSE 0 END AS entities
+    FROM filtered_memories_at(
+        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
+), pool AS (
+    (SELECT * FROM allowed
+     ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,
+              CASE WHEN cosine IS NULL THEN created_at END DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE place > 0 ORDER BY place LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE entities > 0
+     ORDER BY entities DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed
+     WHERE %(since)s::timestamptz IS NOT NULL
+       AND valid_from >= %(since)s AND valid_from < %(until)s
+     ORDER BY importance DESC, valid_from DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE %(newest)s > 0
+     ORDER BY valid_from DESC, memory_id DESC
+     LIMIT %(newest)s)
+), reworded AS (
     SELECT * FROM allowed
     WHERE lexical_no IS NULL
     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
     LIMIT %(old_wordings)s
 )
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-       m.cosine, CASE WHEN m.lexical_no IS NOT NULL THEN"""
-    + SOURCE_COSINE
-    + """ END,
+       m.cosine, CASE WHEN m.lexical_no IS NOT NULL THEN
+       CASE WHEN %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
+       (SELECT -(s.embedding <#> %(vector)s::halfvec)
+        FROM memory_source_embeddings AS s
+        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+          AND s.memory_id = m.memory_id AND s.model = %(model)s) END END,
        m.entities, concat_ws(E'\\n', v.content, v.keywords),
        m.memory_id IN (SELECT memory_id FROM pool)
 FROM (SELECT * FROM pool UNION SELECT * FROM reworded) AS m
@@ -72,7 +94,6 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS v ON true
 """
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +122,13 @@ def candidates(
         moment: The time.
         filters: Which memories count, by their state at the moment.
     """
-    vector = sought.vector
     return Statement(
         _CANDIDATES,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **parameters(scope, sought),
             **moment.parameters(),
             **filters.parameters(),
-            "vector": None if vector is None else HalfVector(np.asarray(vector)),
-            "model": sought.model,
             "places": Integers(sought.bm25.places()),
-            "entity_ids": Uuids(sought.entity_ids),
-            "since": sought.since,
-            "until": sought.until,
-            "newest": sought.newest,
-            "wanted": sought.wanted,
-            "with_source": sought.with_source,
             "old_wordings": OLD_WORDINGS,
         },
         lambda rows: _candidates(rows, sought),

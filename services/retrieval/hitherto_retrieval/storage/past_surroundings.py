@@ -61,7 +61,7 @@ def profile(scope: Scope, known_at: datetime) -> Statement[Profile | None]:
     """
     return Statement(
         _PROFILE,
-        {**_of(scope), "known_at": known_at},
+        {**scope.parameters, "known_at": known_at},
         lambda rows: _profile(scope.user_id, rows[0]) if rows else None,
     )
 
@@ -76,7 +76,7 @@ def conversations(
     """
     return Statement(
         _CONVERSATIONS,
-        {**_of(scope), **moment.parameters(), "first": first, "limit": limit},
+        {**scope.parameters, **moment.parameters(), "first": first, "limit": limit},
         lambda rows: [Summary(*row) for row in rows],
         planned_anew=True,
     )
@@ -88,7 +88,7 @@ def entities(
     """The entities known by then, the named ones first, with their present mentions."""
     return Statement(
         _ENTITIES,
-        {**_of(scope), "known_at": known_at, "named": Texts(named), "limit": limit},
+        {**scope.parameters, "known_at": known_at, "named": Texts(named), "limit": limit},
         lambda rows: [Entity(*row) for row in rows],
         planned_anew=True,
     )
@@ -111,7 +111,3 @@ def _profile(user_id: str, row: tuple[Any, ...]) -> Profile:
         last_extracted_at=row[3],
         sealed=row[4],
     )
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

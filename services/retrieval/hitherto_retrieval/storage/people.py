@@ -145,7 +145,7 @@ class UserReadState:
 
 def user(scope: Scope) -> Statement[UserReadState]:
     """The user's switches and index statistics, and the active model."""
-    return Statement(_USER, _of(scope), lambda rows: user_state(rows[0]))
+    return Statement(_USER, scope.parameters, lambda rows: user_state(rows[0]))
 
 
 def revisions(tenant_id: str, user_ids: Sequence[str]) -> Statement[dict[str, int]]:
@@ -172,18 +172,22 @@ class Lookup:
 
 def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
     """Everything that a question's words and names refer to, with the state of the user."""
-    return Statement(_LOOKUP, {**_of(scope), "terms": Texts(terms), "named": Texts(named)}, _lookup)
+    return Statement(
+        _LOOKUP, {**scope.parameters, "terms": Texts(terms), "named": Texts(named)}, _lookup
+    )
 
 
 def preferences(scope: Scope) -> Statement[list[Preference]]:
     """The preferences inferred from the user's behaviour, the most certain first."""
-    return Statement(_PREFERENCES, _of(scope), lambda rows: [Preference(*row) for row in rows])
+    return Statement(
+        _PREFERENCES, scope.parameters, lambda rows: [Preference(*row) for row in rows]
+    )
 
 
 def profile(scope: Scope) -> Statement[Profile | None]:
     """The user's profile, or None."""
     return Statement(
-        _PROFILE, _of(scope), lambda rows: Profile(scope.user_id, *rows[0]) if rows else None
+        _PROFILE, scope.parameters, lambda rows: Profile(scope.user_id, *rows[0]) if rows else None
     )
 
 
@@ -240,7 +244,13 @@ def find_entities(
     """Entities by part of a name, alias or address, the most mentioned first; all without one."""
     return Statement(
         _FIND,
-        {**_of(scope), "key": fold(name), "lower": name.lower(), "type": type, "limit": limit},
+        {
+            **scope.parameters,
+            "key": fold(name),
+            "lower": name.lower(),
+            "type": type,
+            "limit": limit,
+        },
         _entities,
         planned_anew=True,
     )
@@ -248,7 +258,7 @@ def find_entities(
 
 def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
     """The most mentioned entities, after those with one of the names."""
-    return Statement(_KNOWN, {**_of(scope), "named": Texts(named), "limit": limit}, _entities)
+    return Statement(_KNOWN, {**scope.parameters, "named": Texts(named), "limit": limit}, _entities)
 
 
 def _lookup(rows: Rows) -> Lookup:
@@ -278,7 +288,3 @@ def user_state(row: Sequence[Any]) -> UserReadState:
 
 def _entities(rows: Rows) -> list[Entity]:
     return [Entity(*row) for row in rows]
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from hitherto_retrieval.storage.candidate import Key, Kind
-from hitherto_retrieval.storage.passage_filters import of
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Texts, Uuids
 from hitherto_shared.models import Scope
@@ -93,7 +92,7 @@ def context_items_of_last_answer(scope: Scope, conversation_id: str) -> Statemen
         named = [(row[0], row[1]) for row in rows if row[0] is not None]
         return LastAnswer(named, rows[0][2], rows[0][3])
 
-    return Statement(_LAST_ANSWER, {**of(scope), "conversation_id": conversation_id}, read)
+    return Statement(_LAST_ANSWER, {**scope.parameters, "conversation_id": conversation_id}, read)
 
 
 def known(
@@ -121,7 +120,7 @@ def known(
     return Statement(
         _KNOWN,
         {
-            **of(scope),
+            **scope.parameters,
             "conversation_id": conversation_id,
             "ids": Texts(ids),
             "uuids": Uuids(uuids.values()),

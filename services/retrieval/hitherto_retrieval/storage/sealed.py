@@ -13,10 +13,9 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
-from hitherto_retrieval.storage.message_candidates import LET_THROUGH as SAID_LET_THROUGH
-from hitherto_retrieval.storage.moment import AT_THE_MOMENT, Moment
-from hitherto_retrieval.storage.passage_filters import SAID_OF_ENTITY, PassageFilters, of
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.encryption.places import (
     Place,
@@ -34,59 +33,55 @@ MESSAGES = 500
 SUMMARIES = 200
 """Maximum number of sealed summaries."""
 
-# A vector of an earlier wording does not count. At another time memories may have had other
-# wordings, whose vectors are not stored: `text_version` tells.
-_FOUND = """
+_MEMORIES = """
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.sealed,
        (SELECT sealed_at(e.sealed, e.text_version) FROM sealed_embeddings AS e
         WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
           AND e.memory_id = m.memory_id AND e.model = %(model)s AND %(with_vectors)s
           AND e.text_version = m.text_version AND m.version >= m.text_version)
-"""
-_NEWEST = """
-      AND m.sealed IS NOT NULL
-    ORDER BY m.created_at DESC, m.memory_id DESC
-    LIMIT %(limit)s
-"""
-_MEMORIES = _FOUND + "FROM memories AS m\n" + LET_THROUGH + _NEWEST
-_PAST_MEMORIES = AT_THE_MOMENT + _FOUND + "FROM seen AS m\n" + LET_THROUGH + _NEWEST
-
-_MESSAGES = (
-    """
-SELECT m.conversation_id, m.message_no, m.message_id, m.said_at, m.accepted_at, m.role, m.sealed
-FROM messages AS m
-"""
-    + SAID_LET_THROUGH
-    + """
-      AND m.sealed IS NOT NULL
-    ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
-    LIMIT %(limit)s
-"""
-)
-
-_SUMMARIES = (
-    """
-SELECT s.conversation_id, coalesce(c.last_said_at, s.created_at), s.created_at,
-       sealed_at(s.sealed, s.sealed_version)
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.sealed IS NOT NULL
-  AND (%(conversation_id)s::text IS NULL OR s.conversation_id = %(conversation_id)s)
-  AND (%(created_after)s::timestamptz IS NULL
-       OR coalesce(c.last_said_at, s.created_at) >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL
-       OR coalesce(c.last_said_at, s.created_at) < %(created_before)s)
-  AND (%(stored_by)s::timestamptz IS NULL OR s.updated_at <= %(stored_by)s)
-  AND %(metadata)s::jsonb IS NULL
-  AND (%(entity_names)s::text[] IS NULL OR s.conversation_id IN (
-        SELECT said.conversation_id FROM ("""
-    + SAID_OF_ENTITY
-    + """) AS said))
-ORDER BY c.last_said_at DESC NULLS LAST, s.conversation_id DESC
+FROM filtered_memories(
+    %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+    %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+    %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
+WHERE m.sealed IS NOT NULL
+ORDER BY m.created_at DESC, m.memory_id DESC
 LIMIT %(limit)s
 """
-)
+
+_PAST_MEMORIES = """
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.sealed,
+       (SELECT sealed_at(e.sealed, e.text_version) FROM sealed_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.memory_id = m.memory_id AND e.model = %(model)s AND %(with_vectors)s
+          AND e.text_version = m.text_version AND m.version >= m.text_version)
+FROM filtered_memories_at(
+    %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+    %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+    %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s) AS m
+WHERE m.sealed IS NOT NULL
+ORDER BY m.created_at DESC, m.memory_id DESC
+LIMIT %(limit)s
+"""
+
+_MESSAGES = """
+SELECT m.conversation_id, m.message_no, m.message_id, m.said_at, m.accepted_at, m.role, m.sealed
+FROM filtered_messages(
+    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+    %(stored_by)s, %(entity_names)s, %(metadata)s) AS m
+WHERE m.sealed IS NOT NULL
+ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
+LIMIT %(limit)s
+"""
+
+_SUMMARIES = """
+SELECT s.conversation_id, s.happened_at, s.created_at, sealed_at(s.sealed, s.sealed_version)
+FROM filtered_summaries(
+    %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+    %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+WHERE s.sealed IS NOT NULL
+ORDER BY s.last_said_at DESC NULLS LAST, s.conversation_id DESC
+LIMIT %(limit)s
+"""
 
 # The present version is with the memory, earlier ones are separate.
 _VERSIONS = """
@@ -165,7 +160,7 @@ def memories(
     return Statement(
         _PAST_MEMORIES if moment else _MEMORIES,
         {
-            **of(scope),
+            **scope.parameters,
             **(moment.parameters() if moment else {}),
             **seen.parameters(),
             "model": model,
@@ -181,7 +176,7 @@ def messages(scope: Scope, filters: PassageFilters) -> Statement[list[SealedItem
     """The newest sealed messages that pass all `filters` but metadata, and one more."""
     return Statement(
         _MESSAGES,
-        {**of(scope), **replace(filters, metadata={}).parameters(), "limit": MESSAGES + 1},
+        {**scope.parameters, **replace(filters, metadata={}).parameters(), "limit": MESSAGES + 1},
         lambda rows: [
             SealedItem(
                 Candidate(
@@ -205,7 +200,7 @@ def summaries(scope: Scope, filters: PassageFilters) -> Statement[list[SealedIte
     """The sealed summaries of the last active conversations that pass `filters`, and one more."""
     return Statement(
         _SUMMARIES,
-        {**of(scope), **filters.parameters(), "limit": SUMMARIES + 1},
+        {**scope.parameters, **filters.parameters(), "limit": SUMMARIES + 1},
         lambda rows: [_summary(*row) for row in rows],
         planned_anew=not filters.all_that_was_said,
     )
@@ -228,7 +223,7 @@ def _versions(
 ) -> Statement[dict[int, bytes]]:
     return Statement(
         sql,
-        {**of(scope), "versions": list(versions), **values},
+        {**scope.parameters, "versions": list(versions), **values},
         lambda rows: {row[0]: row[1] for row in rows},
     )
 

@@ -7,12 +7,7 @@ not count.
 from __future__ import annotations
 
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.passage_filters import (
-    SAID_OF_ENTITY,
-    PassageFilters,
-    compared,
-    of,
-)
+from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers
 from hitherto_shared.embeddings.protocol import Vector
@@ -21,7 +16,7 @@ from hitherto_shared.text.bm25 import Scores
 
 # Vectors of earlier wordings are left out before the nearest are taken, because they would displace
 # others.
-_AMONG_ALL = """
+_ALL = """
 WITH nearest AS (
     SELECT e.conversation_id
     FROM summary_embeddings AS e
@@ -39,54 +34,6 @@ WITH nearest AS (
     JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
          AND s.lexical_no = l.lexical_no AND s.lexical_no IS NOT NULL
 )
-"""
-
-LET_THROUGH = (
-    """
-    WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-      AND (%(conversation_id)s::text IS NULL OR s.conversation_id = %(conversation_id)s)
-      AND (%(created_after)s::timestamptz IS NULL
-           OR coalesce(c.last_said_at, s.created_at) >= %(created_after)s)
-      AND (%(created_before)s::timestamptz IS NULL
-           OR coalesce(c.last_said_at, s.created_at) < %(created_before)s)
-      AND (%(stored_by)s::timestamptz IS NULL OR s.updated_at <= %(stored_by)s)
-      AND %(metadata)s::jsonb IS NULL
-      AND (%(entity_names)s::text[] IS NULL OR s.conversation_id IN (
-            SELECT said.conversation_id FROM ("""
-    + SAID_OF_ENTITY
-    + """) AS said))
-"""
-)
-"""A condition on `conversation_summaries AS s` and `conversations AS c`."""
-
-_AMONG_FILTERED = (
-    """
-WITH allowed AS MATERIALIZED (
-    SELECT s.conversation_id, s.lexical_no, e.embedding <#> %(vector)s::halfvec AS distance
-    FROM conversation_summaries AS s
-    JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-         AND c.conversation_id = s.conversation_id
-    LEFT JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
-         AND e.conversation_id = s.conversation_id AND e.model = %(model)s
-         AND e.text_version = s.text_version
-"""
-    + LET_THROUGH
-    + """), pool AS (
-    (SELECT conversation_id FROM allowed
-     WHERE distance IS NOT NULL
-     ORDER BY distance, conversation_id DESC
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT a.conversation_id
-     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
-     JOIN allowed AS a ON a.lexical_no = l.lexical_no
-     ORDER BY l.place
-     LIMIT %(wanted)s)
-)
-"""
-)
-
-_FEATURES = """
 SELECT coalesce(s.lexical_no, 0), s.conversation_id, coalesce(c.last_said_at, s.created_at),
        s.created_at, -(e.embedding <#> %(vector)s::halfvec),
        CASE WHEN %(with_words)s THEN concat_ws(E'\\n', s.title, nullif(s.summary, '')) ELSE '' END
@@ -100,8 +47,39 @@ LEFT JOIN summary_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id =
      AND e.text_version = s.text_version
 """
 
-_ALL = _AMONG_ALL + _FEATURES
-_FILTERED = _AMONG_FILTERED + _FEATURES
+_FILTERED = """
+WITH allowed AS MATERIALIZED (
+    SELECT s.conversation_id, s.lexical_no, e.embedding <#> %(vector)s::halfvec AS distance
+    FROM filtered_summaries(
+        %(tenant_id)s, %(user_id)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(stored_by)s, %(entity_names)s, %(metadata)s) AS s
+    LEFT JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+         AND e.conversation_id = s.conversation_id AND e.model = %(model)s
+         AND e.text_version = s.text_version
+), pool AS (
+    (SELECT conversation_id FROM allowed
+     WHERE distance IS NOT NULL
+     ORDER BY distance, conversation_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT a.conversation_id
+     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
+     JOIN allowed AS a ON a.lexical_no = l.lexical_no
+     ORDER BY l.place
+     LIMIT %(wanted)s)
+)
+SELECT coalesce(s.lexical_no, 0), s.conversation_id, coalesce(c.last_said_at, s.created_at),
+       s.created_at, -(e.embedding <#> %(vector)s::halfvec),
+       CASE WHEN %(with_words)s THEN concat_ws(E'\\n', s.title, nullif(s.summary, '')) ELSE '' END
+FROM pool AS p
+JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND s.conversation_id = p.conversation_id
+JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.conversation_id = p.conversation_id
+LEFT JOIN summary_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.conversation_id = s.conversation_id AND e.model = %(model)s
+     AND e.text_version = s.text_version
+"""
 
 
 def find(
@@ -130,7 +108,7 @@ def find(
     return Statement(
         _ALL if everything else _FILTERED,
         {
-            **of(scope),
+            **scope.parameters,
             **compared(vector, model),
             **({} if everything else filters.parameters()),
             "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),

@@ -24,14 +24,14 @@ FROM recent_items
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND expires_at > clock_timestamp()
 """
 
-_ACTIONS = f"""
+_ACTIONS = """
 SELECT action_id, session_id, type, params, description, state, result, created_at, expires_at
 FROM (SELECT *
       FROM pending_actions
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(session_id)s
         AND state IN ('pending_confirmation', 'confirmed') AND expires_at > clock_timestamp()
       ORDER BY created_at DESC, action_id DESC
-      LIMIT {MAX_ACTIONS}) AS newest
+      LIMIT %(limit)s) AS newest
 ORDER BY created_at, action_id
 """
 
@@ -45,7 +45,7 @@ def recent_items(scope: Scope) -> Statement[list[dict[str, Any]]]:
     """The user's recent items, with `id` and `relevance`."""
     return Statement(
         _RECENT,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id},
+        scope.parameters,
         lambda rows: list(rows[0][0]) if rows else [],
     )
 
@@ -57,7 +57,7 @@ def open_actions(scope: Scope, session_id: str) -> Statement[list[PendingAction]
     """
     return Statement(
         _ACTIONS,
-        _session(scope, session_id),
+        {**_session(scope, session_id), "limit": MAX_ACTIONS},
         lambda rows: [PendingAction(*row) for row in rows],
     )
 
@@ -67,4 +67,4 @@ def _context(rows: Rows) -> dict[str, Any]:
 
 
 def _session(scope: Scope, session_id: str) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "session_id": session_id}
+    return {**scope.parameters, "session_id": session_id}

@@ -1,0 +1,253 @@
+"""Every statement says whose rows it is about: by tenant and, where the table has it, by user."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_sql_stands_whole import ROOT, product
+
+MIGRATIONS = ROOT / "shared/hitherto_shared/database/migrations"
+FUNCTIONS = {
+    "filtered_documents",
+    "filtered_memories",
+    "filtered_memories_at",
+    "filtered_messages",
+    "filtered_summaries",
+    "memories_at",
+}
+"""Functions of the database that read a user's rows; tenant and user are their first arguments."""
+
+ACROSS_USERS = {
+    "auth/api_keys": "_FIND _LIST _REVOKE",
+    "auth/departments": "_DEPARTMENTS",
+    "database/audit_log": "_CLOSE_HOURS",
+    "queue/attempts": "_RELEASE _FAIL _WAIT_OUT _PAUSE _SPENT _DISCARD",
+    "queue/cancelling": "_TAKE_BACK",
+    "queue/claims": "_CLAIM _HOLD _PROGRESS _FIX_RANGE",
+    "queue/depth": "_DEPTH",
+    "queue/enqueueing": "_ENQUEUE_FOR_SLOT",
+    "queue/jobs": "_GET _GET_MANY _OWN_RANGE _RETRY _RETRY_ALL _CANCEL _LATEST_BACKFILL",
+    "queue/leases": "_RENEW _RUNNING_OUT _RENEW_ONCE_FREE",
+    "queue/limit": "_COUNT",
+    "queue/paused": "_WAKE_ONE _WAKE_ALL",
+    "storage/access": "_COUNT",
+    "storage/audit": "_PAGE _UNSIGNED",
+    "storage/chunks": "_FIND_PENDING",
+    "storage/consolidation": "_CROWDED_USERS",
+    "storage/conversations": "_IDLE",
+    "storage/erased": "_OTHER_KEYS _UNNAME",
+    "storage/erasure": "_CUT_LISTS _LISTED",
+    "storage/exports": "_CALLS _LISTS",
+    "storage/idempotency": "_TAKE _EXPIRE",
+    "storage/message_passages": "_WRITE_VECTORS _SETTLE _FIND_LEFT _FIND_PENDING",
+    "storage/passage_vectors": "_AWAIT_MESSAGES _AWAIT_SUMMARIES _COUNT",
+    "storage/pending_vectors": "_FIND",
+    "storage/people": "_REVISIONS _PROFILE_PAGE _PROFILE_COUNT",
+    "storage/reembedding": "_AWAIT_MEMORIES _AWAIT_CHUNKS _AWAIT_RECENT _COUNT",
+    "storage/retention": "_DUE _ANY_LIMIT",
+    "storage/schedules": "_TENANTS _LAST",
+    "storage/sealing": "_LEAVE_WITHOUT_VECTORS",
+    "storage/sessions": "_DROP_CONTEXTS _DROP_RECENT _DROP_ACTIONS",
+    "storage/summary_index": "_WRITE_VECTORS _SETTLE _FIND_LEFT _FIND_PENDING",
+    "storage/unusable_replies": "_FIND _EXPIRE",
+    "storage/upkeep": "_LOOK_AT_ALL _LOOK_AT_ONE _LOCK_USERS _LOCK_USER _ARCHIVE _CROWDED",
+    "storage/usage": "_TODAY _TAKE_QUESTIONS",
+    "storage/users": "_LOCK_ALL",
+}
+"""Statements that are not about one user of one tenant, by module.
+
+Those of the queue name a job by its id and the number of its claim, or are the sweeps that claim,
+wake and count jobs; those of `upkeep`, `retention`, `schedules`, re-embedding and what waits for a
+vector walk over users on the role hitherto_maintenance; audit, API keys, cost and idempotency keys
+belong to a tenant and not to one user; lists of users are a tenant's.
+"""
+
+TOKEN = re.compile(r"'(?:[^']|'')*'|%\(\w+\)[sb]|[A-Za-z_][\w.]*|[(),;=<>]|\S")
+SET_OPERATIONS = {"UNION", "EXCEPT", "INTERSECT"}
+NO_ALIAS = {
+    "CROSS", "DO", "DEFAULT", "EXCEPT", "FETCH", "FOR", "FULL", "GROUP", "HAVING", "INNER",
+    "INTERSECT", "JOIN", "LEFT", "LIMIT", "NATURAL", "OFFSET", "ON", "ORDER", "RETURNING", "RIGHT",
+    "SELECT", "SET", "UNION", "USING", "VALUES", "WHERE", "WINDOW", "WITH",
+}  # fmt: skip
+
+
+@dataclass
+class Block:
+    """One query of a statement: its own words, without those of the queries within it."""
+
+    words: list[str] = field(default_factory=list)
+
+
+def blocks(statement: str) -> list[Block]:
+    """The queries of a statement, each arm of a set operation by itself."""
+    text = re.sub(r"--[^\n]*|/\*.*?\*/", " ", statement, flags=re.DOTALL)
+    found = [Block()]
+    open_blocks: list[tuple[Block, bool]] = [(found[0], True)]
+    tokens = TOKEN.findall(text)
+    for place, token in enumerate(tokens):
+        following = tokens[place + 1].upper() if place + 1 < len(tokens) else ""
+        if token == "(":
+            if following in ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "("):
+                found.append(Block())
+                open_blocks[-1][0].words.append("(query)")
+                open_blocks.append((found[-1], True))
+            else:
+                open_blocks[-1][0].words.append(token)
+                open_blocks.append((open_blocks[-1][0], False))
+        elif token == ")":
+            _, own = open_blocks.pop()
+            if not own:
+                open_blocks[-1][0].words.append(token)
+        elif token.upper() in SET_OPERATIONS:
+            found.append(Block())
+            own = open_blocks[-1][1]
+            open_blocks[-1] = (found[-1], own)
+        elif (
+            token.upper() == "SELECT"
+            and open_blocks[-1][0].words
+            and (open_blocks[-1][0].words[0].upper() == "WITH")
+        ):
+            # What follows the common table expressions is a query of its own.
+            found.append(Block())
+            open_blocks[-1] = (found[-1], open_blocks[-1][1])
+            found[-1].words.append(token)
+        else:
+            open_blocks[-1][0].words.append(token)
+    return found
+
+
+def references(block: Block, known: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """The tables and views that a query names itself, each with its alias."""
+    words = block.words
+    for place, word in enumerate(words):
+        table = word.lower()
+        if table not in known or place == 0:
+            continue
+        before = words[place - 1].upper()
+        if before not in ("FROM", "JOIN", "INTO", "UPDATE", "USING", ","):
+            continue
+        if before == "," and "FROM" not in {earlier.upper() for earlier in words[:place]}:
+            continue
+        if words[place + 1 : place + 2] == ["("] and before != "INTO":
+            continue
+        after = [*words[place + 1 : place + 3], "", ""]
+        if after[0].upper() == "AS":
+            yield table, after[1]
+        elif re.fullmatch(r"[A-Za-z_]\w*", after[0]) and after[0].upper() not in NO_ALIAS:
+            yield table, after[0]
+        else:
+            yield table, table
+
+
+def tied(block: Block, alias: str, column: str) -> bool:
+    """Whether a query says which values of a column it is about."""
+    text = " ".join(block.words)
+    names = rf"(?:{re.escape(alias)}\.{column}|(?<![.\w]){column})"
+    return bool(
+        re.search(rf"{names} (?:=|>|IN\b)", text)
+        or re.search(rf"= {names}(?!\w)", text)
+        or re.search(rf"(?:\(|,) {names} (?:,|\))", text)
+    )
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, set[str]]:
+    """Which of tenant and user each table and view has."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(MIGRATIONS.glob("*.sql")):
+        for name, body in re.findall(
+            r"CREATE TABLE (\w+) \((.*?)\n\);", path.read_text("utf-8"), re.DOTALL
+        ):
+            found[name] = {
+                c for c in ("tenant_id", "user_id") if re.search(rf"^    {c} ", body, re.M)
+            }
+        for name, body in re.findall(
+            r"CREATE VIEW (\w+) .*?AS\nSELECT (.*?)\nFROM", path.read_text("utf-8"), re.DOTALL
+        ):
+            found[name] = {c for c in ("tenant_id", "user_id") if re.search(rf"\b{c}\b", body)}
+    return {name: columns for name, columns in found.items() if columns}
+
+
+def missing(statement: str, tables: dict[str, set[str]]) -> set[str]:
+    """The columns that a statement leaves open for some table, and parameters that it lacks."""
+    lacks = set()
+    named = False
+    for block in blocks(statement):
+        for table, alias in references(block, tables):
+            named = True
+            lacks |= {column for column in tables[table] if not tied(block, alias, column)}
+    if named:
+        lacks |= {
+            column
+            for column in ("tenant_id", "user_id")
+            if f"%({column})s" not in statement
+            and any(
+                column in tables[table]
+                for b in blocks(statement)
+                for table, _ in references(b, tables)
+            )
+        }
+    return lacks
+
+
+def statements() -> Iterator[tuple[str, str, str]]:
+    """The statements of the product: folder and module, name, text."""
+    for path, tree in product().items():
+        place = "/".join(Path(path).with_suffix("").parts[-2:])
+        for node in tree.body:
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+                and re.match(
+                    r"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\b", node.value.value
+                )
+            ):
+                yield place, node.targets[0].id, node.value.value
+
+
+def test_every_statement_names_tenant_and_user(tables: dict[str, set[str]]) -> None:
+    """A statement comes onto the list only if it is to read or write rows of more than one user."""
+    found: dict[str, list[str]] = {}
+    for place, name, statement in statements():
+        if missing(statement, tables):
+            found.setdefault(place, []).append(name)
+    assert {place: " ".join(names) for place, names in found.items()} == ACROSS_USERS
+
+
+def test_functions_are_asked_about_one_user() -> None:
+    for place, name, statement in statements():
+        for call in re.findall(rf"\b({'|'.join(FUNCTIONS)})\((.*?),(.*?),", statement, re.DOTALL):
+            given = [argument.strip() for argument in call[1:]]
+            assert given == ["%(tenant_id)s", "%(user_id)s"], (place, name, call[0])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT content FROM memories WHERE tenant_id = %(tenant_id)s",
+        "SELECT content FROM memories WHERE user_id = %(user_id)s",
+        "SELECT m.content FROM memories AS m WHERE m.tenant_id = %(tenant_id)s"
+        " AND m.user_id = %(user_id)s AND EXISTS (SELECT FROM history AS h"
+        " WHERE h.tenant_id = m.tenant_id AND h.memory_id = m.memory_id)",
+        "SELECT m.content FROM messages AS g JOIN memories AS m ON m.memory_id = g.memory_id"
+        " WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s",
+        "WITH old AS (SELECT memory_id FROM memories) SELECT content FROM memories"
+        " WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
+        "SELECT content FROM memories WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
+        " UNION SELECT content FROM messages WHERE tenant_id = %(tenant_id)s",
+        "UPDATE memories SET tags = %(tags)s WHERE memory_id = %(memory_id)s",
+        "DELETE FROM memories AS m USING users AS u WHERE u.tenant_id = %(tenant_id)s"
+        " AND u.user_id = %(user_id)s",
+        "INSERT INTO memories (tenant_id, memory_id) VALUES (%(tenant_id)s, %(memory_id)s)",
+    ],
+)
+def test_a_statement_without_either_is_found(statement: str, tables: dict[str, set[str]]) -> None:
+    assert missing(statement, tables)
