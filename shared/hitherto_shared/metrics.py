@@ -185,7 +185,7 @@ class MeasuredCall:
 
     Attributes:
         method: Path of the RPC.
-        code: Name of the gRPC status code, OK unless somebody says otherwise.
+        code: Name of the gRPC status code, OK unless it is set.
         reason: The ErrorReason without prefix; empty for OK.
     """
 

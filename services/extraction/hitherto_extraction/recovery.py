@@ -112,7 +112,7 @@ class Recovery:
             if count := await self._database.run(wake, timeout=_SECONDS):
                 logger.info("%s: %d", what, count)
         except Exception as error:
-            # They go on by themselves when their time comes.
+            # They continue by themselves when they are due.
             if not isinstance(error, HithertoError) and faults.translate(error) is None:
                 raise
             logger.warning("cannot resume waiting jobs: %s", type(error).__name__)

@@ -54,7 +54,7 @@ _CLAIM_SECONDS = 0.02
 """Minimum time between two claims once nothing was left to claim."""
 _REST_SECONDS = 60.0
 """Time for which no further job of a tenant and kind is claimed after one found no budget, unless
-somebody retries jobs by hand."""
+jobs are retried by hand."""
 _MIDNIGHT_JITTER_SECONDS = 30.0
 _TENANT_WIDE = 1
 

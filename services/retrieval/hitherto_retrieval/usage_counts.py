@@ -1,6 +1,6 @@
 """Counts memory accesses (D11) and the tokens of embedded queries (B14), off the request path.
 
-Reading never stops for want of budget: what a query costs is charged like everything else and
+Reading never stops for lack of budget: what a query costs is charged like everything else and
 leaves less for the work that can wait.
 """
 

@@ -294,7 +294,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     ) -> None:
         if isinstance(error, grpc.aio.AbortError):
             measured.code = getattr(context.code(), "name", "UNKNOWN")
-            raise error  # of the health service, which has told why
+            raise error  # of the health service, which has given the reason
         told: HithertoError = as_hitherto_error(error, told_id)
         measured.code, measured.reason = told.code.name, told.reason
         facts = {"code": told.code.name, "reason": told.reason, "request_id": told_id}

@@ -215,7 +215,7 @@ class _Statements:
         heard = self._draft.situation.witnesses.heard(evidence)
         repeats = heard.invents(item.content, known.content)
         if repeats:
-            # Repetition gives a memory no words that nobody said.
+            # Repetition adds no words of the model's own to a memory.
             item = replace(item, content=known.content, detail="")
         merged = merge_update(
             KnownMemory(

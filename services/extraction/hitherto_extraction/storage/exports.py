@@ -80,7 +80,7 @@ DERIVED_TABLES = frozenset({"sealed_embeddings"})
 _SEALED = "sealed"
 # Says that a reply was sealed with the user's key.
 _OF_USER_KEY = "of_user_key"
-# With these, somebody could act as the user, or link what an erasure unlinks.
+# With these, an attacker could act as the user, or link what an erasure unlinks.
 _SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
 
 

@@ -157,7 +157,7 @@ def current(scope: Scope) -> Statement[Rows]:
 
 
 def used(row: tuple[Any, ...], count: int, last: datetime | None) -> Memory:
-    """The memory of a row of `current`, told so often and last then."""
+    """The memory of a row of `current`, with its usage."""
     whole = [*row[:_USE], count, last, *row[_USE + 2 :]]
     whole[-2] = [SourceRef(*pair) for pair in row[-2]]
     return Memory(*whole)

@@ -87,7 +87,7 @@ def _is_addition(difference: str, before: Sequence[Token], after: Sequence[Token
 
 
 def _subject_grew(before: Sequence[Token], after: Sequence[Token]) -> bool:
-    """Whether a relation of somebody is only named more precisely ("her sister Mai")."""
+    """Whether a person's relation is only named more precisely ("her sister Mai")."""
     (one, first), (two, now) = subject(before, loose=False), subject(after, loose=False)
     if one is None or two is None:
         return False

@@ -78,8 +78,8 @@ _TIMELY = 0.05
 _NEXT_TURN, _FARTHER = 0.6, 0.4
 """The weight of the best message one turn away, and of the best two turns away or in the same turn.
 
-A message of the same turn counts less than the reply: two parts of what somebody said are often
-about two things."""
+A message of the same turn counts less than the reply: parts of one turn are often about different
+things."""
 
 
 class Balanced:
