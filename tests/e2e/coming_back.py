@@ -1,0 +1,56 @@
+"""Reads of users who come back: each question is asked until what is held of them answers it.
+
+A module of tests that calls its fixture `services` through `coming_back` runs twice: once as
+everybody's first reads are answered, by the database, and once from snapshots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from hitherto_shared.metrics import REGISTRY
+from tests.e2e.conftest import Services
+
+READ, HELD = "read", "held"
+_TRIES = 5
+"""The second call has a snapshot loaded. Some questions are never answered from one."""
+_PAUSE_SECONDS = 0.02
+_FROM_SNAPSHOTS = ("SearchMemories", "GetContext")
+
+
+def coming_back(services: Services, how: str) -> Services:
+    """The services as they are (`READ`), or with reads that snapshots answer (`HELD`)."""
+    if how == READ:
+        return services
+    stub: Any = _Returning(services.retrieval)
+    return replace(services, retrieval=stub)
+
+
+class _Returning:
+    def __init__(self, stub: Any) -> None:
+        self._stub = stub
+
+    def __getattr__(self, method: str) -> Any:
+        call = getattr(self._stub, method)
+        return _again(call) if method in _FROM_SNAPSHOTS else call
+
+
+def _again(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def until_held(request: Any, **given: Any) -> Any:
+        reply = None
+        for _ in range(_TRIES):
+            before = _hits()
+            reply = await call(request, **given)
+            if _hits() > before:
+                break
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return reply
+
+    return until_held
+
+
+def _hits() -> float:
+    return REGISTRY.get_sample_value("hitherto_snapshot_lookups_total", {"result": "hit"}) or 0.0
