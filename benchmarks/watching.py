@@ -17,6 +17,7 @@ import psutil
 from benchmarks import BenchmarkFailed
 
 SAMPLE_SECONDS = 0.5
+_RATE = "400"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,6 @@ def _trees(pids: Sequence[int]) -> list[psutil.Process]:
             process = psutil.Process(pid)
             found += [process, *process.children(recursive=True)]
     return found
-
-
-_RATE = "400"
 
 
 @contextmanager

@@ -39,6 +39,8 @@ PATIENCE = 300.0
 _EVERY_STATUS = [number for number in memory_pb2.MemoryStatus.values() if number]
 _ROLES = {name.removeprefix("ROLE_").lower(): n for name, n in conversation_pb2.Role.items()}
 _NOT_LEARNT = ("userId", "version", "lastExtractedAt", "updatedAt", "accessLevel")
+_BATCH = 50
+_CONVERSATION = "before"
 
 
 def transcript_of(row: ConversationCase, user: str) -> conversation_pb2.Transcript:
@@ -153,10 +155,6 @@ def _flat(found: profile_pb2.Profile) -> list[str]:
     whole = json_format.MessageToDict(found)
     walk("", {key: value for key, value in whole.items() if key not in _NOT_LEARNT})
     return texts
-
-
-_BATCH = 50
-_CONVERSATION = "before"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ _SHARES = {
     "language": "language",
     "silence": "silence",
 }
+_AMOUNTS = frozenset(("input_tokens", "output_tokens", "usd", "usd_reference"))
+_PER_THOUSAND = frozenset(("usd", "usd_reference"))
 
 
 def as_json(ran: EvaluationRun, verdicts: Sequence[Verdict], judge: str) -> dict[str, Any]:
@@ -145,10 +147,6 @@ def _parts(ran: EvaluationRun) -> list[tuple[str, list[ConversationCase]]]:
     for category in CATEGORIES:
         parts.append((f"category:{category}", [row for row in rows if row.category == category]))
     return [(name, group) for name, group in parts if group]
-
-
-_AMOUNTS = frozenset(("input_tokens", "output_tokens", "usd", "usd_reference"))
-_PER_THOUSAND = frozenset(("usd", "usd_reference"))
 
 
 def differences(

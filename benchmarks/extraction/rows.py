@@ -51,6 +51,7 @@ MAX_MESSAGES = 12
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Importance = Annotated[float, Field(ge=0, le=1)]
+CURRENT = ("active", "achieved")
 
 
 class _Strict(BaseModel):
@@ -193,9 +194,6 @@ class ConversationCase(_Strict):
         if self.category in TRAPS and self.required and not self.forbidden:
             raise ValueError("a trap that teaches something needs `forbidden`")
         return self
-
-
-CURRENT = ("active", "achieved")
 
 
 @dataclass(frozen=True, slots=True)

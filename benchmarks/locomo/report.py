@@ -31,6 +31,8 @@ _DIGITS = 4
 _BUDGETS = [f"{budget:,}" for budget in BUDGETS]
 _TOLD = ("recall_10", "ndcg_10")
 """The metrics of other rankings that are printed; the file has all."""
+_NAMED = 12
+"""How many questions are named of those that lost or gained."""
 
 
 def show(run: EmbedderRun, console: Console) -> None:
@@ -200,10 +202,6 @@ def _with_interval(figure: Figure) -> str:
 def _difference(item: Difference) -> str:
     low, high = points(item.low, sign=True), points(item.high, sign=True)
     return f"{points(item.delta, sign=True)} ({low} to {high})"
-
-
-_NAMED = 12
-"""How many questions are named of those that lost or gained."""
 
 
 def pairs(

@@ -13,6 +13,8 @@ from hitherto_retrieval.render.values import clean
 TOP = 10
 """How many results are asked for."""
 FEW = 5
+_SHOWN = 200
+"""Characters of a message by which it is recognised: a long one may be cut."""
 
 
 class QuestionScore(NamedTuple):
@@ -50,10 +52,6 @@ def score(gold: Collection[str], results: Sequence[Collection[str]]) -> Question
     )
     ideal = sum(1 / math.log2(place + 2) for place in range(min(len(wanted), TOP)))
     return QuestionScore(recall(TOP), recall(FEW), min(1.0, gain / ideal))
-
-
-_SHOWN = 200
-"""Characters of a message by which it is recognised: a long one may be cut."""
 
 
 class Covered(NamedTuple):

@@ -19,6 +19,15 @@ INSTALL_SECONDS = 300.0
 RUN_SECONDS = 900.0
 _LINE_BYTES = 1 << 26
 _TOLD = 400
+SEARCH, SEMANTIC = SUBJECTS["search"], SUBJECTS["search_semantic"]
+ONE, MANY = 1, 32
+# By what is asked and how many memories a user has: times the speed of one call, and times the
+# requests a second of many callers.
+_BARS: Mapping[tuple[str, int], tuple[float, float]] = {
+    (SEARCH, 200): (3.0, 6.0),
+    (SEMANTIC, 200): (5.0, 10.0),
+    (SEARCH, 2_000): (4.0, 8.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +203,6 @@ async def _heard(process: asyncio.subprocess.Process, loaded: Callable[[int], No
         elif text.startswith(FOUND):
             found = text.removeprefix(FOUND)
     return found
-
-
-SEARCH, SEMANTIC = SUBJECTS["search"], SUBJECTS["search_semantic"]
-ONE, MANY = 1, 32
-
-# By what is asked and how many memories a user has: times the speed of one call, and times the
-# requests a second of many callers.
-_BARS: Mapping[tuple[str, int], tuple[float, float]] = {
-    (SEARCH, 200): (3.0, 6.0),
-    (SEMANTIC, 200): (5.0, 10.0),
-    (SEARCH, 2_000): (4.0, 8.0),
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,14 @@ from benchmarks.retrieval.writing import Connection
 from benchmarks.watching import resident_bytes
 
 SLICES = 3
-_WARM_UP_SECONDS = 0.5
+_WARM_UP_SECONDS = 0.3
+_WALLS_WARM_UP_SECONDS = 0.5
+TURNS = 6
+_WALLED_TABLES = """
+SELECT c.oid::regclass::text
+FROM pg_class AS c
+WHERE EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid)
+"""
 
 
 @dataclass
@@ -161,14 +168,6 @@ class Measuring:
         )
 
 
-TURNS = 6
-_WALLED_TABLES = """
-SELECT c.oid::regclass::text
-FROM pg_class AS c
-WHERE EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid)
-"""
-
-
 async def measure_walls(
     stage: Stage,
     connection: Connection,
@@ -221,7 +220,7 @@ async def measure_walls(
                         work = CallerLoad(
                             port=walled.port if walls else trusting.port,
                             callers=1,
-                            seconds=_WARM_UP_SECONDS if warm else seconds / TURNS,
+                            seconds=_WALLS_WARM_UP_SECONDS if warm else seconds / TURNS,
                             asking=asdict(asking),
                             key=stage.key if walls else "",
                         )
