@@ -1,0 +1,72 @@
+"""Postgres puts the functions of filters and of time travel into the statements that ask them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hitherto_retrieval.storage import (
+    chunk_candidates,
+    memories,
+    memory_candidates,
+    message_candidates,
+    most_recent,
+    newest,
+    past,
+    past_candidates,
+    sealed,
+    summary_candidates,
+)
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import NO_SCORES
+from tests.integration.retrieval.seed import TENANT
+
+ANA = Scope(TENANT, "ana")
+THEN = datetime(2026, 3, 1, tzinfo=UTC)
+MOMENT = Moment(as_of=THEN, known_at=THEN)
+FILTERS = Filters(types=["fact"], entity="Sarah", metadata={"team": "a"})
+PASSAGES = PassageFilters(created_after=THEN, entity="Sarah")
+SOUGHT = memory_candidates.Sought(None, "model", NO_SCORES)
+NO_VECTOR: dict[str, Any] = {"vector": None, "model": "model", "bm25": NO_SCORES, "wanted": 10}
+PAGE: dict[str, Any] = {"order_by": "importance", "after": None, "limit": 10}
+
+STATEMENTS: dict[str, Statement[Any]] = {
+    "list": memories.page(ANA, FILTERS, **PAGE),
+    "search": memory_candidates.among_filtered(ANA, SOUGHT, FILTERS),
+    "sealed": sealed.memories(ANA, FILTERS),
+    "past list": past.page(ANA, MOMENT, FILTERS, **PAGE),
+    "past top": past.top(ANA, MOMENT, limit=10, newest_first=False),
+    "past search": past_candidates.candidates(ANA, SOUGHT, MOMENT, FILTERS),
+    "past sealed": sealed.memories(ANA, FILTERS, MOMENT),
+    "messages": message_candidates.find(ANA, PASSAGES, **NO_VECTOR),
+    "summaries": summary_candidates.find(ANA, PASSAGES, **NO_VECTOR),
+    "documents": chunk_candidates.find(ANA, PASSAGES, **NO_VECTOR),
+    "last documents": most_recent.documents(ANA, PASSAGES, per_source=3),
+    "last messages": most_recent.messages(ANA, PASSAGES, limit=3),
+    "newest messages": newest.page(ANA, "message", PASSAGES, limit=3),
+    "newest summaries": newest.page(ANA, "summary", PASSAGES, limit=3),
+    "newest documents": newest.page(ANA, "document", PASSAGES, limit=3),
+}
+
+
+@pytest.mark.parametrize("named", STATEMENTS)
+async def test_no_plan_calls_the_function(reader: Database, named: str) -> None:
+    """A call would read all that the function lets through, whatever the statement needs of it."""
+    statement = STATEMENTS[named]
+    assert "filtered_" in statement.sql or "memories_at(" in statement.sql
+
+    async def explain(connection: Connection) -> str:
+        cursor = await connection.execute(f"EXPLAIN {statement.sql}".encode(), statement.parameters)
+        return "\n".join(row[0] for row in await cursor.fetchall())
+
+    plan = await reader.run(explain, timeout=30)
+    assert "Function Scan on filtered_" not in plan
+    assert "Function Scan on memories_at" not in plan
+    assert "Scan" in plan
