@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hitherto_extraction.budget import Budget
+from hitherto_extraction.consolidation.attempt import ConsolidationAttempt, result_after
 from hitherto_extraction.consolidation.groups import Group, halves
 from hitherto_extraction.consolidation.merge_model import Background, MergeModel, MergeProposals
 from hitherto_extraction.consolidation.merging import Merge
@@ -40,11 +41,6 @@ logger = logging.getLogger("hitherto.consolidation")
 
 _SECONDS = 30.0
 _USERS = 500
-_PATIENCE = 3
-"""Number of groups without an answer, with none answered, after which the model itself is at
-fault."""
-
-_COUNTS = ("groups", "merged", "created", "superseded", "skipped_unchanged", "dropped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +53,6 @@ class ConsolidationRules:
 
 class _NotWanted(Exception):
     """The user is gone, or has switched learning off."""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """One attempt of a job: its progress, and the groups that the model could not answer."""
-
-    held: Claim
-    wanted: ConsolidationTarget
-    result: Result
-    answered: int = 0
-    failed: int = 0
-    why: ModelError | None = None
-
-    def counted(self, **more: int) -> Result:
-        """The result with more of something."""
-        counts = dict.fromkeys(_COUNTS, 0) | dict(self.result.counts)
-        for name, number in more.items():
-            counts[name] = counts.get(name, 0) + number
-        return replace(self.result, counts=counts)
-
-    def not_answered(self, error: ModelError) -> None:
-        """Record that a group got no answer; raises if no group gets one."""
-        self.failed += 1
-        self.why = error
-        if not self.answered and self.failed >= _PATIENCE:
-            raise error
 
 
 class Consolidation:
@@ -170,7 +140,7 @@ class Consolidation:
             ModelError: The model was down, or gave no usable answer to some group.
             BudgetSpent: The tenant's budget does not allow for the next group.
         """
-        run = _Attempt(held, self.wanted(held.params), Result.of(held.result))
+        run = ConsolidationAttempt(held, self.wanted(held.params), Result.of(held.result))
         run.result = replace(
             run.counted(), extractor=self._asking.extractor, prompt_version=self._asking.version
         )
@@ -194,7 +164,7 @@ class Consolidation:
 
         await self._write.run(end, timeout=_SECONDS)
 
-    async def _users(self, run: _Attempt) -> AsyncIterator[Scope]:
+    async def _users(self, run: ConsolidationAttempt) -> AsyncIterator[Scope]:
         tenant_id, after = run.held.tenant_id, ""
         while True:
             found, last = await self._maintenance.run(
@@ -249,7 +219,7 @@ class Consolidation:
                 return await self._keys.open(scope.tenant_id, scope.user_id)
         return None
 
-    async def _user(self, run: _Attempt, scope: Scope) -> None:
+    async def _user(self, run: ConsolidationAttempt, scope: Scope) -> None:
         key = await self.key_of_names(scope)
 
         async def look(connection: Connection) -> TagReview:
@@ -278,7 +248,7 @@ class Consolidation:
 
     async def _group(
         self,
-        run: _Attempt,
+        run: ConsolidationAttempt,
         scope: Scope,
         board: TagReview,
         group: Group,
@@ -314,7 +284,7 @@ class Consolidation:
             board.replace(merge.originals, made)
 
     async def _commit(
-        self, run: _Attempt, scope: Scope, answered: MergeProposals
+        self, run: ConsolidationAttempt, scope: Scope, answered: MergeProposals
     ) -> tuple[list[tuple[Merge, Member]], Result]:
         """Write what a call yielded, except merges with a changed original."""
         held = run.held
@@ -350,7 +320,7 @@ class Consolidation:
                 await ledger.charge(
                     connection, scope, held.job_id, held.kind, list(answered.charges)
                 )
-                result = _after(run, answered, written)
+                result = result_after(run, answered, written)
                 await claims.record_progress(
                     connection,
                     held,
@@ -366,7 +336,7 @@ class Consolidation:
             raise _gone(held)
         return done
 
-    async def _settle(self, run: _Attempt, scope: Scope, board: TagReview) -> None:
+    async def _settle(self, run: ConsolidationAttempt, scope: Scope, board: TagReview) -> None:
         """Record the results for a user's tags so far."""
 
         async def work(connection: Connection) -> bool:
@@ -409,27 +379,6 @@ async def _read(
         newest = max(each.int for each in ids)
         apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
     return Background(board.names, apart, await read_words(connection, scope, ids))
-
-
-def _after(
-    run: _Attempt, answered: MergeProposals, written: Sequence[tuple[Merge, Member]]
-) -> Result:
-    late = len(answered.merges) - len(written)
-    result = run.counted(
-        groups=1,
-        merged=bool(written),
-        created=len(written),
-        superseded=sum(len(merge.originals) for merge, _ in written),
-        dropped=answered.dropped,
-        **({"refused_by_guard": answered.refused} if answered.refused else {}),
-        **({"skipped_changed": late} if late else {}),
-    ).with_charges(list(answered.charges))
-    return replace(
-        result,
-        memories_created=result.memories_created + len(written),
-        dropped_items=result.dropped_items + answered.dropped,
-        model=answered.answered_by,
-    )
 
 
 def _gone(held: Claim) -> Exception:
