@@ -253,17 +253,19 @@ def _meant(candidate: Candidate, intent: QueryIntent) -> bool:
 def _beside(
     candidate: Candidate,
     said: Mapping[MessageKey, float],
-    speakers: Mapping[MessageKey, Speaker],
+    speakers: Mapping[str, Mapping[int, Speaker]],
 ) -> float:
     """The best of the messages in the turns around a message."""
     if not isinstance(candidate.key, tuple):
         return 0.0
+    conversation, number = candidate.key
     following = farther = 0.0
-    for key, turns in turns_around(candidate.key, speakers):
-        if turns == 1:
-            following = max(following, said[key])
-        else:
-            farther = max(farther, said[key])
+    for other, turns in turns_around(number, speakers[conversation]):
+        score = said[conversation, other]
+        if turns == 1 and score > following:
+            following = score
+        elif turns != 1 and score > farther:
+            farther = score
     return _NEXT_TURN * following + _FARTHER * farther
 
 

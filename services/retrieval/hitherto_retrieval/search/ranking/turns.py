@@ -6,9 +6,9 @@ several messages away, although it is the next turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from hitherto_retrieval.storage.candidate import Candidate, MessageKey
+from hitherto_retrieval.storage.candidate import Candidate
 
 TURNS = 2
 """Maximum distance of neighbours, in turns."""
@@ -18,18 +18,17 @@ Speaker = tuple[str, str]
 """The role and the name of a message's author."""
 
 
-def speakers_of(candidates: Iterable[Candidate]) -> dict[MessageKey, Speaker]:
-    """The speakers of those candidates that are messages."""
-    return {
-        candidate.key: (candidate.role, candidate.speaker)
-        for candidate in candidates
-        if isinstance(candidate.key, tuple)
-    }
+def speakers_of(candidates: Iterable[Candidate]) -> dict[str, dict[int, Speaker]]:
+    """The speakers of those candidates that are messages, by conversation and number."""
+    found: dict[str, dict[int, Speaker]] = {}
+    for candidate in candidates:
+        if isinstance(candidate.key, tuple):
+            conversation, number = candidate.key
+            found.setdefault(conversation, {})[number] = (candidate.role, candidate.speaker)
+    return found
 
 
-def turns_around(
-    key: MessageKey, speakers: Mapping[MessageKey, Speaker]
-) -> Iterator[tuple[MessageKey, int]]:
+def turns_around(number: int, speakers: Mapping[int, Speaker]) -> list[tuple[int, int]]:
     """The messages around one, each with its distance in turns, at most `TURNS`.
 
     Messages of the same turn are 0 turns away. Only messages within `FARTHEST` numbers count, so
@@ -37,19 +36,21 @@ def turns_around(
     counts as a turn of another speaker.
 
     Args:
-        key: A message in `speakers`.
-        speakers: The known messages.
+        number: Number of a message in `speakers`.
+        speakers: The known messages of its conversation.
     """
-    conversation, number = key
+    found = []
     for step in (-1, 1):
-        speaker: Speaker | None = speakers[key]
-        turns = 0
-        for away in range(1, FARTHEST + 1):
-            other = (conversation, number + step * away)
+        speaker: Speaker | None = speakers[number]
+        other, turns = number, 0
+        for _ in range(FARTHEST):
+            other += step
             said_by = speakers.get(other)
-            turns += said_by is None or said_by != speaker
-            if turns > TURNS:
-                break
+            if said_by is None or said_by != speaker:
+                turns += 1
+                if turns > TURNS:
+                    break
             if said_by is not None:
-                yield other, turns
+                found.append((other, turns))
             speaker = said_by
+    return found
