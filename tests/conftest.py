@@ -103,11 +103,14 @@ _STARTS_PROCESSES = (
 
 _LONG = (
     "tests/e2e/test_budget_by_hand.py",
+    "tests/e2e/test_budget_of_searches.py",
     "tests/e2e/test_erase_races.py",
     "tests/e2e/test_fuzz.py",
     "tests/e2e/test_garbage.py",
+    "tests/e2e/test_late_vectors.py",
     "tests/e2e/test_model_faults.py",
     "tests/e2e/test_model_installation_faults.py",
+    "tests/e2e/test_sealed_meanwhile.py",
     "tests/e2e/test_selection.py",
     "tests/e2e/test_stream_memories.py",
     "tests/e2e/test_trust.py",
