@@ -46,9 +46,10 @@ async def maren(services: Services, tenant_conninfo: str) -> None:
             "hello": [
                 Turn("My name is Maren.", said_at=ago(90)),
                 Turn("Lovely to meet you, Maren!", role="assistant", said_at=ago(90)),
-                Turn("Have a good evening, Maren.", role="assistant", said_at=ago(90)),
                 Turn("That is all for now.", said_at=ago(80)),
             ],
+            # Apart from the others, so that no neighbour counts.
+            "goodbye": [Turn("Have a good evening, Maren.", role="assistant", said_at=ago(80))],
         },
     )
     await called(services, "Maren Olsen")
