@@ -193,7 +193,8 @@ class MeasuredCall:
 
     def __init__(self, method: str) -> None:
         self.method = method
-        self.code, self.reason = "OK", ""
+        self.code = "OK"
+        self.reason = ""
 
     def __enter__(self) -> Self:
         self._began = time.perf_counter()

@@ -347,7 +347,7 @@ async def test_h3_without_the_key_the_sweep_waits(
         assert await sweep.run() == 0
     assert rows(superuser_conninfo, _LEFT) == [(1,)]
     assert rows(superuser_conninfo, _CLEAR_ROWS) == clear
-    assert "until its key can be had: ENCRYPTION_NOT_CONFIGURED" in caplog.text
+    assert "until the key is available: ENCRYPTION_NOT_CONFIGURED" in caplog.text
     assert not any(word in caplog.text for word in WORDS)
     async with sweeping(conninfo, model, tmp_path) as (sweep, _):
         assert await sweep.run() == 1

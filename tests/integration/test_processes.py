@@ -287,8 +287,8 @@ async def test_a_process_that_dies_again_and_again_is_restarted_ever_more_slowly
     module = tmp_path / "hitherto_test_mayfly.py"
     module.write_text(
         "import os, pathlib, sys, time\n"
-        "from hitherto_shared.processes.child import Link\n"
-        "link = Link.inherited(sys.argv[1:])\n"
+        "from hitherto_shared.processes.child import ParentLink\n"
+        "link = ParentLink.inherited(sys.argv[1:])\n"
         "book = pathlib.Path(link.place.conninfo)\n"
         "book.open('a').write('born\\n')\n"
         "link.serving()\n"
