@@ -10,7 +10,6 @@ import pytest
 from hitherto_shared.metrics import (
     ALL,
     REGISTRY,
-    RPCS_RUNNING,
     MeasuredCall,
     measured_model_call,
     shown,
@@ -63,10 +62,10 @@ def test_names_follow_the_conventions() -> None:
 )
 def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: str) -> None:
     labels = {"method": "Tests/Call", "code": code, "reason": ""}
-    before = counted("hitherto_rpcs_total", **labels)
+    before, running = counted("hitherto_rpcs_total", **labels), counted("hitherto_rpcs_in_progress")
     try:
         with MeasuredCall("/hitherto.v1.Tests/Call") as measured:
-            assert counted("hitherto_rpcs_in_progress") > 0
+            assert counted("hitherto_rpcs_in_progress") == running + 1
             if code == "NOT_FOUND":
                 measured.code = code
             if error is not None:
@@ -75,7 +74,7 @@ def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: st
         if raised is not error:
             raise
     assert counted("hitherto_rpcs_total", **labels) == before + 1
-    RPCS_RUNNING.set(0)
+    assert counted("hitherto_rpcs_in_progress") == running
 
 
 def test_model_calls_are_counted_by_outcome() -> None:
