@@ -27,7 +27,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
 .PHONY: help install lock demo tour run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
-	bench-encryption bench-peers migrate docs compose-env clean
+	bench-encryption bench-peers migrate docs compose-env release clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs
 
 compose-env: ## Write .env with generated passwords for docker compose
 	@"$(PYTHON)" docker/make_env.py .env
+
+release: install ## Build wheels, SBOM, checksums and images into dist/ and check licences; uploads nothing
+	$(BIN)/python -m tools.release
 
 clean: ## Remove everything that can be rebuilt, including the environments
 	rm -rf $(VENV) $(PROTO_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
