@@ -80,6 +80,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     drain_seconds: float = Field(25.0, gt=0)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     metrics_listen: str | None = Field(None, pattern=r"^\S+:[0-9]{1,5}$")
+    metrics_tenants: bool = False
 
     @property
     def embedded(self) -> bool:

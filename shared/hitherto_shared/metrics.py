@@ -1,8 +1,9 @@
 """Metrics of a service in Prometheus' format: what is counted, and the port that shows it.
 
 Everything is counted always, which costs about a microsecond each; `HITHERTO_METRICS_LISTEN` only
-opens the port. No label names a user or a tenant. If a service runs in several processes, each
-writes its numbers to files in a folder of the parent, and the parent shows the sum.
+opens the port. No label names a user. The label `tenant` is empty unless the operator asks for it,
+because every tenant is another time series. If a service runs in several processes, each writes its
+numbers to files in a folder of the parent, and the parent shows the sum.
 """
 
 from __future__ import annotations
@@ -151,6 +152,76 @@ CONNECTIONS_REFUSED = Counter(
     "Borrowers who got no database connection: too many waited, or none became free in time.",
     registry=REGISTRY,
 )
+CONNECTIONS_LENT = Gauge(
+    "hitherto_database_connections_lent",
+    "Database connections in use, by database role.",
+    ["role"],
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+CONNECTIONS_LIMIT = Gauge(
+    "hitherto_database_connections_limit",
+    "Database connections that the pools may open at most, by database role.",
+    ["role"],
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+DATABASE_REACHABLE = Gauge(
+    "hitherto_database_reachable",
+    "Whether reads use a database: 1, or 0 while it is unreachable; by database: primary or "
+    "replica. Only of the retrieval service.",
+    ["database"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
+REPLICA_LAG_SECONDS = Gauge(
+    "hitherto_replica_lag_seconds",
+    "Age of the newest transaction that a replica shows, 0 if it shows everything it has received; "
+    "NaN while it does not answer. Absent without a replica.",
+    ["database"],
+    registry=REGISTRY,
+    multiprocess_mode="livemax",
+)
+CERTIFICATE_EXPIRY = Gauge(
+    "hitherto_tls_certificate_expiry_timestamp_seconds",
+    "When the first certificate of a file expires, as Unix time, by file: server or client_ca. "
+    "Absent without TLS.",
+    ["file"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
+RATE_LIMITS = Counter(
+    "hitherto_rate_limits",
+    "Calls beyond a rate limit, by limit and effect: refused, or delayed for items of a stream.",
+    ["limit", "effect", "tenant"],
+    registry=REGISTRY,
+)
+ERASURES = Counter(
+    "hitherto_erasures",
+    "Erasures that ended, by what was erased: user or conversation.",
+    ["subject"],
+    registry=REGISTRY,
+)
+CHARGED_USD = Counter(
+    "hitherto_charged_usd",
+    "US dollars charged for calls of models, by stage of the work.",
+    ["stage", "tenant"],
+    registry=REGISTRY,
+)
+CHARGED_TOKENS = Counter(
+    "hitherto_charged_tokens",
+    "Tokens charged for calls of models, by stage of the work and direction: input or output.",
+    ["stage", "direction", "tenant"],
+    registry=REGISTRY,
+)
+BUDGET_LEFT_USD = Gauge(
+    "hitherto_budget_left_usd",
+    "What is left of today's budget, in US dollars, of the tenant with the least, or of each "
+    "tenant if the label is on. Absent without a budget. All replicas show the same.",
+    ["tenant"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
 LOOP_LAG_SECONDS = Histogram(
     "hitherto_event_loop_lag_seconds",
     "How much later than planned the event loop ran a timer, measured twice a second.",
@@ -176,8 +247,41 @@ ALL = (
     MODEL_TOKENS,
     CONNECTION_WAITS,
     CONNECTIONS_REFUSED,
+    CONNECTIONS_LENT,
+    CONNECTIONS_LIMIT,
+    DATABASE_REACHABLE,
+    REPLICA_LAG_SECONDS,
+    CERTIFICATE_EXPIRY,
+    RATE_LIMITS,
+    ERASURES,
+    CHARGED_USD,
+    CHARGED_TOKENS,
+    BUDGET_LEFT_USD,
     LOOP_LAG_SECONDS,
 )
+
+
+class _TenantLabel:
+    def __init__(self) -> None:
+        self.shown = False
+
+
+_tenant_label = _TenantLabel()
+
+
+def label_tenants(shown: bool) -> None:
+    """Choose whether the label `tenant` names tenants from now on, or stays empty."""
+    _tenant_label.shown = shown
+
+
+def tenants_are_labelled() -> bool:
+    """Whether the label `tenant` names tenants."""
+    return _tenant_label.shown
+
+
+def tenant_label(tenant_id: str) -> str:
+    """The value of the label `tenant`."""
+    return tenant_id if _tenant_label.shown else ""
 
 
 class MeasuredCall:

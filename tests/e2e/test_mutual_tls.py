@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from hitherto.v1 import retrieval_service_pb2_grpc as stubs
 from hitherto_client import Hitherto
 from hitherto_retrieval import __main__ as retrieval_process
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.rpc.server import ServerFailed
 
 
@@ -130,6 +132,12 @@ async def test_row_64_only_a_certificate_of_the_named_authority_opens_the_door(
     given = settings(conninfo, tmp_path, service, ours.file)
     async with retrieval_process.running(given, conninfo) as server:
         address = f"127.0.0.1:{server.port}"
+        # `ours` expires within the hour, and so does what it signs.
+        for file in ("server", "client_ca"):
+            expiry = REGISTRY.get_sample_value(
+                "hitherto_tls_certificate_expiry_timestamp_seconds", {"file": file}
+            )
+            assert 0 < (expiry or 0) - time.time() <= 3_600
 
         async def shown(pair: Pair | None) -> grpc.StatusCode:
             return await answered(grpc.aio.secure_channel(address, showing(ours.file, pair)))

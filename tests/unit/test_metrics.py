@@ -13,6 +13,7 @@ from hitherto_shared.metrics import (
     MeasuredCall,
     measured_model_call,
     shown,
+    tenant_label,
 )
 from hitherto_shared.model_api import ModelUnavailable
 from tools.metrics_docs import PAGE, page
@@ -26,7 +27,7 @@ def test_the_page_lists_every_metric() -> None:
     assert PAGE.read_text("utf-8") == page(), "run `make docs`"
 
 
-def test_no_label_names_a_user_or_a_tenant() -> None:
+def test_no_label_names_a_user_and_a_tenant_only_on_demand() -> None:
     labels = {label for metric in ALL for label in metric._labelnames}
     assert labels == {
         "method",
@@ -38,7 +39,16 @@ def test_no_label_names_a_user_or_a_tenant() -> None:
         "kind",
         "outcome",
         "direction",
+        "role",
+        "database",
+        "file",
+        "limit",
+        "effect",
+        "subject",
+        "stage",
+        "tenant",
     }
+    assert tenant_label("acme") == ""
 
 
 def test_names_follow_the_conventions() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from hitherto_shared.errors import Exhausted
+from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter, limits_of
 
@@ -143,3 +145,28 @@ async def test_items_of_a_stream_wait_instead() -> None:
     for _ in range(int(50 * BURST_SECONDS) + 20):
         await meter.item(["ana"], 1)
     assert loop.time() - started > 0.3
+
+
+async def test_limits_are_counted_by_name_and_effect() -> None:
+    def counted(effect: str) -> float:
+        labels = {"limit": "user_writes_per_second", "effect": effect, "tenant": ""}
+        return REGISTRY.get_sample_value("hitherto_rate_limits_total", labels) or 0.0
+
+    class Hurried(Clock):
+        """Passes by itself, a little at every look, so that a wait ends."""
+
+        def __call__(self) -> float:
+            self.now += 0.005
+            return self.now
+
+    clock = Hurried()
+    _, writes = limits_of(EdgeSettings())
+    writes = replace(writes, user_calls=Buckets("user_writes_per_second", 100, monotonic=clock))
+    refused, delayed = counted("refused"), counted("delayed")
+    writes.user_calls.take(ANA, 100 * BURST_SECONDS + 10)
+    meter = Meter(writes, "a", "ana")
+    with pytest.raises(Exhausted):
+        meter.begin()
+    assert (counted("refused"), counted("delayed")) == (refused + 1, delayed)
+    await meter.item((), 1)
+    assert (counted("refused"), counted("delayed")) == (refused + 1, delayed + 1)

@@ -57,7 +57,7 @@ ACROSS_USERS = {
     "storage/summary_index": "_WRITE_VECTORS _SETTLE _FIND_LEFT _FIND_PENDING",
     "storage/unusable_replies": "_FIND _EXPIRE",
     "storage/upkeep": "_LOOK_AT_ALL _LOOK_AT_ONE _LOCK_USERS _LOCK_USER _ARCHIVE _CROWDED",
-    "storage/usage": "_TODAY _TAKE_QUESTIONS",
+    "storage/usage": "_TODAY _TODAY_OF_ALL _TAKE_QUESTIONS",
     "storage/users": "_LOCK_ALL",
 }
 """Statements that are not about one user of one tenant, by module.

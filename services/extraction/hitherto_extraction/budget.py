@@ -17,7 +17,8 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from hitherto_extraction.storage import usage
-from hitherto_shared.database.pool import Connection
+from hitherto_shared import metrics
+from hitherto_shared.database.pool import Connection, Database
 
 UPKEEP_SHARE = Decimal("0.8")
 """The share of a budget after which only learning continues."""
@@ -41,6 +42,9 @@ Searches cost too and always continue; their cost leaves less for these."""
 _ROWS_A_SECOND = 10_000.0
 _LONGEST_SECONDS = 10.0
 """Upper limit of the time for which a sum over many rows of the ledger is cached."""
+
+_MEASURE_SECONDS = 10.0
+"""Time limit for summing up the spending of all tenants."""
 
 
 class BudgetSpent(Exception):
@@ -106,6 +110,31 @@ class Budget:
         holds = min(today.rows / _ROWS_A_SECOND, _LONGEST_SECONDS, today.seconds_left)
         self._known[tenant_id] = _KnownSpending(today, now + holds)
         return today
+
+
+class BudgetLeft:
+    """Writes what is left of the tenants' budgets into the metrics.
+
+    Args:
+        database: With the role hitherto_maintenance.
+        daily_usd: The budget of each tenant in US dollars.
+    """
+
+    def __init__(self, database: Database, daily_usd: float) -> None:
+        self._database = database
+        self._daily_usd = Decimal(str(daily_usd))
+
+    async def measure(self) -> None:
+        """Sum up today's spending of all tenants now."""
+        spent = await self._database.run(
+            usage.spent_today_by_tenant, timeout=_MEASURE_SECONDS, repeatable=True
+        )
+        if metrics.tenants_are_labelled():
+            for tenant_id, usd in spent.items():
+                metrics.BUDGET_LEFT_USD.labels(tenant_id).set(float(self._daily_usd - usd))
+        else:
+            most = max(spent.values(), default=Decimal(0))
+            metrics.BUDGET_LEFT_USD.labels("").set(float(self._daily_usd - most))
 
 
 def _usd(amount: Decimal) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+from hitherto_extraction.budget import BudgetLeft
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.embedding_charges import QueryCharges
@@ -42,6 +43,7 @@ _ANALYSE_SECONDS = 60.0
 _KEYS_SECONDS = 3600.0
 _SESSIONS_SECONDS = 600.0
 _DEPTH_SECONDS = 15.0
+_BUDGET_SECONDS = 60.0
 _TEXTS_SECONDS = 60.0
 _SLOT_SECONDS = 60.0
 """The default interval of the schedule `idle`."""
@@ -62,6 +64,7 @@ class Sweeps:
         sealing: SealingSweep | None = None,
         questions: QueryCharges | None = None,
         depth: QueueDepth | None = None,
+        budget_left: BudgetLeft | None = None,
     ) -> None:
         self._database = database
         self._intake = intake
@@ -69,6 +72,7 @@ class Sweeps:
         self._sealing = sealing
         self._questions = questions
         self._depth = depth
+        self._budget_left = budget_left
         self._idle_seconds = idle_minutes * 60
 
     def at_intervals(self, *, idle: bool) -> list[tuple[float, Duty]]:
@@ -91,6 +95,8 @@ class Sweeps:
             duties.append((_QUESTIONS_SECONDS, self.charge_questions))
         if self._depth is not None:
             duties.append((_DEPTH_SECONDS, self.measure_queue))
+        if self._budget_left is not None:
+            duties.append((_BUDGET_SECONDS, self.measure_budget))
         every = max(1.0, self._idle_seconds / 4)
         if idle and every < _SLOT_SECONDS:
             duties.append((every, self.queue_idle))
@@ -163,6 +169,14 @@ class Sweeps:
             await self._depth.measure()
         except Exception as error:
             _log_or_raise(error, "queue depth")
+
+    async def measure_budget(self) -> None:
+        """Write what is left of budgets into the metrics."""
+        assert self._budget_left is not None
+        try:
+            await self._budget_left.measure()
+        except Exception as error:
+            _log_or_raise(error, "measuring of budgets")
 
     async def drop_sessions(self) -> None:
         """Delete expired working memory, batch by batch until none is left."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from hitherto_shared import metrics
 from hitherto_shared.database.pool import Database
 
 logger = logging.getLogger("hitherto.readers")
@@ -32,6 +33,8 @@ class DatabaseHealth:
         self.database = database
         self.in_reach = True
         self._what = what
+        self._shown = metrics.DATABASE_REACHABLE.labels(what.removeprefix("the "))
+        self._shown.set(1)
         self._asking: asyncio.Task[None] | None = None
 
     def doubt(self, *, lost: bool) -> None:
@@ -61,9 +64,11 @@ class DatabaseHealth:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         if not self.in_reach:
             self.in_reach = True
+            self._shown.set(1)
             logger.info("%s is reachable again", self._what)
 
     def _lose(self) -> None:
         if self.in_reach:
             self.in_reach = False
+            self._shown.set(0)
             logger.warning("%s is unreachable; calls bypass it until it answers", self._what)

@@ -13,7 +13,7 @@ latest.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -71,6 +71,7 @@ class LeanConnection(ReportingConnection):
         self.server_cursor_factory = _NamedCursor
         self._in_transaction = False
         self._waiting: list[BoundStatement] = []
+        self._effects: list[Callable[[], None]] = []
 
     async def execute(  # type: ignore[override]
         self,
@@ -114,13 +115,17 @@ class LeanConnection(ReportingConnection):
         """See psycopg; takes no round trips of its own unless it is rolled back."""
         if self._in_transaction or savepoint_name or force_rollback:
             await self.flush()
+            effects = len(self._effects)
             async with super().transaction(savepoint_name, force_rollback) as inner:
                 try:
                     yield inner
                     await self.flush()
                 except BaseException:
                     self._waiting = []
+                    del self._effects[effects:]
                     raise
+            if force_rollback:
+                del self._effects[effects:]
             return
         self._waiting = [_BEGIN]
         self._in_transaction = True
@@ -129,12 +134,22 @@ class LeanConnection(ReportingConnection):
             if self._waiting != [_BEGIN]:
                 await self.later([_COMMIT])
                 await self.flush()
+            for effect in self._effects:
+                effect()
         except BaseException:
             await self._roll_back()
             raise
         finally:
             self._waiting = []
+            self._effects = []
             self._in_transaction = False
+
+    def once_committed(self, effect: Callable[[], None]) -> None:
+        """Call `effect` once the transaction has committed; outside one, now."""
+        if self._in_transaction:
+            self._effects.append(effect)
+        else:
+            effect()
 
     async def _roll_back(self) -> None:
         self._waiting = []
@@ -151,6 +166,17 @@ async def later(connection: AsyncConnection[TupleRow], query: str | bytes, param
         await connection.later([BoundStatement(query, params)])
     else:
         await connection.execute(query, params)
+
+
+def once_committed(connection: AsyncConnection[TupleRow], effect: Callable[[], None]) -> None:
+    """Call `effect`, which must not fail, once the transaction has committed.
+
+    It is not called if the transaction, or the savepoint within it, is rolled back.
+    """
+    if isinstance(connection, LeanConnection):
+        connection.once_committed(effect)
+    else:
+        effect()
 
 
 class _Cursor(AsyncCursor[TupleRow]):

@@ -34,6 +34,7 @@ from psycopg import AsyncConnection, errors
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from hitherto_shared import metrics
 from hitherto_shared.database.connect import (
     DatabaseUnreachable,
     Role,
@@ -125,6 +126,9 @@ class Database:
             open=False,
         )
         self._lender = Lender(self._pool, max_waiting=max_waiting, wait_seconds=wait_seconds)
+        self._lent = metrics.CONNECTIONS_LENT.labels(role)
+        self._limit = metrics.CONNECTIONS_LIMIT.labels(role)
+        self._most = max_size
 
     async def open(self, *, timeout: float = 30.0) -> None:
         """Connect, waiting at most `timeout` seconds for a first connection.
@@ -160,6 +164,7 @@ class Database:
     async def open_later(self) -> None:
         """Start connecting without waiting: for a database that may be down for now."""
         await self._pool.open()
+        self._limit.inc(self._most)
         self._resting = asyncio.create_task(self._lender.rest(), name=f"rest-{self.role}")
 
     async def answers(self, *, timeout: float) -> bool:
@@ -177,6 +182,8 @@ class Database:
             await asyncio.wait(self._detached, timeout=2.0)
         if self._resting is not None:
             self._resting.cancel()
+            self._resting = None
+            self._limit.dec(self._most)
         await self._lender.close()
         await self._pool.close(timeout=5.0)
 
@@ -184,6 +191,7 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         """Borrow a connection without a time limit: for background work with its own limits."""
         connection = await self._living()
+        self._lent.inc()
         try:
             if self.role in _WALLED:
                 await self._lend_for(connection, tenant_at_work())
@@ -193,6 +201,7 @@ class Database:
                 self._lost_at = time.monotonic()
             raise
         finally:
+            self._lent.dec()
             self._lender.give_back(connection)
 
     async def _lend_for(self, connection: LeanConnection, tenant_id: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.metrics import lag_measured, shown
+from hitherto_shared.metrics import label_tenants, lag_measured, shown
 from hitherto_shared.processes.child import ParentLink, ServingPlan
 from hitherto_shared.processes.parent import Parent
 from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
@@ -59,6 +59,7 @@ async def serve_in_processes(
         ServerFailed: The port is in use.
         ProcessFailed: A process did not start, or did not drain.
     """
+    label_tenants(settings.metrics_tenants)
     link = ParentLink.inherited(sys.argv[1:])
     if link is not None:
         await _serve_as_child(settings, link, running)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from hitherto_shared import metrics
 from hitherto_shared.errors import Exhausted
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.validation import MAX_ID
@@ -123,9 +124,7 @@ class Meter:
         Raises:
             Exhausted: The tenant or the user exceeds a limit.
         """
-        for seconds, buckets in self._waits():
-            if seconds:
-                raise _limited(buckets, seconds)
+        self._require(self._waits())
         self._limits.tenant_calls.take(self._tenant, 1)
         for person in self._people:
             self._limits.user_calls.take(person, 1)
@@ -142,9 +141,7 @@ class Meter:
         """
         if not self._personal:
             self._name(users)
-            for seconds, buckets in self._waits_of_people():
-                if seconds:
-                    raise _limited(buckets, seconds)
+            self._require(self._waits_of_people())
             for person in self._people:
                 self._limits.user_calls.take(person, 1)
         self.count(size)
@@ -153,9 +150,13 @@ class Meter:
         """Count a request of a stream, each as a call; waits while a limit is exceeded."""
         if not self._personal:
             self._name(users)
+        delayed_by = ""
         # Other calls are counted meanwhile, so one wait may not be enough.
-        while seconds := self._longest_wait():  # noqa: ASYNC110 - it is time that is waited for
-            await asyncio.sleep(seconds)
+        while (longest := max(self._waits(), key=lambda wait: wait[0]))[0]:
+            delayed_by = delayed_by or longest[1].name
+            await asyncio.sleep(longest[0])
+        if delayed_by:
+            self._count_limit(delayed_by, "delayed")
         self._limits.tenant_calls.take(self._tenant, 1)
         for person in self._people:
             self._limits.user_calls.take(person, 1)
@@ -172,8 +173,14 @@ class Meter:
         named = islice((user_id[:MAX_ID] for user_id in users if user_id), _MAX_PEOPLE)
         self._people = [(*self._tenant, user_id) for user_id in named]
 
-    def _longest_wait(self) -> float:
-        return max(seconds for seconds, _ in self._waits())
+    def _require(self, waits: Iterable[tuple[float, Buckets]]) -> None:
+        for seconds, buckets in waits:
+            if seconds:
+                self._count_limit(buckets.name, "refused")
+                raise _limited(buckets, seconds)
+
+    def _count_limit(self, limit: str, effect: str) -> None:
+        metrics.RATE_LIMITS.labels(limit, effect, metrics.tenant_label(self._tenant[0])).inc()
 
     def _waits(self) -> Iterator[tuple[float, Buckets]]:
         for buckets in (self._limits.tenant_calls, self._limits.tenant_bytes):

@@ -13,10 +13,12 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from cryptography import x509
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -25,6 +27,7 @@ from hitherto_shared.auth.access import reads_of, rules_of
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.metrics import CERTIFICATE_EXPIRY
 from hitherto_shared.private_file import require_private
 from hitherto_shared.rpc.admission import Admission, Requirements
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
@@ -166,6 +169,9 @@ class Server:
                 "HITHERTO_TLS_CERTIFICATE_FILE or HITHERTO_TLS_CLIENT_CA_FILE: "
                 f"{error.strerror}"
             ) from None
+        _show_expiry("server", pair[1])
+        if authority is not None:
+            _show_expiry("client_ca", authority)
         return grpc.ssl_server_credentials([pair], authority, authority is not None)
 
     async def start(self) -> None:
@@ -182,6 +188,14 @@ class Server:
         """Refuse new calls, let running ones finish for `grace` seconds."""
         self.health.end()
         await self._server.stop(grace)
+
+
+def _show_expiry(file: str, pem: bytes) -> None:
+    """Show in the metrics when the first of these certificates expires."""
+    # What is not PEM is reported by gRPC when it starts to listen.
+    with suppress(ValueError):
+        ends = [each.not_valid_after_utc for each in x509.load_pem_x509_certificates(pem)]
+        CERTIFICATE_EXPIRY.labels(file).set(min(ends).timestamp())
 
 
 def _options(settings: EdgeSettings) -> list[tuple[str, int]]:

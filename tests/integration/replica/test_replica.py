@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ import pytest
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.readers import Readers
+from hitherto_retrieval.storage.replica_lag import ReplicaLag
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.consistency import ConsistencyTokens, Position, current_position
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.metrics import REGISTRY
 from hitherto_shared.startup import load_deployment_secret
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save, statement
@@ -272,6 +275,40 @@ async def test_what_is_about_to_be_replayed_is_waited_for(servers: Servers, conn
         assert await waiting is True
     finally:
         await readers.close()
+
+
+async def test_the_lag_of_the_standby_is_measured(servers: Servers) -> None:
+    replica = Database(servers.standby_conninfo, "hitherto_read", application="test", max_size=1)
+
+    async def lag() -> float | None:
+        await ReplicaLag(replica).measure()
+        return REGISTRY.get_sample_value("hitherto_replica_lag_seconds", {"database": "replica"})
+
+    async def current() -> bool:
+        return await lag() == 0
+
+    async def behind() -> bool:
+        return (await lag() or 0) > 0
+
+    async def unknown() -> bool:
+        return math.isnan(await lag() or 0)
+
+    def write(table: str) -> None:
+        with servers.administrator() as connection:
+            connection.execute(f"CREATE TABLE public.{table} (id int)".encode())
+
+    await replica.open()
+    try:
+        write("first")
+        servers.catch_up()
+        await eventually(current)
+        servers.pause_replay()
+        write("second")
+        await eventually(behind)
+        servers.stop_standby()
+        await eventually(unknown)
+    finally:
+        await replica.close()
 
 
 async def in_recovery(connection: Connection) -> bool:

@@ -8,6 +8,8 @@ from hitherto_extraction.pipeline.reindex import reindex
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import conversation_removal, conversations, removal, users
+from hitherto_shared import metrics
+from hitherto_shared.database.lean import once_committed
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
@@ -44,6 +46,7 @@ async def delete_conversation(
     summaries = await drop_summary(connection, scope, conversation_id)
     await conversation_removal.remove(connection, scope, conversation_id)
     await announce(connection, "queued")
+    once_committed(connection, metrics.ERASURES.labels("conversation").inc)
     return {
         "messages": len(messages),
         "summaries": summaries,

@@ -11,6 +11,8 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage import users
+from hitherto_shared import metrics
+from hitherto_shared.database.lean import once_committed
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -157,3 +159,12 @@ async def charge(
                 for item in charges
             ],
         )
+    once_committed(connection, lambda: _count(scope.tenant_id, charges))
+
+
+def _count(tenant_id: str, charges: Sequence[Charge]) -> None:
+    tenant = metrics.tenant_label(tenant_id)
+    for item in charges:
+        metrics.CHARGED_USD.labels(item.stage, tenant).inc(float(item.cost_usd))
+        metrics.CHARGED_TOKENS.labels(item.stage, "input", tenant).inc(item.input_tokens)
+        metrics.CHARGED_TOKENS.labels(item.stage, "output", tenant).inc(item.output_tokens)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hitherto_extraction.budget import BudgetLeft
 from hitherto_extraction.consolidation.merge_model import MergeModel
 from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
 from hitherto_extraction.curation.check import Check, ExtractionRunner
@@ -226,6 +227,9 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
         ),
         idle_minutes=settings.extract_idle_minutes,
         depth=QueueDepth(databases.maintenance) if settings.metrics_listen else None,
+        budget_left=BudgetLeft(databases.maintenance, settings.daily_budget_usd)
+        if settings.metrics_listen and settings.daily_budget_usd
+        else None,
         sealing=SealingSweep(
             databases.maintenance,
             databases.removal,

@@ -1,0 +1,73 @@
+"""How far a replica is behind, for the metrics of an operator."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from contextlib import suppress
+
+import psycopg
+
+from hitherto_shared import metrics
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import HithertoError
+
+logger = logging.getLogger("hitherto.readers")
+
+_EVERY_SECONDS = 15.0
+_TIMEOUT_SECONDS = 5.0
+
+# A standby that has replayed everything it received shows no age, because an idle primary sends
+# nothing to replay, unless it has lost its connection: then nobody knows what it misses.
+_LAG = """
+SELECT CASE
+    WHEN NOT pg_is_in_recovery() THEN 0
+    WHEN EXISTS (SELECT FROM pg_stat_wal_receiver)
+         AND pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+    ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::float8
+"""
+
+
+class ReplicaLag:
+    """Writes the lag of a replica into the metrics, every 15 seconds.
+
+    Args:
+        replica: The replica.
+    """
+
+    def __init__(self, replica: Database) -> None:
+        self._replica = replica
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start measuring in the background."""
+        self._task = asyncio.create_task(self._measure_again_and_again(), name="replica-lag")
+
+    async def stop(self) -> None:
+        """Stop measuring."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def measure(self) -> None:
+        """Measure once."""
+        lag = None
+        try:
+            lag = await self._replica.run(_lag, timeout=_TIMEOUT_SECONDS, repeatable=True)
+        except (HithertoError, psycopg.Error) as error:
+            logger.info("the lag of the replica is unknown: %s", type(error).__name__)
+        metrics.REPLICA_LAG_SECONDS.labels("replica").set(math.nan if lag is None else lag)
+
+    async def _measure_again_and_again(self) -> None:
+        while True:
+            await self.measure()
+            await asyncio.sleep(_EVERY_SECONDS)
+
+
+async def _lag(connection: Connection) -> float | None:
+    cursor = await connection.execute(_LAG, {})
+    row = await cursor.fetchone()
+    assert row is not None
+    return None if row[0] is None else max(0.0, float(row[0]))
