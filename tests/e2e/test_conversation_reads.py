@@ -48,6 +48,43 @@ async def test_a_conversation_with_its_last_messages(services: Services) -> None
     assert (found.summary.message_count, found.summary.conversation_id) == (12, "c1")
 
 
+async def test_a_conversation_back_to_its_beginning(services: Services) -> None:
+    """The messages before a named one, of this conversation only; another's id finds nothing."""
+    said = [f"lời {number}" for number in range(7)]
+    for user, conversation in (("ana", "c1"), ("ana", "c2"), ("bea", "c1")):
+        await services.extraction.AppendMessages(
+            extraction_service_pb2.AppendMessagesRequest(
+                user_id=user,
+                conversation_id=conversation,
+                messages=[
+                    conversation_pb2.Message(
+                        id=f"{user}-{conversation}-{number}",
+                        role=conversation_pb2.ROLE_USER,
+                        content=f"{content} {user} {conversation}",
+                    )
+                    for number, content in enumerate(said)
+                ],
+            )
+        )
+    asked = pb.GetConversationRequest(user_id="ana", conversation_id="c1", message_limit=3)
+    pages = []
+    while True:
+        found = await services.retrieval.GetConversation(asked)
+        pages.append([message.content for message in found.messages])
+        if len(found.messages) < 3:
+            break
+        asked.before_message_id = found.messages[0].id
+    expected = [f"{content} ana c1" for content in said]
+    assert pages == [expected[4:], expected[1:4], expected[:1]]
+    asked.before_message_id = "ana-c1-0"
+    assert not (await services.retrieval.GetConversation(asked)).messages
+    for foreign in ("ana-c2-6", "bea-c1-6", "nobody"):
+        asked.before_message_id = foreign
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await services.retrieval.GetConversation(asked)
+        assert read_refusal(caught.value).reason == "MESSAGE_NOT_FOUND"
+
+
 async def test_a_conversation_that_nobody_summed_up_yet(services: Services) -> None:
     """Messages are there at once; title and words come with the first extraction."""
     await services.extraction.AppendMessages(

@@ -178,6 +178,14 @@ async def test_iterating_fetches_every_page(client: AsyncHitherto) -> None:
     assert found == set(imported.memory_ids)
 
 
+async def test_a_conversation_is_read_back_to_its_beginning(client: AsyncHitherto) -> None:
+    said: Any = [{"role": "user", "content": f"第{n}句话"} for n in range(6)]
+    await client.add("ana", said, conversation="long")
+    found = [message.content async for message in client.messages("ana", "long", page_size=3)]
+    assert found == [message["content"] for message in reversed(said)]
+    assert [message async for message in client.messages("ana", "none")] == []
+
+
 async def test_what_is_iterated_over_may_be_changed(client: AsyncHitherto) -> None:
     """Tokens of these changes go with the next pages."""
     for number in range(5):

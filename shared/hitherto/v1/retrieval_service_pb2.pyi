@@ -1002,6 +1002,7 @@ class GetConversationRequest(_message.Message):
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     MESSAGE_LIMIT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    BEFORE_MESSAGE_ID_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose conversation it is. Required; 1 to 256 printable characters."""
     conversation_id: _builtins.str
@@ -1014,6 +1015,11 @@ class GetConversationRequest(_message.Message):
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
     if reads go to a replica.
     """
+    before_message_id: _builtins.str
+    """before_message_id, the id of a message of the conversation: the last messages before this one. Unset: the
+    last messages. To read a conversation back to its beginning, pass the id of the first message of each
+    reply until a reply has fewer than `message_limit` messages.
+    """
     def __init__(
         self,
         *,
@@ -1021,10 +1027,11 @@ class GetConversationRequest(_message.Message):
         conversation_id: _builtins.str = ...,
         message_limit: _builtins.int = ...,
         consistency_token: _builtins.str = ...,
+        before_message_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "message_limit", b"message_limit", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_message_id", b"before_message_id", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "message_limit", b"message_limit", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -215,9 +215,9 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetConversation(self, request, context):
-        """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-        (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION if one of these messages is encrypted and cannot
-        be opened.
+        """GetConversation returns the summary and the last messages of a conversation, or the messages before a
+        named one. Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `MESSAGE_NOT_FOUND`), and with
+        FAILED_PRECONDITION if one of these messages is encrypted and cannot be opened.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -84,9 +84,9 @@ class RetrievalServiceStub:
     INVALID_ARGUMENT (`INVALID_PAGE_TOKEN`).
     """
     GetConversation: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetConversationRequest, _retrieval_service_pb2.GetConversationResponse]
-    """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-    (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION if one of these messages is encrypted and cannot
-    be opened.
+    """GetConversation returns the summary and the last messages of a conversation, or the messages before a
+    named one. Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `MESSAGE_NOT_FOUND`), and with
+    FAILED_PRECONDITION if one of these messages is encrypted and cannot be opened.
     """
     ListDocuments: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListDocumentsRequest, _retrieval_service_pb2.ListDocumentsResponse]
     """ListDocuments returns a user's documents without their content, newest at the source first. Fails with
@@ -173,9 +173,9 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     INVALID_ARGUMENT (`INVALID_PAGE_TOKEN`).
     """
     GetConversation: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetConversationRequest, _retrieval_service_pb2.GetConversationResponse]  # type: ignore[assignment]
-    """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-    (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION if one of these messages is encrypted and cannot
-    be opened.
+    """GetConversation returns the summary and the last messages of a conversation, or the messages before a
+    named one. Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `MESSAGE_NOT_FOUND`), and with
+    FAILED_PRECONDITION if one of these messages is encrypted and cannot be opened.
     """
     ListDocuments: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListDocumentsRequest, _retrieval_service_pb2.ListDocumentsResponse]  # type: ignore[assignment]
     """ListDocuments returns a user's documents without their content, newest at the source first. Fails with
@@ -313,9 +313,9 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_service_pb2.GetConversationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.GetConversationResponse, _abc.Awaitable[_retrieval_service_pb2.GetConversationResponse]]:
-        """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-        (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION if one of these messages is encrypted and cannot
-        be opened.
+        """GetConversation returns the summary and the last messages of a conversation, or the messages before a
+        named one. Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `MESSAGE_NOT_FOUND`), and with
+        FAILED_PRECONDITION if one of these messages is encrypted and cannot be opened.
         """
 
     @_abc_1.abstractmethod

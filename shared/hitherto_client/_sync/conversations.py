@@ -12,12 +12,20 @@ from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._sync.calling import Calling
 from hitherto_client._sync.imports import stream_transcripts
 from hitherto_client.inputs import MessageInput, TranscriptInput
-from hitherto_client.results.conversations import Added, Conversation, ConversationSummary
+from hitherto_client.results.conversations import (
+    Added,
+    Conversation,
+    ConversationSummary,
+    Message,
+)
 from hitherto_client.results.jobs import ImportedTranscripts, Job
 from hitherto_client.results.search import Preview
 from hitherto_client.streams import WINDOW_SECONDS, Progress
 from hitherto_client.wire import build, read
 from hitherto_client.words import Outcome
+
+MOST_MESSAGES = 200
+"""Messages that one call returns at most."""
 
 
 class Conversations(Calling):
@@ -180,6 +188,34 @@ class Conversations(Calling):
         )
         reply = self._find(self.connection.retrieval.GetConversation, request, user, timeout)
         return read(Conversation, reply) if reply and not reply.reason else None
+
+    def messages(
+        self,
+        user: str,
+        conversation: str,
+        *,
+        page_size: int = 200,
+        timeout: float | None = None,
+    ) -> Iterator[Message]:
+        """Every message of a conversation, the latest first, fetched page by page as you iterate.
+
+        A conversation that does not exist has none. `timeout` holds for each page.
+        """
+        request = build(
+            reading.GetConversationRequest,
+            user_id=user,
+            conversation_id=conversation,
+            message_limit=page_size,
+        )
+        while True:
+            reply = self._find(self.connection.retrieval.GetConversation, request, user, timeout)
+            if reply is None:
+                return
+            for message in reversed(reply.messages):
+                yield read(Message, message)
+            if not reply.messages or len(reply.messages) < min(page_size, MOST_MESSAGES):
+                return
+            request.before_message_id = reply.messages[0].id
 
     def recent_conversations(
         self,

@@ -13,7 +13,9 @@ from hitherto_retrieval.storage import conversations
 from hitherto_retrieval.storage.conversations import ConversationFilters
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
 from hitherto_shared.convert import OUTCOME, message_message, summary_message
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound
+from hitherto_shared.models import Message, Scope
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
@@ -55,11 +57,12 @@ class ConversationCalls(ReadCalls):
     async def GetConversation(
         self, request: pb.GetConversationRequest, context: CallContext
     ) -> pb.GetConversationResponse:
-        """One conversation with its last messages."""
+        """One conversation with its last messages, or with those before a message."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         limit = checks.limit("message_limit", request.message_limit, default=10, maximum=MAX_LIMIT)
+        before = checks.identifier("before_message_id", request.before_message_id, required=False)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.disabled:
@@ -73,10 +76,9 @@ class ConversationCalls(ReadCalls):
                 reason="CONVERSATION_NOT_FOUND",
                 metadata={"conversation_id": conversation_id},
             )
-        messages = await reading.run(
-            lambda c: conversations.last_messages(c, reading.scope, [conversation_id], limit=limit)
+        said = await reading.run(
+            lambda c: _messages(c, reading.scope, conversation_id, before=before, limit=limit)
         )
-        said = messages.get(conversation_id, [])
         if summary.sealed is not None:
             summary = await reading.opener.one(summary)
         if any_sealed(said):
@@ -151,3 +153,22 @@ class ConversationCalls(ReadCalls):
             recent_topics=recent_topics(found),
             recent_conversations=[summary_message(summary) for summary in found],
         )
+
+
+async def _messages(
+    connection: Connection, scope: Scope, conversation_id: str, *, before: str, limit: int
+) -> list[Message]:
+    """The last messages of a conversation, or the last ones before one of them."""
+    if not before:
+        found = await conversations.last_messages(connection, scope, [conversation_id], limit=limit)
+        return found.get(conversation_id, [])
+    earlier = await conversations.messages_before(
+        connection, scope, conversation_id, before=before, limit=limit
+    )
+    if earlier is None:
+        raise NotFound(
+            "this conversation has no such message",
+            reason="MESSAGE_NOT_FOUND",
+            metadata={"conversation_id": conversation_id, "message_id": before},
+        )
+    return earlier

@@ -68,6 +68,19 @@ CROSS JOIN LATERAL (
 ORDER BY named.conversation_id, m.message_no
 """
 
+# A message and the last ones before it, backwards.
+_MESSAGES_BEFORE = """
+SELECT m.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
+       m.pending_action_ids, m.metadata, m.sealed
+FROM messages AS b
+JOIN messages AS m ON m.tenant_id = b.tenant_id AND m.user_id = b.user_id
+     AND m.conversation_id = b.conversation_id AND m.message_no <= b.message_no
+WHERE b.tenant_id = %(tenant_id)s AND b.user_id = %(user_id)s
+  AND b.conversation_id = %(conversation_id)s AND b.message_id = %(before)s
+ORDER BY m.message_no DESC
+LIMIT %(limit)s
+"""
+
 # Conversations with a summary, and those with messages that no job has read yet, titled as above.
 _PAGE = r"""
 SELECT c.conversation_id, c.user_id,
@@ -166,6 +179,26 @@ async def last_messages(
     for row in await cursor.fetchall():
         found.setdefault(row[0], []).append(Message(*row))
     return found
+
+
+async def messages_before(
+    connection: Connection, scope: Scope, conversation_id: str, *, before: str, limit: int
+) -> list[Message] | None:
+    """The last `limit` messages before the message `before`, in the order in which they were said.
+
+    None if the conversation has no such message.
+    """
+    cursor = await connection.execute(
+        _MESSAGES_BEFORE,
+        {
+            **scope.parameters,
+            "conversation_id": conversation_id,
+            "before": before,
+            "limit": limit + 1,
+        },
+    )
+    rows = await cursor.fetchall()
+    return [Message(*row) for row in reversed(rows[1:])] if rows else None
 
 
 async def page(
