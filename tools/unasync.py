@@ -19,8 +19,9 @@ _RULES = tuple(
     for pattern, replacement in (
         (r"\basync (def|for|with)\b", r"\1"),
         (r"\bawait ", ""),
-        (r"\bAwaitable\[(\w+)\]", r"\1"),
-        (r"\b__a(enter|exit)__\b", r"__\1__"),
+        (r"\bAwaitable\[(\w+(?:\[\w+\])?)\]", r"\1"),
+        (r"\b__a(enter|exit|next)__\b", r"__\1__"),
+        (r"\bStopAsyncIteration\b", "StopIteration"),
         (r"\bAsync([A-Z]\w+)", r"\1"),
         (r"\bgrpc\.aio\.", "grpc."),
         (r"\bhitherto_client\._async\b", "hitherto_client._sync"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -29,25 +28,11 @@ from hitherto_client.methods.leaving import Leaving
 from hitherto_client.methods.sessions import Sessions
 from hitherto_client.methods.upkeep import Upkeep
 from hitherto_client.methods.user_control import UserControl
+from hitherto_client.results.upkeep import Health
 from hitherto_client.target import find_target
 
 _NEEDED = {"extraction": ("language-model", "embedder")}
 """What a service tells the health of beside its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How a service answered the standard health check."""
-
-    service: str
-    address: str
-    serving: bool
-    status: str
-    """`SERVING`, `NOT_SERVING`, `UNKNOWN`, or the gRPC code of the failed check."""
-    seconds: float
-    """How long the check took."""
-    without: tuple[str, ...] = ()
-    """What a service that serves has to do without for now: `language-model`, `embedder`."""
 
 
 class HithertoClient(

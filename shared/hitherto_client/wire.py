@@ -135,6 +135,11 @@ def _numbers(enum: EnumDescriptor) -> dict[str, int]:
     return {value.name.removeprefix(prefix).lower(): value.number for value in enum.values}
 
 
+def word(enum: EnumDescriptor, number: int) -> str:
+    """The word for a value of an enum; one that only a newer service has is `unknown_11`."""
+    return _words(enum).get(number, f"unknown_{number}")
+
+
 @lru_cache(maxsize=64)
 def _words(enum: EnumDescriptor) -> dict[int, str]:
     return {value: word for word, value in _numbers(enum).items()}
@@ -173,8 +178,8 @@ def _reader(field: FieldDescriptor, hint: Any) -> Convert:
 
 def _value_reader(field: FieldDescriptor, hint: Any) -> Convert:
     if field.enum_type is not None:
-        words = _words(field.enum_type)
-        return lambda value: words.get(value, str(value))
+        enum = field.enum_type
+        return lambda value: word(enum, value)
     nested = field.message_type
     if nested is None:
         return lambda value: value

@@ -1,7 +1,7 @@
 """The enumerated values of the contract as words: `MEMORY_TYPE_GOAL` is `"goal"`.
 
-A service newer than this client may answer with a value that has no word here; it reads as its
-number, such as `"11"`. A value that is not set reads as `"unspecified"`.
+A service newer than this client may answer with a value that has no word here; it reads as
+`"unknown_11"`, with the number of the value. A value that is not set reads as `"unspecified"`.
 """
 
 from __future__ import annotations
@@ -66,6 +66,12 @@ PendingActionState = Literal[
     "pending_confirmation", "confirmed", "completed", "rejected", "expired"
 ]
 """The state of an action that the assistant proposed."""
+
+ReembedPhase = Literal["start", "status", "switch", "rollback"]
+"""A step of a change of the embedding model."""
+
+UsageDimension = Literal["user", "kind", "day", "model"]
+"""What cost can be grouped by."""
 
 HistoryEventKind = Literal[
     "created",

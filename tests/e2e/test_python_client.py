@@ -15,7 +15,9 @@ import grpc
 import pytest
 
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
+from hitherto_client._sync.pages import Pages
 from hitherto_client.inputs import DocumentInput, MessageInput, TranscriptInput
+from hitherto_client.results import Page
 from tests.e2e.conftest import Services
 
 SAID: list[MessageInput] = [
@@ -32,6 +34,8 @@ class Threaded:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._client, name)
+        if str(inspect.get_annotations(method).get("return")).startswith("Pages["):
+            return lambda *args, **options: ThreadedPages(method(*args, **options))
         if inspect.isgeneratorfunction(method):
 
             async def items(*args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -44,6 +48,20 @@ class Threaded:
             return asyncio.to_thread(method, *args, **options)
 
         return called
+
+
+class ThreadedPages:
+    """The same for a list."""
+
+    def __init__(self, pages: Pages[Any]) -> None:
+        self._pages = pages
+
+    async def page(self, token: str = "") -> Page[Any]:
+        return await asyncio.to_thread(self._pages.page, token)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        for item in await asyncio.to_thread(list, self._pages):
+            yield item
 
 
 @pytest.fixture(params=["asynchronous", "synchronous"])
@@ -287,6 +305,34 @@ async def test_a_person_takes_everything_along_and_leaves(client: AsyncHitherto)
     assert refused.value.reason == "USER_ERASED"
     assert await client.reinstate_user("ana")
     assert (await client.save_memory("ana", "Ana is back.")).memory.version == 1
+
+
+async def test_operators_see_and_steer_the_work(client: AsyncHitherto) -> None:
+    await client.add("ana", SAID, conversation="c1")
+    job = await client.wait_for_job(await client.end_conversation("ana", "c1"))
+    listed = await client.jobs("ana", page_size=1).page()
+    assert (listed.total_size, listed.items[0].id) == (1, job.id)
+    assert await client.retry_jobs("ana") == 0
+    assert (await client.health())["retrieval"].serving
+    names = [schedule.name async for schedule in client.schedules()]
+    assert names == sorted(names)
+    report = await client.get_usage("ana", group_by=["user", "kind"])
+    assert {row.user_id for row in report.rows} == {"ana"}
+    assert set((await client.consolidate("ana", dry_run=True)).counts) >= {"groups", "memories"}
+    decay = await client.run_decay("ana")
+    assert decay.job is not None
+    assert (await client.wait_for_job(decay.job)).succeeded
+    assert (await client.run_retention("ana", dry_run=True)).counts is not None
+    # Its counts are about all tenants, and this credential is of one of them.
+    with pytest.raises(HithertoCallError) as refused:
+        await client.reembed("status")
+    assert refused.value.reason == "USER_NOT_ALLOWED"
+    with pytest.raises(HithertoCallError) as unknown:
+        await client.undo_consolidation("ana", job.id)
+    assert unknown.value.reason == "MEMORY_NOT_FOUND"
+    assert (await client.rollback_source("ana", job=job))["memories_forgotten"] >= 1
+    found = client.audit_events("ana", methods=["/hitherto.v1.MaintenanceService/RollbackSource"])
+    assert [event.count async for event in found] == [1]
 
 
 async def test_errors_say_what_to_do(client: AsyncHitherto) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
 
 from hitherto_client._async.connection import AsyncConnection
+from hitherto_client._async.pages import AsyncPages
 from hitherto_client.errors import HithertoCallError
+from hitherto_client.results.pages import Page
 from hitherto_client.target import Target
 from hitherto_client.tokens import OwnWrites
+from hitherto_client.wire import read
 
 Reply = TypeVar("Reply")
+Item = TypeVar("Item")
 
 
 class AsyncCalling:
@@ -77,16 +81,32 @@ class AsyncCalling:
                 raise
             return None
 
-    async def _pages(
-        self, call: Any, request: Any, user: str, timeout: float | None
-    ) -> AsyncIterator[Any]:
-        """The replies of a list, page after page."""
-        while True:
-            page = await self._read(call, request, user, timeout)
-            yield page
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+    def _list(
+        self,
+        call: Any,
+        request: Any,
+        user: str,
+        timeout: float | None,
+        *,
+        rows: str,
+        kind: type[Item],
+    ) -> AsyncPages[Item]:
+        """What the RPC lists: `rows` is the reply's field, `kind` what each row is read as."""
+
+        async def fetch(token: str) -> Page[Item]:
+            asked = type(request)()
+            asked.CopyFrom(request)
+            if token:
+                asked.page_token = token
+            reply = await self._read(call, asked, user, timeout)
+            return Page(
+                items=tuple(read(kind, row) for row in getattr(reply, rows)),
+                next_page_token=reply.next_page_token,
+                total_size=getattr(reply, "total_size", None),
+                reason=getattr(reply, "reason", ""),
+            )
+
+        return AsyncPages(fetch)
 
     async def _write(
         self,

@@ -1,4 +1,4 @@
-"""The client: every call that an application needs, typed."""
+"""The client: every call of the contract, typed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from types import TracebackType
 from typing import Self
 
 from hitherto_client._async.conversations import AsyncConversations
+from hitherto_client._async.health import AsyncHealthChecks
 from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
 from hitherto_client._async.privacy import AsyncPrivacy
 from hitherto_client._async.profiles import AsyncProfiles
 from hitherto_client._async.reads import AsyncReads
 from hitherto_client._async.sessions import AsyncSessions
+from hitherto_client._async.upkeep import AsyncUpkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
 
@@ -26,6 +28,8 @@ class AsyncHitherto(
     AsyncJobs,
     AsyncSessions,
     AsyncPrivacy,
+    AsyncUpkeep,
+    AsyncHealthChecks,
 ):
     """An asynchronous client of both services. Close it, or use it as a context manager.
 

@@ -10,6 +10,7 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._async.calling import AsyncCalling
 from hitherto_client._async.imports import stream_transcripts
+from hitherto_client._async.pages import AsyncPages
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -150,7 +151,7 @@ class AsyncConversations(AsyncCalling):
         )
         return read(Preview, reply)
 
-    async def conversations(
+    def conversations(
         self,
         user: str,
         *,
@@ -159,7 +160,7 @@ class AsyncConversations(AsyncCalling):
         created_before: datetime | None = None,
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> AsyncIterator[ConversationSummary]:
+    ) -> AsyncPages[ConversationSummary]:
         """The summaries of a user's conversations, the latest first, fetched page by page."""
         request = build(
             reading.ListConversationsRequest,
@@ -170,9 +171,14 @@ class AsyncConversations(AsyncCalling):
             page_size=page_size,
         )
         call = self.connection.retrieval.ListConversations
-        async for page in self._pages(call, request, user, timeout):
-            for summary in page.conversations:
-                yield read(ConversationSummary, summary)
+        return self._list(
+            call,
+            request,
+            user,
+            timeout,
+            rows="conversations",
+            kind=ConversationSummary,
+        )
 
     async def get_conversation(
         self,

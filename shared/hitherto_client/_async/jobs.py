@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
 from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.pages import AsyncPages
 from hitherto_client._async.watch import watch_job
 from hitherto_client.results.jobs import Job
 from hitherto_client.wire import build, read
@@ -67,7 +69,7 @@ class AsyncJobs(AsyncCalling):
         assert last is not None  # Watching ends with a final state or an error.
         return last
 
-    async def jobs(
+    def jobs(
         self,
         user: str = "",
         *,
@@ -76,7 +78,7 @@ class AsyncJobs(AsyncCalling):
         kinds: Iterable[str] = (),
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> AsyncIterator[Job]:
+    ) -> AsyncPages[Job]:
         """Jobs, newest first, fetched page by page; without a user, all that you may see."""
         request = build(
             pb.ListJobsRequest,
@@ -86,9 +88,14 @@ class AsyncJobs(AsyncCalling):
             kinds=kinds,
             page_size=page_size,
         )
-        async for page in self._pages(self.connection.extraction.ListJobs, request, user, timeout):
-            for job in page.jobs:
-                yield read(Job, job)
+        return self._list(
+            self.connection.extraction.ListJobs,
+            request,
+            user,
+            timeout,
+            rows="jobs",
+            kind=Job,
+        )
 
     async def retry_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
@@ -97,6 +104,49 @@ class AsyncJobs(AsyncCalling):
         request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
         reply = await self._write(self.connection.extraction.RetryJob, request, "", timeout)
         return self._heard_of(reply.job)
+
+    async def retry_jobs(
+        self,
+        user: str = "",
+        *,
+        states: Iterable[JobState] = (),
+        reasons: Iterable[str] = (),
+        kinds: Iterable[str] = (),
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Queue every matching job again, and return how many there were.
+
+        Args:
+            user: Only jobs about this user. Empty: all of the tenant's.
+            states: Of `dead`, `failed` and `cancelled`. Empty: dead and failed jobs.
+            reasons: Only jobs whose `error` begins with one of these, such as `MODEL_UNUSABLE`.
+            kinds: Only jobs of one of these kinds.
+            created_after: Only jobs created then or later.
+            created_before: Only jobs created before then.
+            timeout: Seconds for each 1,000 jobs. Unset: 30.
+        """
+        filter = {
+            "user_id": user,
+            "states": tuple(states),
+            "reasons": tuple(reasons),
+            "kinds": tuple(kinds),
+            "created_after": created_after,
+            "created_before": created_before,
+        }
+        # A job that fails again at once matches again: no more are retried than there are.
+        counted = build(
+            pb.ListJobsRequest, user_id=user, states=filter["states"], kinds=filter["kinds"]
+        )
+        counted.page_size = 1
+        reply = await self._read(self.connection.extraction.ListJobs, counted, user, timeout)
+        left, retried, more = reply.total_size, 0, True
+        while more and retried <= left:
+            request = build(pb.RetryJobRequest, filter=filter)
+            answer = await self._write(self.connection.extraction.RetryJob, request, user, timeout)
+            retried, more = retried + answer.retried, answer.more
+        return retried
 
     async def cancel_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import memory_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.pages import AsyncPages
 from hitherto_client.inputs import DocumentInput
 from hitherto_client.results.conversations import Document, Ingested
 from hitherto_client.results.memories import HistoryEvent, Profile
@@ -25,24 +26,34 @@ class AsyncProfiles(AsyncCalling):
         reply = await self._find(self.connection.retrieval.GetProfile, request, user, timeout)
         return read(Profile, reply.profile) if reply and not reply.reason else None
 
-    async def profiles(
+    def profiles(
         self, *, department: str = "", page_size: int = 200, timeout: float | None = None
-    ) -> AsyncIterator[Profile]:
+    ) -> AsyncPages[Profile]:
         """The profiles that the credential may see, fetched page by page."""
         request = build(reading.ListProfilesRequest, department=department, page_size=page_size)
-        async for page in self._pages(self.connection.retrieval.ListProfiles, request, "", timeout):
-            for profile in page.profiles:
-                yield read(Profile, profile)
+        return self._list(
+            self.connection.retrieval.ListProfiles,
+            request,
+            "",
+            timeout,
+            rows="profiles",
+            kind=Profile,
+        )
 
-    async def profile_history(
+    def profile_history(
         self, user: str, *, page_size: int = 200, timeout: float | None = None
-    ) -> AsyncIterator[HistoryEvent]:
+    ) -> AsyncPages[HistoryEvent]:
         """Every change of the user's profile, newest first, fetched page by page."""
         request = build(reading.GetProfileHistoryRequest, user_id=user, page_size=page_size)
         call = self.connection.retrieval.GetProfileHistory
-        async for page in self._pages(call, request, user, timeout):
-            for event in page.events:
-                yield read(HistoryEvent, event)
+        return self._list(
+            call,
+            request,
+            user,
+            timeout,
+            rows="events",
+            kind=HistoryEvent,
+        )
 
     async def update_profile(
         self,
@@ -125,7 +136,7 @@ class AsyncProfiles(AsyncCalling):
         )
         return read(Ingested, reply)
 
-    async def documents(
+    def documents(
         self,
         user: str,
         *,
@@ -137,7 +148,7 @@ class AsyncProfiles(AsyncCalling):
         metadata_filter: Mapping[str, Any] | None = None,
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> AsyncIterator[Document]:
+    ) -> AsyncPages[Document]:
         """A user's documents without their content, fetched page by page."""
         request = build(
             reading.ListDocumentsRequest,
@@ -150,11 +161,14 @@ class AsyncProfiles(AsyncCalling):
             metadata_filter=metadata_filter,
             page_size=page_size,
         )
-        async for page in self._pages(
-            self.connection.retrieval.ListDocuments, request, user, timeout
-        ):
-            for document in page.documents:
-                yield read(Document, document)
+        return self._list(
+            self.connection.retrieval.ListDocuments,
+            request,
+            user,
+            timeout,
+            rows="documents",
+            kind=Document,
+        )
 
     async def get_document(
         self, user: str, document_id: str, *, timeout: float | None = None

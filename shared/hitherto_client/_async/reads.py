@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.pages import AsyncPages
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.memories import Entity, HistoryEvent, Memory
 from hitherto_client.results.search import (
@@ -223,7 +224,7 @@ class AsyncReads(AsyncCalling):
         reply = await self._read(self.connection.retrieval.SearchMemories, request, user, timeout)
         return read(SearchResults, reply)
 
-    async def memories(
+    def memories(
         self,
         user: str,
         *,
@@ -242,7 +243,7 @@ class AsyncReads(AsyncCalling):
         order_by: str = "",
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> AsyncIterator[Memory]:
+    ) -> AsyncPages[Memory]:
         """Every memory of a user, fetched page by page as you iterate.
 
         The filters are those of `search`.
@@ -286,11 +287,14 @@ class AsyncReads(AsyncCalling):
             order_by=order_by,
             page_size=page_size,
         )
-        async for page in self._pages(
-            self.connection.retrieval.ListMemories, request, user, timeout
-        ):
-            for memory in page.memories:
-                yield read(Memory, memory)
+        return self._list(
+            self.connection.retrieval.ListMemories,
+            request,
+            user,
+            timeout,
+            rows="memories",
+            kind=Memory,
+        )
 
     async def get_memory(
         self, user: str, memory_id: str, *, timeout: float | None = None
@@ -300,9 +304,9 @@ class AsyncReads(AsyncCalling):
         reply = await self._find(self.connection.retrieval.GetMemory, request, user, timeout)
         return read(Memory, reply.memory) if reply and reply.HasField("memory") else None
 
-    async def memory_history(
+    def memory_history(
         self, user: str, memory_id: str, *, page_size: int = 200, timeout: float | None = None
-    ) -> AsyncIterator[HistoryEvent]:
+    ) -> AsyncPages[HistoryEvent]:
         """Every change of a memory, newest first, fetched page by page.
 
         Raises:
@@ -312,9 +316,14 @@ class AsyncReads(AsyncCalling):
             pb.GetMemoryHistoryRequest, user_id=user, memory_id=memory_id, page_size=page_size
         )
         call = self.connection.retrieval.GetMemoryHistory
-        async for page in self._pages(call, request, user, timeout):
-            for event in page.events:
-                yield read(HistoryEvent, event)
+        return self._list(
+            call,
+            request,
+            user,
+            timeout,
+            rows="events",
+            kind=HistoryEvent,
+        )
 
     async def find_entities(
         self,

@@ -1,5 +1,5 @@
 # Generated from ../_async/client.py by tools/unasync.py. Do not edit.
-"""The client: every call that an application needs, typed."""
+"""The client: every call of the contract, typed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from types import TracebackType
 from typing import Self
 
 from hitherto_client._sync.conversations import Conversations
+from hitherto_client._sync.health import HealthChecks
 from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
 from hitherto_client._sync.privacy import Privacy
 from hitherto_client._sync.profiles import Profiles
 from hitherto_client._sync.reads import Reads
 from hitherto_client._sync.sessions import Sessions
+from hitherto_client._sync.upkeep import Upkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
 
@@ -27,6 +29,8 @@ class Hitherto(
     Jobs,
     Sessions,
     Privacy,
+    Upkeep,
+    HealthChecks,
 ):
     """A synchronous client of both services. Close it, or use it as a context manager.
 

@@ -11,6 +11,7 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._sync.calling import Calling
 from hitherto_client._sync.imports import stream_transcripts
+from hitherto_client._sync.pages import Pages
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -156,7 +157,7 @@ class Conversations(Calling):
         created_before: datetime | None = None,
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> Iterator[ConversationSummary]:
+    ) -> Pages[ConversationSummary]:
         """The summaries of a user's conversations, the latest first, fetched page by page."""
         request = build(
             reading.ListConversationsRequest,
@@ -167,9 +168,14 @@ class Conversations(Calling):
             page_size=page_size,
         )
         call = self.connection.retrieval.ListConversations
-        for page in self._pages(call, request, user, timeout):
-            for summary in page.conversations:
-                yield read(ConversationSummary, summary)
+        return self._list(
+            call,
+            request,
+            user,
+            timeout,
+            rows="conversations",
+            kind=ConversationSummary,
+        )
 
     def get_conversation(
         self,

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
 from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.pages import Pages
 from hitherto_client._sync.watch import watch_job
 from hitherto_client.results.jobs import Job
 from hitherto_client.wire import build, read
@@ -75,7 +77,7 @@ class Jobs(Calling):
         kinds: Iterable[str] = (),
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> Iterator[Job]:
+    ) -> Pages[Job]:
         """Jobs, newest first, fetched page by page; without a user, all that you may see."""
         request = build(
             pb.ListJobsRequest,
@@ -85,9 +87,14 @@ class Jobs(Calling):
             kinds=kinds,
             page_size=page_size,
         )
-        for page in self._pages(self.connection.extraction.ListJobs, request, user, timeout):
-            for job in page.jobs:
-                yield read(Job, job)
+        return self._list(
+            self.connection.extraction.ListJobs,
+            request,
+            user,
+            timeout,
+            rows="jobs",
+            kind=Job,
+        )
 
     def retry_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
@@ -96,6 +103,49 @@ class Jobs(Calling):
         request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
         reply = self._write(self.connection.extraction.RetryJob, request, "", timeout)
         return self._heard_of(reply.job)
+
+    def retry_jobs(
+        self,
+        user: str = "",
+        *,
+        states: Iterable[JobState] = (),
+        reasons: Iterable[str] = (),
+        kinds: Iterable[str] = (),
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Queue every matching job again, and return how many there were.
+
+        Args:
+            user: Only jobs about this user. Empty: all of the tenant's.
+            states: Of `dead`, `failed` and `cancelled`. Empty: dead and failed jobs.
+            reasons: Only jobs whose `error` begins with one of these, such as `MODEL_UNUSABLE`.
+            kinds: Only jobs of one of these kinds.
+            created_after: Only jobs created then or later.
+            created_before: Only jobs created before then.
+            timeout: Seconds for each 1,000 jobs. Unset: 30.
+        """
+        filter = {
+            "user_id": user,
+            "states": tuple(states),
+            "reasons": tuple(reasons),
+            "kinds": tuple(kinds),
+            "created_after": created_after,
+            "created_before": created_before,
+        }
+        # A job that fails again at once matches again: no more are retried than there are.
+        counted = build(
+            pb.ListJobsRequest, user_id=user, states=filter["states"], kinds=filter["kinds"]
+        )
+        counted.page_size = 1
+        reply = self._read(self.connection.extraction.ListJobs, counted, user, timeout)
+        left, retried, more = reply.total_size, 0, True
+        while more and retried <= left:
+            request = build(pb.RetryJobRequest, filter=filter)
+            answer = self._write(self.connection.extraction.RetryJob, request, user, timeout)
+            retried, more = retried + answer.retried, answer.more
+        return retried
 
     def cancel_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None

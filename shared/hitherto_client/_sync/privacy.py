@@ -1,16 +1,19 @@
 # Generated from ../_async/privacy.py by tools/unasync.py. Do not edit.
-"""What belongs to the user: settings, export, erasure."""
+"""What belongs to the user: settings, export, erasure, and the log of who did what."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import BinaryIO
 
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client._sync.calling import Calling
 from hitherto_client._sync.exports import receive_export
+from hitherto_client._sync.pages import Pages
 from hitherto_client.export import EXPORT_SECONDS, Received
 from hitherto_client.results.privacy import EraseReceipt, ExportManifest, UserSettings
+from hitherto_client.results.upkeep import AuditEvent
 from hitherto_client.wire import build, read
 
 CLEAR_SECONDS = 300.0
@@ -154,3 +157,45 @@ class Privacy(Calling):
         request = build(pb.ReinstateUserRequest, user_id=user, idempotency_key=idempotency_key)
         reply = self._write(self.connection.privacy.ReinstateUser, request, user, timeout)
         return reply.reinstated
+
+    def audit_events(
+        self,
+        user: str = "",
+        *,
+        actor: str = "",
+        methods: Iterable[str] = (),
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        page_size: int = 200,
+        timeout: float | None = None,
+    ) -> Pages[AuditEvent]:
+        """The audit log, newest first: writes, exports, erasures, and reads of others' data.
+
+        The credential needs the scope `admin`.
+
+        Args:
+            user: Only entries about this user. Empty: the whole tenant's.
+            actor: Only entries of the credential with this name.
+            methods: Only entries of one of these RPCs or jobs.
+            created_after: Only entries then or later.
+            created_before: Only entries before then.
+            page_size: Entries per call, 200 at most.
+            timeout: Seconds for each page. Unset: 10.
+        """
+        request = build(
+            pb.ListAuditEventsRequest,
+            user_id=user,
+            actor=actor,
+            methods=methods,
+            created_after=created_after,
+            created_before=created_before,
+            page_size=page_size,
+        )
+        return self._list(
+            self.connection.privacy.ListAuditEvents,
+            request,
+            user,
+            timeout,
+            rows="audit_events",
+            kind=AuditEvent,
+        )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import memory_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.pages import Pages
 from hitherto_client.inputs import DocumentInput
 from hitherto_client.results.conversations import Document, Ingested
 from hitherto_client.results.memories import HistoryEvent, Profile
@@ -28,22 +29,32 @@ class Profiles(Calling):
 
     def profiles(
         self, *, department: str = "", page_size: int = 200, timeout: float | None = None
-    ) -> Iterator[Profile]:
+    ) -> Pages[Profile]:
         """The profiles that the credential may see, fetched page by page."""
         request = build(reading.ListProfilesRequest, department=department, page_size=page_size)
-        for page in self._pages(self.connection.retrieval.ListProfiles, request, "", timeout):
-            for profile in page.profiles:
-                yield read(Profile, profile)
+        return self._list(
+            self.connection.retrieval.ListProfiles,
+            request,
+            "",
+            timeout,
+            rows="profiles",
+            kind=Profile,
+        )
 
     def profile_history(
         self, user: str, *, page_size: int = 200, timeout: float | None = None
-    ) -> Iterator[HistoryEvent]:
+    ) -> Pages[HistoryEvent]:
         """Every change of the user's profile, newest first, fetched page by page."""
         request = build(reading.GetProfileHistoryRequest, user_id=user, page_size=page_size)
         call = self.connection.retrieval.GetProfileHistory
-        for page in self._pages(call, request, user, timeout):
-            for event in page.events:
-                yield read(HistoryEvent, event)
+        return self._list(
+            call,
+            request,
+            user,
+            timeout,
+            rows="events",
+            kind=HistoryEvent,
+        )
 
     def update_profile(
         self,
@@ -136,7 +147,7 @@ class Profiles(Calling):
         metadata_filter: Mapping[str, Any] | None = None,
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> Iterator[Document]:
+    ) -> Pages[Document]:
         """A user's documents without their content, fetched page by page."""
         request = build(
             reading.ListDocumentsRequest,
@@ -149,9 +160,14 @@ class Profiles(Calling):
             metadata_filter=metadata_filter,
             page_size=page_size,
         )
-        for page in self._pages(self.connection.retrieval.ListDocuments, request, user, timeout):
-            for document in page.documents:
-                yield read(Document, document)
+        return self._list(
+            self.connection.retrieval.ListDocuments,
+            request,
+            user,
+            timeout,
+            rows="documents",
+            kind=Document,
+        )
 
     def get_document(
         self, user: str, document_id: str, *, timeout: float | None = None

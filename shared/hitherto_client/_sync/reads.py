@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.pages import Pages
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.memories import Entity, HistoryEvent, Memory
 from hitherto_client.results.search import (
@@ -243,7 +244,7 @@ class Reads(Calling):
         order_by: str = "",
         page_size: int = 200,
         timeout: float | None = None,
-    ) -> Iterator[Memory]:
+    ) -> Pages[Memory]:
         """Every memory of a user, fetched page by page as you iterate.
 
         The filters are those of `search`.
@@ -287,9 +288,14 @@ class Reads(Calling):
             order_by=order_by,
             page_size=page_size,
         )
-        for page in self._pages(self.connection.retrieval.ListMemories, request, user, timeout):
-            for memory in page.memories:
-                yield read(Memory, memory)
+        return self._list(
+            self.connection.retrieval.ListMemories,
+            request,
+            user,
+            timeout,
+            rows="memories",
+            kind=Memory,
+        )
 
     def get_memory(
         self, user: str, memory_id: str, *, timeout: float | None = None
@@ -301,7 +307,7 @@ class Reads(Calling):
 
     def memory_history(
         self, user: str, memory_id: str, *, page_size: int = 200, timeout: float | None = None
-    ) -> Iterator[HistoryEvent]:
+    ) -> Pages[HistoryEvent]:
         """Every change of a memory, newest first, fetched page by page.
 
         Raises:
@@ -311,9 +317,14 @@ class Reads(Calling):
             pb.GetMemoryHistoryRequest, user_id=user, memory_id=memory_id, page_size=page_size
         )
         call = self.connection.retrieval.GetMemoryHistory
-        for page in self._pages(call, request, user, timeout):
-            for event in page.events:
-                yield read(HistoryEvent, event)
+        return self._list(
+            call,
+            request,
+            user,
+            timeout,
+            rows="events",
+            kind=HistoryEvent,
+        )
 
     def find_entities(
         self,

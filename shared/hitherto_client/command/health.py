@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hitherto_client.client import Health
 from hitherto_client.command.exits import OK, UNREACHABLE
 from hitherto_client.command.options import add_command, connect
 from hitherto_client.command.output import Output
+from hitherto_client.results import Health
 
 
 def register(commands: Any) -> None:

@@ -36,6 +36,7 @@ from hitherto_client.results.memories import (
     Profile,
     SavedMemory,
 )
+from hitherto_client.results.pages import Page
 from hitherto_client.results.privacy import (
     EraseReceipt,
     ExportManifest,
@@ -50,10 +51,20 @@ from hitherto_client.results.search import (
     SearchResults,
     Suggestions,
 )
+from hitherto_client.results.upkeep import (
+    AuditEvent,
+    Health,
+    Reembedding,
+    Schedule,
+    UpkeepStart,
+    UsageReport,
+    UsageRow,
+)
 
 __all__ = [
     "Added",
     "AddedAction",
+    "AuditEvent",
     "Context",
     "ContextItem",
     "Conversation",
@@ -65,6 +76,7 @@ __all__ = [
     "EraseReceipt",
     "ExportManifest",
     "Feedback",
+    "Health",
     "HistoryEvent",
     "ImportedMemories",
     "ImportedTranscripts",
@@ -77,16 +89,22 @@ __all__ = [
     "Memory",
     "MemorySourceRef",
     "Message",
+    "Page",
     "PendingAction",
     "Preference",
     "Preview",
     "Profile",
+    "Reembedding",
     "SavedMemory",
+    "Schedule",
     "SearchResult",
     "SearchResults",
     "Session",
     "Suggestions",
     "UpdatedSession",
+    "UpkeepStart",
     "Usage",
+    "UsageReport",
+    "UsageRow",
     "UserSettings",
 ]

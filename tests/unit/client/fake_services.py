@@ -144,6 +144,8 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
         self.jobs: dict[str, job_pb2.Job] = {}
         self.outcomes: dict[str, job_pb2.JobState.ValueType] = {}
         """By conversation: the state in which its job ends; SUCCEEDED unless named."""
+        self.retried = extraction_service_pb2.RetryJobResponse(retried=2)
+        """The answer to a retry of many jobs."""
         self.release = threading.Event()
         """Running jobs end once this is set."""
         self.release.set()
@@ -199,7 +201,7 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
     def RetryJob(self, request: Any, context: Any) -> Any:
         self._recorder.take("RetryJob", request, context)
         if request.HasField("filter"):
-            return extraction_service_pb2.RetryJobResponse(retried=2)
+            return self.retried
         return extraction_service_pb2.RetryJobResponse(job=self._find(request.job_id, context))
 
     def CancelJob(self, request: Any, context: Any) -> Any:
@@ -267,6 +269,8 @@ class Others(grpc.GenericRpcHandler):
         handler = (
             grpc.stream_unary_rpc_method_handler
             if found.client_streaming
+            else grpc.unary_stream_rpc_method_handler
+            if found.server_streaming
             else grpc.unary_unary_rpc_method_handler
         )
         return handler(self._answering(found), request.FromString, reply.SerializeToString)
@@ -287,7 +291,10 @@ class Others(grpc.GenericRpcHandler):
             made = self.replies.get(found.name, empty())
             return made(given) if callable(made) else made
 
-        return answer
+        def stream(given: Any, context: Any) -> Any:
+            yield answer(given, context)
+
+        return stream if found.server_streaming else answer
 
 
 Fake = TypeVar("Fake")

@@ -1,7 +1,9 @@
-"""Every call of the contract has a method of the client that fills its request: requirement G3."""
+"""Every RPC of the contract has a typed method that fills its request: requirement G3."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,31 +13,40 @@ from google.protobuf import descriptor_pool
 from google.protobuf.json_format import MessageToDict
 
 from hitherto.v1 import (
-    conversation_pb2,
-    document_pb2,
-    memory_pb2,
+    extraction_service_pb2,
+    job_pb2,
+    maintenance_service_pb2,
     privacy_pb2,
-    profile_pb2,
-    session_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
 )
-from hitherto.v1 import maintenance_service_pb2 as maintenance
-from hitherto.v1 import memory_service_pb2 as memory
-from hitherto_client import HithertoCallError, RetryPolicy
+from hitherto_client import Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.calls import changes_nothing
-from hitherto_client.client import HithertoClient
+from hitherto_client.results import ContextItem
 from tests.unit.client.fake_services import Failure, Fakes
 
-Call = Callable[[HithertoClient], Any]
+Call = Callable[[Hitherto], Any]
+
+SAID: Any = [{"role": "user", "content": "hi"}]
+TRANSCRIPT: Any = {"user_id": "ana", "conversation_id": "c1", "messages": SAID}
+SENT = {
+    "user_id": "ana",
+    "conversation_id": "c1",
+    "messages": [{"role": "ROLE_USER", "content": "hi"}],
+}
+EMPTY_EXPORT = privacy_service_pb2.ExportUserResponse(
+    manifest=privacy_pb2.ExportManifest(sha256=hashlib.sha256().hexdigest())
+)
+JOB = "0198c0de-7a11-7000-8000-000000000001"
+"""The first job of the fake service."""
 
 CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
     "MemoryService/SaveMemory": (
-        lambda c: c.save_memory("ana", "Sống ở Huế.", tags=["home"], importance=0.0),
+        lambda m: m.save_memory("ana", "Sống ở Huế.", tags=["home"], importance=0.0),
         {"user_id": "ana", "content": "Sống ở Huế.", "tags": ["home"], "importance": 0.0},
     ),
     "MemoryService/UpdateMemory": (
-        lambda c: c.update_memory(
-            "ana", "m1", memory_pb2.Memory(content="x"), paths=["content", "tags"], version=3
-        ),
+        lambda m: m.update_memory("ana", "m1", content="x", clear=["tags"], version=3),
         {
             "user_id": "ana",
             "memory_id": "m1",
@@ -45,98 +56,168 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         },
     ),
     "MemoryService/ForgetMemory": (
-        lambda c: c.forget_memory("ana", "m1", reason="wrong"),
+        lambda m: m.forget_memory("ana", "m1", reason="wrong"),
         {"user_id": "ana", "memory_id": "m1", "reason": "wrong"},
     ),
     "MemoryService/RestoreMemory": (
-        lambda c: c.restore_memory("ana", "m1", reason="right"),
+        lambda m: m.restore_memory("ana", "m1", reason="right"),
         {"user_id": "ana", "memory_id": "m1", "reason": "right"},
     ),
     "MemoryService/ReviewMemory": (
-        lambda c: c.review_memory("ana", "m1", approve=False),
+        lambda m: m.review_memory("ana", "m1", approve=False),
         {"user_id": "ana", "memory_id": "m1", "decision": "REVIEW_DECISION_REJECT"},
     ),
     "MemoryService/UpdateProfile": (
-        lambda c: c.update_profile("ana", profile_pb2.Profile(summary="A baker.")),
-        {"user_id": "ana", "profile": {"summary": "A baker."}},
+        lambda m: m.update_profile("ana", summary="A baker."),
+        {"user_id": "ana", "profile": {"summary": "A baker."}, "update_mask": "summary"},
     ),
     "MemoryService/RecordFeedback": (
-        lambda c: c.record_feedback("ana", "c1", "a1", memory.ResponseEdit(original="x" * 9)),
-        {
-            "user_id": "ana",
-            "conversation_id": "c1",
-            "message_id": "a1",
-            "edit": {"original": "x" * 9},
-        },
+        lambda m: m.record_feedback("ana", "c1", "a1", rating=5),
+        {"user_id": "ana", "conversation_id": "c1", "message_id": "a1", "rating": 5},
     ),
-    "ExtractionService/PreviewExtraction": (
-        lambda c: c.preview_extraction(conversation_pb2.Transcript(user_id="ana")),
-        {"transcript": {"user_id": "ana"}},
+    "ExtractionService/SubmitTranscripts": (
+        lambda m: m.submit_transcripts([TRANSCRIPT]),
+        {"transcripts": [SENT]},
     ),
-    "ExtractionService/IngestDocuments": (
-        lambda c: c.ingest_documents("ana", [document_pb2.Document(source_id="d1")]),
-        {"user_id": "ana", "documents": [{"source_id": "d1"}]},
+    "ExtractionService/AppendMessages": (
+        lambda m: m.add("ana", SAID, conversation="c1"),
+        SENT,
     ),
-    "ExtractionService/DeleteDocument": (
-        lambda c: c.delete_document("ana", "d1"),
-        {"user_id": "ana", "document_id": "d1"},
-    ),
-    "PrivacyService/DeleteConversation": (
-        lambda c: c.delete_conversation("ana", "c1"),
+    "ExtractionService/EndConversation": (
+        lambda m: m.end_conversation("ana", "c1"),
         {"user_id": "ana", "conversation_id": "c1"},
     ),
-    "PrivacyService/GetUserSettings": (
-        lambda c: c.get_user_settings("ana", consistency_token="t"),
-        {"user_id": "ana", "consistency_token": "t"},
+    "ExtractionService/PreviewExtraction": (
+        lambda m: m.preview_extraction(TRANSCRIPT),
+        {"transcript": SENT},
     ),
+    "ExtractionService/IngestDocuments": (
+        lambda m: m.ingest_documents("ana", [{"source_type": "gmail", "source_id": "d1"}]),
+        {"user_id": "ana", "documents": [{"source_type": "gmail", "source_id": "d1"}]},
+    ),
+    "ExtractionService/DeleteDocument": (
+        lambda m: m.delete_document("ana", "d1"),
+        {"user_id": "ana", "document_id": "d1"},
+    ),
+    "ExtractionService/GetJob": (lambda m: m.get_job(JOB), {"job_id": JOB}),
+    "ExtractionService/ListJobs": (
+        lambda m: m.jobs("ana", states=["dead"], kinds=["decay"], page_size=7).page("t"),
+        {
+            "user_id": "ana",
+            "states": ["JOB_STATE_DEAD"],
+            "kinds": ["decay"],
+            "page_size": 7,
+            "page_token": "t",
+        },
+    ),
+    "ExtractionService/RetryJob": (lambda m: m.retry_job(JOB), {"job_id": JOB}),
+    "ExtractionService/CancelJob": (lambda m: m.cancel_job(JOB), {"job_id": JOB}),
+    "PrivacyService/ReinstateUser": (lambda m: m.reinstate_user("ana"), {"user_id": "ana"}),
+    "PrivacyService/EraseUser": (lambda m: m.erase_user("ana"), {"user_id": "ana"}),
+    "PrivacyService/ClearMemories": (
+        lambda m: m.clear_memories("ana", include_profile=True),
+        {"user_id": "ana", "include_profile": True},
+    ),
+    "PrivacyService/DeleteConversation": (
+        lambda m: m.delete_conversation("ana", "c1"),
+        {"user_id": "ana", "conversation_id": "c1"},
+    ),
+    "PrivacyService/GetUserSettings": (lambda m: m.get_user_settings("ana"), {"user_id": "ana"}),
     "PrivacyService/UpdateUserSettings": (
-        lambda c: c.update_user_settings(
-            "ana", privacy_pb2.UserSettings(retention_days=0), paths=["retention_days", "time_zone"]
-        ),
+        lambda m: m.update_user_settings("ana", retention_days=0, clear=("time_zone",)),
         {
             "user_id": "ana",
             "user_settings": {"retention_days": 0},
             "update_mask": "retentionDays,timeZone",
         },
     ),
-    "PrivacyService/ClearMemories": (
-        lambda c: c.clear_memories("ana", include_profile=True),
-        {"user_id": "ana", "include_profile": True},
+    "PrivacyService/ListAuditEvents": (
+        lambda m: m.audit_events("ana", actor="key", methods=["decay"], page_size=7).page("t"),
+        {
+            "user_id": "ana",
+            "actor": "key",
+            "methods": ["decay"],
+            "page_size": 7,
+            "page_token": "t",
+        },
     ),
-    "RetrievalService/GetConversation": (
-        lambda c: c.get_conversation("ana", "c1", message_limit=3),
-        {"user_id": "ana", "conversation_id": "c1", "message_limit": 3},
+    "RetrievalService/GetContext": (
+        lambda m: m.get_context("ana", "where", scopes=["documents"], max_relevant=0),
+        {
+            "user_id": "ana",
+            "query": "where",
+            "scopes": ["SEARCH_SCOPE_DOCUMENTS"],
+            "max_relevant": 0,
+        },
+    ),
+    "RetrievalService/SearchMemories": (
+        lambda m: m.search("ana", "tea", weights={"recency": 1.0}, metadata_filter={"a": 1}),
+        {
+            "user_id": "ana",
+            "query": "tea",
+            "weights": {"recency": 1.0},
+            "metadata_filter": {"a": 1},
+        },
+    ),
+    "RetrievalService/GetMemory": (
+        lambda m: m.get_memory("ana", "m1"),
+        {"user_id": "ana", "memory_id": "m1"},
+    ),
+    "RetrievalService/ListMemories": (
+        lambda m: m.memories("ana", statuses=["quarantined"], page_size=7).page(),
+        {"user_id": "ana", "statuses": ["MEMORY_STATUS_QUARANTINED"], "page_size": 7},
     ),
     "RetrievalService/GetMemoryHistory": (
-        lambda c: c.get_memory_history("ana", "m1", page_size=7),
+        lambda m: m.memory_history("ana", "m1", page_size=7).page(),
         {"user_id": "ana", "memory_id": "m1", "page_size": 7},
     ),
-    "RetrievalService/GetProfileHistory": (
-        lambda c: c.get_profile_history("ana", page_token="t"),
-        {"user_id": "ana", "page_token": "t"},
-    ),
+    "RetrievalService/GetProfile": (lambda m: m.get_profile("ana"), {"user_id": "ana"}),
     "RetrievalService/ListProfiles": (
-        lambda c: c.list_profiles(department="sales", page_size=3),
+        lambda m: m.profiles(department="sales", page_size=3).page(),
         {"department": "sales", "page_size": 3},
     ),
+    "RetrievalService/GetProfileHistory": (
+        lambda m: m.profile_history("ana", page_size=7).page("t"),
+        {"user_id": "ana", "page_size": 7, "page_token": "t"},
+    ),
+    "RetrievalService/GetConversation": (
+        lambda m: m.get_conversation("ana", "c1", message_limit=3),
+        {"user_id": "ana", "conversation_id": "c1", "message_limit": 3},
+    ),
+    "RetrievalService/ListConversations": (
+        lambda m: m.conversations("ana", outcomes=["resolved"], page_size=3).page(),
+        {"user_id": "ana", "outcomes": ["OUTCOME_RESOLVED"], "page_size": 3},
+    ),
+    "RetrievalService/GetRecentConversations": (
+        lambda m: m.recent_conversations("ana", limit=2, include_messages=True),
+        {"user_id": "ana", "limit": 2, "include_messages": True},
+    ),
     "RetrievalService/ListDocuments": (
-        lambda c: c.list_documents("ana", source_types=["gmail"]),
-        {"user_id": "ana", "source_types": ["gmail"]},
+        lambda m: m.documents("ana", source_types=["gmail"], page_size=3).page(),
+        {"user_id": "ana", "source_types": ["gmail"], "page_size": 3},
     ),
     "RetrievalService/GetDocument": (
-        lambda c: c.get_document("ana", "d1"),
+        lambda m: m.get_document("ana", "d1"),
         {"user_id": "ana", "document_id": "d1"},
     ),
+    "RetrievalService/FindEntities": (
+        lambda m: m.find_entities("ana", "Li", type="person", limit=3),
+        {"user_id": "ana", "name": "Li", "type": "ENTITY_TYPE_PERSON", "limit": 3},
+    ),
+    "RetrievalService/GetSuggestions": (
+        lambda m: m.get_suggestions("ana", limit=2),
+        {"user_id": "ana", "limit": 2},
+    ),
     "RetrievalService/GetSession": (
-        lambda c: c.get_session("ana", "s1", consistency_token="t"),
-        {"user_id": "ana", "session_id": "s1", "consistency_token": "t"},
+        lambda m: m.get_session("ana", "s1"),
+        {"user_id": "ana", "session_id": "s1"},
     ),
     "SessionService/UpdateSession": (
-        lambda c: c.update_session(
+        lambda m: m.update_session(
             "ana",
             "s1",
             context={"last_message": "Chào 🍵", "steps": [1, None]},
-            recent_items=[conversation_pb2.ContextItem(id="m1", relevance=0.5)],
+            recent_items=[ContextItem(id="m1", relevance=0.5)],
         ),
         {
             "user_id": "ana",
@@ -146,13 +227,11 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         },
     ),
     "SessionService/AddPendingAction": (
-        lambda c: c.add_pending_action("ana", "call", session_id="s1", params={"to": "Linh"}),
+        lambda m: m.add_pending_action("ana", "call", session_id="s1", params={"to": "Linh"}),
         {"user_id": "ana", "session_id": "s1", "type": "call", "params": {"to": "Linh"}},
     ),
     "SessionService/ResolvePendingAction": (
-        lambda c: c.resolve_pending_action(
-            "ana", "act_1f2e3d4c", session_pb2.PENDING_ACTION_STATE_COMPLETED, result={}
-        ),
+        lambda m: m.resolve_pending_action("ana", "act_1f2e3d4c", "completed", result={}),
         {
             "user_id": "ana",
             "pending_action_id": "act_1f2e3d4c",
@@ -161,45 +240,82 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         },
     ),
     "MaintenanceService/Consolidate": (
-        lambda c: c.consolidate(tag="home", dry_run=True),
+        lambda m: m.consolidate(tag="home", dry_run=True),
         {"tag": "home", "dry_run": True},
     ),
     "MaintenanceService/UndoConsolidation": (
-        lambda c: c.undo_consolidation("ana", "m1"),
+        lambda m: m.undo_consolidation("ana", "m1"),
         {"user_id": "ana", "memory_id": "m1"},
     ),
-    "MaintenanceService/RunDecay": (lambda c: c.run_decay(user_id="ana"), {"user_id": "ana"}),
+    "MaintenanceService/RunDecay": (lambda m: m.run_decay("ana"), {"user_id": "ana"}),
     "MaintenanceService/RunRetention": (
-        lambda c: c.run_retention(dry_run=True),
+        lambda m: m.run_retention(dry_run=True),
         {"dry_run": True},
     ),
     "MaintenanceService/Reembed": (
-        lambda c: c.reembed(maintenance.REEMBED_PHASE_START, model="large", dimensions=96),
+        lambda m: m.reembed("start", model="large", dimensions=96),
         {"phase": "REEMBED_PHASE_START", "model": "large", "dimensions": 96},
     ),
-    "MaintenanceService/ListSchedules": (lambda c: c.list_schedules(page_size=3), {"page_size": 3}),
+    "MaintenanceService/ListSchedules": (
+        lambda m: m.schedules(page_size=3).page(),
+        {"page_size": 3},
+    ),
     "MaintenanceService/GetUsage": (
-        lambda c: c.get_usage(group_by=[maintenance.USAGE_DIMENSION_DAY]),
-        {"group_by": ["USAGE_DIMENSION_DAY"]},
+        lambda m: m.get_usage(group_by=["day"], page_size=3, page_token="t"),
+        {"group_by": ["USAGE_DIMENSION_DAY"], "page_size": 3, "page_token": "t"},
     ),
     "MaintenanceService/RollbackSource": (
-        lambda c: c.rollback_source("ana", document_id="d1"),
+        lambda m: m.rollback_source("ana", document_id="d1"),
         {"user_id": "ana", "document_id": "d1"},
     ),
 }
 
+STREAMS: dict[str, Call] = {
+    "ExtractionService/StreamTranscripts": lambda m: m.import_transcripts([TRANSCRIPT]),
+    "ExtractionService/WatchJob": lambda m: list(m.watch_job(JOB)),
+    "MemoryService/StreamMemories": lambda m: m.import_memories(
+        [{"user_id": "ana", "content": "x"}]
+    ),
+    "PrivacyService/ExportUser": lambda m: m.export_user("ana", io.BytesIO()),
+}
+
 
 @pytest.fixture
-def client(fakes: Fakes) -> Iterator[HithertoClient]:
+def client(fakes: Fakes) -> Iterator[Hitherto]:
+    fakes.extraction.add_job(user_id="ana")
+    fakes.others.replies["ExportUser"] = EMPTY_EXPORT
+    # Page tokens are the numbers of the pages there.
+    fakes.retrieval.memories = [retrieval_service_pb2.ListMemoriesResponse(total_size=3)]
     retry = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
-    with HithertoClient(api_key="mk_0123456789ab_secret", retry=retry) as client:
+    with Hitherto(api_key="mk_0123456789ab_secret", retry=retry) as client:
         yield client
 
 
+def rpcs_of_the_contract() -> set[str]:
+    pool: Any = descriptor_pool.Default()
+    files = (
+        "extraction_service",
+        "maintenance_service",
+        "memory_service",
+        "privacy_service",
+        "retrieval_service",
+        "session_service",
+    )
+    return {
+        f"{service.name}/{rpc.name}"
+        for file in files
+        for service in pool.FindFileByName(f"hitherto/v1/{file}.proto").services_by_name.values()
+        for rpc in service.methods
+    }
+
+
+def test_every_rpc_has_a_typed_method() -> None:
+    """A new RPC of the contract fails here until it has one."""
+    assert {*CALLS, *STREAMS} == rpcs_of_the_contract()
+
+
 @pytest.mark.parametrize("name", CALLS)
-def test_g3_the_request_is_what_was_asked_for(
-    client: HithertoClient, fakes: Fakes, name: str
-) -> None:
+def test_g3_the_request_is_what_was_asked_for(client: Hitherto, fakes: Fakes, name: str) -> None:
     """Also after a break: reads and writes with a key are repeated, with the same key."""
     call, expected = CALLS[name]
     method = name.rpartition("/")[2]
@@ -214,6 +330,13 @@ def test_g3_the_request_is_what_was_asked_for(
     assert sent == expected
 
 
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_are_called(client: Hitherto, fakes: Fakes, name: str) -> None:
+    STREAMS[name](client)
+    (asked,) = fakes.calls(name.rpartition("/")[2])
+    assert asked.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
+
+
 @pytest.mark.parametrize(
     "name", [name for name in CALLS if not changes_nothing(f"/hitherto.v1.{name}")]
 )
@@ -224,46 +347,97 @@ def test_every_change_has_a_key(name: str) -> None:
     assert "idempotency_key" in found.input_type.fields_by_name
 
 
-def test_a_rating_is_a_rating(client: HithertoClient, fakes: Fakes) -> None:
-    client.record_feedback("ana", "c1", "a1", 5)
-    assert fakes.calls("RecordFeedback")[0].request.rating == 5
+def test_a_list_says_how_much_there_is(client: Hitherto, fakes: Fakes) -> None:
+    """A page does not move the iteration, which begins with the first item."""
+    for _ in range(2):
+        fakes.extraction.add_job(user_id="rui")
+    jobs = client.jobs()
+    totals = [jobs.total_size]
+    page = jobs.page()
+    totals += [page.total_size, jobs.total_size]
+    assert totals == [None, 3, 3]
+    assert [job.id for job in page.items] == [job.id for job in jobs]
+    assert client.memories("ana").page().total_size == 3
+    assert client.schedules().page().total_size is None
 
 
-def test_an_empty_list_of_paths_is_not_every_field(client: HithertoClient, fakes: Fakes) -> None:
-    client.update_memory("ana", "m1", memory_pb2.Memory(content="x"), paths=[])
-    client.update_memory("ana", "m1", memory_pb2.Memory(content="x"))
-    none, every = fakes.calls("UpdateMemory")
-    assert none.request.HasField("update_mask")
-    assert not every.request.HasField("update_mask")
+def test_pages_go_on_where_the_one_before_ended(client: Hitherto, fakes: Fakes) -> None:
+    replies = [
+        retrieval_service_pb2.ListMemoriesResponse(next_page_token="1", total_size=2),
+        retrieval_service_pb2.ListMemoriesResponse(reason="MEMORY_DISABLED", total_size=2),
+    ]
+    fakes.retrieval.memories = replies
+    memories = client.memories("ana", page_size=1)
+    first = memories.page()
+    second = memories.page(first.next_page_token)
+    assert (first.reason, second.reason) == ("", "MEMORY_DISABLED")
+    assert second.next_page_token == ""
+    assert [call.request.page_token for call in fakes.calls("ListMemories")] == ["", "1"]
 
 
-def test_a_preview_may_take_as_long_as_a_model(client: HithertoClient, fakes: Fakes) -> None:
-    client.preview_extraction(conversation_pb2.Transcript())
+def test_matching_jobs_are_all_queued_again(client: Hitherto, fakes: Fakes) -> None:
+    """Call after call, and no more than there were: a job may fail again at once."""
+    for _ in range(4):
+        fakes.extraction.add_job(state=job_pb2.JOB_STATE_DEAD)
+    assert client.retry_jobs(states=["dead"], reasons=["MODEL_UNUSABLE"]) == 2
+    (asked,) = fakes.calls("RetryJob")
+    assert list(asked.request.filter.states) == [job_pb2.JOB_STATE_DEAD]
+    assert list(asked.request.filter.reasons) == ["MODEL_UNUSABLE"]
+    fakes.extraction.retried = extraction_service_pb2.RetryJobResponse(retried=4, more=True)
+    assert client.retry_jobs() == 8
+    assert len(fakes.calls("RetryJob")) == 3
+
+
+def test_upkeep_is_typed(client: Hitherto, fakes: Fakes) -> None:
+    fakes.others.replies["RunDecay"] = maintenance_service_pb2.RunDecayResponse(
+        counts={"archived": 3}
+    )
+    spent = job_pb2.Usage(cost_usd=0.25)
+    fakes.others.replies["GetUsage"] = maintenance_service_pb2.GetUsageResponse(
+        rows=[maintenance_service_pb2.UsageRow(day="2026-08-21", usage=spent)],
+        total=spent,
+        daily_budget_usd=5.0,
+    )
+    counted = client.run_decay(dry_run=True)
+    assert (counted.job, counted.counts) == (None, {"archived": 3})
+    report = client.get_usage(group_by=["day"])
+    assert (report.rows[0].day, report.rows[0].usage.cost_usd) == ("2026-08-21", 0.25)
+    assert (report.total.cost_usd, report.daily_budget_usd) == (0.25, 5.0)
+
+
+def test_a_state_of_a_newer_service_is_readable(client: Hitherto, fakes: Fakes) -> None:
+    fakes.extraction.add_job(state=job_pb2.JobState.ValueType(77))
+    states = [str(job.state) for job in client.jobs()]
+    assert states == ["queued", "unknown_77"]
+
+
+def test_a_preview_may_take_as_long_as_a_model(client: Hitherto, fakes: Fakes) -> None:
+    client.preview_extraction(TRANSCRIPT)
     seconds = fakes.calls("PreviewExtraction")[0].seconds
     assert seconds is not None
     assert seconds > 60
 
 
-def test_a_rollback_names_one_source(client: HithertoClient, fakes: Fakes) -> None:
+def test_a_rollback_names_one_source(client: Hitherto, fakes: Fakes) -> None:
     with pytest.raises(ValueError, match="exactly one"):
         client.rollback_source("ana")
     with pytest.raises(ValueError, match="exactly one"):
-        client.rollback_source("ana", job_id="j", document_id="d")
+        client.rollback_source("ana", job="j", document_id="d")
     assert not fakes.calls("RollbackSource")
 
 
-def test_a_refusal_is_final(client: HithertoClient, fakes: Fakes) -> None:
+def test_a_refusal_is_final(client: Hitherto, fakes: Fakes) -> None:
     fakes.fail(
         "UpdateMemory",
         Failure(grpc.StatusCode.ABORTED, "VERSION_MISMATCH", metadata={"version": "4"}),
     )
     with pytest.raises(HithertoCallError) as refused:
-        client.update_memory("ana", "m1", memory_pb2.Memory(content="x"), version=3)
+        client.update_memory("ana", "m1", content="x", version=3)
     assert refused.value.reason == "VERSION_MISMATCH"
     assert len(fakes.calls("UpdateMemory")) == 1
 
 
-def test_health_of_both(client: HithertoClient, fakes: Fakes) -> None:
+def test_health_of_both(client: Hitherto, fakes: Fakes) -> None:
     fakes.writes.server.stop(None).wait(10)
     found = client.health()
     assert found["retrieval"].serving
@@ -271,6 +445,11 @@ def test_health_of_both(client: HithertoClient, fakes: Fakes) -> None:
     assert found["extraction"].status == "UNAVAILABLE"
 
 
-def test_health_tells_a_draining_service(client: HithertoClient, fakes: Fakes) -> None:
+def test_health_tells_a_draining_service(client: Hitherto, fakes: Fakes) -> None:
     fakes.reads.health.enter_graceful_shutdown()
     assert client.health()["retrieval"].status == "NOT_SERVING"
+
+
+def test_health_names_what_a_service_lacks(client: Hitherto, fakes: Fakes) -> None:
+    fakes.writes.health.set("language-model", 2)
+    assert client.health()["extraction"].without == ("language-model",)

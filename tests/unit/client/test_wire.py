@@ -21,6 +21,7 @@ from hitherto.v1 import (
     history_pb2,
     item_error_pb2,
     job_pb2,
+    maintenance_service_pb2,
     memory_pb2,
     memory_service_pb2,
     privacy_pb2,
@@ -33,10 +34,16 @@ from hitherto.v1 import (
 from hitherto_client import results, words
 from hitherto_client.errors import Violation
 from hitherto_client.inputs import DocumentInput, MemoryInput, MessageInput, TranscriptInput
-from hitherto_client.results import EnhancedPrompt
+from hitherto_client.results import EnhancedPrompt, Health, Page
 from hitherto_client.wire import build, read
 
 MESSAGES: dict[type, type[Message]] = {
+    results.AuditEvent: privacy_pb2.AuditEvent,
+    results.Reembedding: maintenance_service_pb2.ReembedResponse,
+    results.Schedule: maintenance_service_pb2.Schedule,
+    results.UpkeepStart: maintenance_service_pb2.ConsolidateResponse,
+    results.UsageReport: maintenance_service_pb2.GetUsageResponse,
+    results.UsageRow: maintenance_service_pb2.UsageRow,
     results.Added: extraction_service_pb2.AppendMessagesResponse,
     results.AddedAction: session_service_pb2.AddPendingActionResponse,
     results.Context: retrieval_service_pb2.GetContextResponse,
@@ -91,12 +98,14 @@ ENUMS: dict[str, Any] = {
     "PromptTemplate": search_pb2.PromptTemplate,
     "PendingActionState": session_pb2.PendingActionState,
     "HistoryEventKind": history_pb2.HistoryEventKind,
+    "ReembedPhase": maintenance_service_pb2.ReembedPhase,
+    "UsageDimension": maintenance_service_pb2.UsageDimension,
 }
 
 
 def test_every_result_stands_for_a_message() -> None:
     public = {getattr(results, name) for name in results.__all__}
-    assert public - {EnhancedPrompt} == set(MESSAGES) - {Violation}
+    assert public - {EnhancedPrompt, Health, Page} == set(MESSAGES) - {Violation}
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
@@ -217,9 +226,9 @@ def test_values_arrive_as_they_were_given() -> None:
     assert json_format.MessageToDict(request)["metadata"]["deep"]["list"] == [1, None, "é"]
 
 
-def test_a_value_of_a_newer_service_reads_as_its_number() -> None:
+def test_a_value_of_a_newer_service_reads_as_unknown() -> None:
     found = read(results.Memory, memory_pb2.Memory(type=memory_pb2.MemoryType.ValueType(77)))
-    assert str(found.type) == "77"
+    assert str(found.type) == "unknown_77"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,228 @@
+# Generated from ../_async/upkeep.py by tools/unasync.py. Do not edit.
+"""Upkeep: consolidation, decay, retention, re-embedding, schedules, cost, roll-back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from hitherto.v1 import maintenance_service_pb2 as pb
+from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.pages import Pages
+from hitherto_client.results.jobs import Job
+from hitherto_client.results.memories import Memory
+from hitherto_client.results.upkeep import Reembedding, Schedule, UpkeepStart, UsageReport
+from hitherto_client.wire import build, read
+from hitherto_client.words import ReembedPhase, UsageDimension
+
+
+class Upkeep(Calling):
+    """What operators do; the credential needs the scope `maintenance`.
+
+    A user limits upkeep to one person; without one, it concerns everybody of the tenant.
+    """
+
+    def consolidate(
+        self,
+        user: str = "",
+        *,
+        tag: str = "",
+        dry_run: bool = False,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> UpkeepStart:
+        """Merge memories that share a tag; the originals become superseded.
+
+        Args:
+            user: Whose memories. Empty: everybody's.
+            tag: Only memories with this tag. Empty: every tag that enough memories share.
+            dry_run: True only counts what would be merged.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+        """
+        request = build(
+            pb.ConsolidateRequest,
+            user_id=user,
+            tag=tag,
+            dry_run=dry_run,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self.connection.maintenance.Consolidate, request, user, timeout)
+        return read(UpkeepStart, reply)
+
+    def undo_consolidation(
+        self,
+        user: str,
+        memory_id: str,
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> tuple[Memory, ...]:
+        """Archive a memory that consolidation made, and return its originals, active again."""
+        request = build(
+            pb.UndoConsolidationRequest,
+            user_id=user,
+            memory_id=memory_id,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self.connection.maintenance.UndoConsolidation, request, user, timeout)
+        return tuple(read(Memory, memory) for memory in reply.memories)
+
+    def run_decay(
+        self,
+        user: str = "",
+        *,
+        dry_run: bool = False,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> UpkeepStart:
+        """Archive unimportant memories that were not used; `dry_run` only counts them."""
+        request = build(
+            pb.RunDecayRequest, user_id=user, dry_run=dry_run, idempotency_key=idempotency_key
+        )
+        reply = self._write(self.connection.maintenance.RunDecay, request, user, timeout)
+        return read(UpkeepStart, reply)
+
+    def run_retention(
+        self,
+        user: str = "",
+        *,
+        dry_run: bool = False,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> UpkeepStart:
+        """Remove content that is past its retention, for good; `dry_run` only counts it."""
+        request = build(
+            pb.RunRetentionRequest, user_id=user, dry_run=dry_run, idempotency_key=idempotency_key
+        )
+        reply = self._write(self.connection.maintenance.RunRetention, request, user, timeout)
+        return read(UpkeepStart, reply)
+
+    def reembed(
+        self,
+        phase: ReembedPhase,
+        *,
+        model: str = "",
+        dimensions: int = 0,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> Reembedding:
+        """Move the installation to another embedding model, step by step.
+
+        Args:
+            phase: `start` embeds everything with the new model in the background, `switch` lets
+                reads use it, `rollback` lets them use the old one again, `status` only reports.
+            model: The new model, for `start`.
+            dimensions: The size of its vectors. 0: the model's own.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            HithertoCallError: The new model is not ready, or there is no old one
+                (`REEMBEDDING_NOT_READY`), or the credential is not the operator's
+                (`USER_NOT_ALLOWED`).
+        """
+        request = build(
+            pb.ReembedRequest,
+            phase=phase,
+            model=model,
+            dimensions=dimensions,
+            idempotency_key=idempotency_key,
+        )
+        reply = self._write(self.connection.maintenance.Reembed, request, "", timeout)
+        return read(Reembedding, reply)
+
+    def schedules(self, *, page_size: int = 200, timeout: float | None = None) -> Pages[Schedule]:
+        """The upkeep that runs by itself, by name, with its last and next runs."""
+        return self._list(
+            self.connection.maintenance.ListSchedules,
+            build(pb.ListSchedulesRequest, page_size=page_size),
+            "",
+            timeout,
+            rows="schedules",
+            kind=Schedule,
+        )
+
+    def get_usage(
+        self,
+        user: str = "",
+        *,
+        kinds: Iterable[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        group_by: Iterable[UsageDimension] = (),
+        page_size: int = 200,
+        page_token: str = "",
+        timeout: float | None = None,
+    ) -> UsageReport:
+        """What work cost, in one row or grouped, with the day's budget.
+
+        Args:
+            user: Whose cost. Empty: everybody's.
+            kinds: Only work of one of these kinds.
+            since: Only work then or later; days (UTC) count in full.
+            until: Only work before then.
+            group_by: What to group by. Empty: one row for everything.
+            page_size: Rows per page, 200 at most.
+            page_token: `next_page_token` of the report before. Empty: the first page.
+            timeout: Seconds, retries included. Unset: 10.
+        """
+        request = build(
+            pb.GetUsageRequest,
+            user_id=user,
+            kinds=kinds,
+            since=since,
+            until=until,
+            group_by=group_by,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        reply = self._read(self.connection.maintenance.GetUsage, request, user, timeout)
+        return read(UsageReport, reply)
+
+    def rollback_source(
+        self,
+        user: str,
+        *,
+        conversation: str = "",
+        document_id: str = "",
+        job: Job | str = "",
+        dry_run: bool = False,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> dict[str, int]:
+        """Revert everything that was learnt from one conversation, document or job.
+
+        Args:
+            user: Whose source it is.
+            conversation: The conversation, if it is one.
+            document_id: The document, if it is one.
+            job: The job, if it is one.
+            dry_run: True only counts what would be reverted.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Returns:
+            What changed, by name, such as `memories_forgotten`.
+
+        Raises:
+            ValueError: Not exactly one source is named.
+            HithertoCallError: It does not exist, or the call failed.
+        """
+        named = {
+            "conversation_id": conversation,
+            "document_id": document_id,
+            "job_id": job if isinstance(job, str) else job.id,
+        }
+        source = {name: value for name, value in named.items() if value}
+        if len(source) != 1:
+            raise ValueError("name exactly one of conversation, document_id and job")
+        request = build(
+            pb.RollbackSourceRequest,
+            user_id=user,
+            dry_run=dry_run,
+            idempotency_key=idempotency_key,
+            **source,
+        )
+        reply = self._write(self.connection.maintenance.RollbackSource, request, user, timeout)
+        return dict(reply.counts)

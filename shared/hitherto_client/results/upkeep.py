@@ -1,0 +1,111 @@
+"""What operators see: upkeep, cost, the audit log, health."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from hitherto_client.results.jobs import Job, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepStart:
+    """Upkeep that was started, or with `dry_run` only counted."""
+
+    job: Job | None
+    """The job that does it; after a dry run, one that has ended and changed nothing."""
+    counts: dict[str, int]
+    """The work to do, by name; empty if the upkeep is for all users and no dry run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reembedding:
+    """How far a change of the embedding model is."""
+
+    job: Job | None
+    """The job that embeds; None if there is none."""
+    active_model: str
+    """The model that reads use."""
+    active_dimensions: int
+    target_model: str
+    """The model that everything is being embedded with; empty if there is none."""
+    target_dimensions: int
+    embedded_count: int
+    """Texts with a vector of the target model."""
+    pending_count: int
+    """Texts without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Upkeep that runs by itself."""
+
+    name: str
+    """`audit`, `consolidation`, `decay`, `idle` or `retention`."""
+    cron: str
+    """The cron expression in UTC, or `off`."""
+    last_run_at: datetime | None
+    next_run_at: datetime | None
+    last_job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """The cost of one group; what was not grouped by is empty."""
+
+    user_id: str
+    kind: str
+    """The kind of work: a job's, or `preview`, `memory-saving`, `search` and so on."""
+    day: str
+    """The day in UTC, as `YYYY-MM-DD`."""
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """What work cost."""
+
+    rows: tuple[UsageRow, ...]
+    """One page of them, the latest day first."""
+    next_page_token: str
+    """For the next page; empty if this is the last one."""
+    total: Usage
+    """The sum over all pages."""
+    daily_budget_usd: float
+    """What one day may cost; 0 if there is no budget."""
+    spent_today_usd: float
+    """What has been spent since midnight UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One entry of the audit log; it holds ids and hashes and never contents."""
+
+    id: str
+    created_at: datetime | None
+    actor: str
+    """The name of the credential; `extraction` for jobs."""
+    method: str
+    """The RPC, such as `/hitherto.v1.PrivacyService/EraseUser`, or a maintenance job."""
+    user_hash: str
+    """A keyed hash of the user's id; empty if it is about none or all of them."""
+    resource_ids: tuple[str, ...]
+    count: int
+    """The number of reads that it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a service answered the standard health check."""
+
+    service: str
+    """`retrieval` or `extraction`."""
+    address: str
+    serving: bool
+    status: str
+    """`SERVING`, `NOT_SERVING`, `UNKNOWN`, or the gRPC code of the failed check."""
+    seconds: float
+    """How long the check took."""
+    without: tuple[str, ...] = ()
+    """What a service that serves lacks for now: `language-model`, `embedder`."""
