@@ -19,7 +19,8 @@ from hitherto_extraction.documents.runner import Ingestion
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.storage.chunks import find_pending_chunks
+from hitherto_extraction.storage.corpora.documents import DOCUMENTS
+from hitherto_extraction.storage.corpora.vectors import find_pending
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import act_for
 from hitherto_shared.embeddings import active_embedder
@@ -87,9 +88,9 @@ async def test_without_the_embedder_words_find_the_document_at_once(
     assert states.total() == 1
     async with OpenDatabase(conninfo, "hitherto_maintenance") as database:
         found = await database.run(
-            lambda connection: find_pending_chunks(connection, limit=10), timeout=_BOUND
+            lambda connection: find_pending(connection, DOCUMENTS, limit=10), timeout=_BOUND
         )
-    assert [chunk.text for chunk in found] == ["About\nSome tea."]
+    assert [chunk.contents for chunk in found] == [("About\nSome tea.",)]
     assert model.calls["chat"] == 0
 
 

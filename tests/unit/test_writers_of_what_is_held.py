@@ -17,8 +17,13 @@ ROOT = Path(__file__).parents[2]
 NAMED_ELSEWHERE = "a table that is put into the statement"
 
 WRITERS = {
-    "chunks": {"document_chunk_embeddings", "document_chunks"},
+    "chunks": {"document_chunks"},
     "clearing": {"memories", "memory_embeddings", "preferences"},
+    "corpora/documents": {"document_chunk_embeddings", "document_chunks"},
+    "corpora/index": {"passage_postings", "passage_statistics"},
+    "corpora/memories": {"memories", "memory_embeddings", "memory_source_embeddings"},
+    "corpora/messages": {"message_embeddings", "messages"},
+    "corpora/summaries": {"conversation_summaries", "summary_embeddings"},
     "consolidation": {"entities", "entity_mentions", "memory_sources"},
     "conversation_removal": {"memories", "memory_sources"},
     "conversations": {"messages"},
@@ -29,20 +34,10 @@ WRITERS = {
     "erasure": {NAMED_ELSEWHERE},
     "keyword_index": {"passage_postings", "postings"},
     "memories": {"memories", "memory_embeddings", "memory_source_embeddings", "memory_sources"},
-    "message_passages": {"message_embeddings", "messages"},
-    # Only which texts wait for a vector.
-    "passage_vectors": {"conversation_summaries", "messages"},
-    "passages": {"passage_postings", "passage_statistics"},
-    "pending_vectors": {"memories"},
     "preferences": {"preferences"},
     "profiles": {"entities", "entity_mentions", "profiles"},
-    "reembedding": {
-        "document_chunk_embeddings",
-        "document_chunks",
-        "memories",
-        "memory_embeddings",
-        "memory_source_embeddings",
-    },
+    # Only which texts wait for a vector.
+    "reembedding": {"memories"},
     "removal": {
         "entities",
         "entity_mentions",
@@ -61,15 +56,9 @@ WRITERS = {
         "memory_sources",
     },
     "sealing": {"entities", "memories"},
-    "sealing_messages": {
-        "conversation_summaries",
-        "memory_source_embeddings",
-        "messages",
-        "summary_embeddings",
-    },
+    "sealing_messages": {"memory_source_embeddings", "summary_embeddings"},
     "sealing_profiles": {"profiles"},
     "summaries": {"conversation_summaries"},
-    "summary_index": {"conversation_summaries", "summary_embeddings"},
     "upkeep": {"memories", "memory_embeddings"},
 }
 """By module of the extraction service's storage."""
@@ -93,7 +82,10 @@ def found() -> dict[str, set[str]]:
                 tables.add(NAMED_ELSEWHERE)
             if tables:
                 place = path.relative_to(ROOT)
-                modules[place.stem if place.parent == STORAGE else str(place)] = tables
+                inside = place.is_relative_to(STORAGE)
+                modules[str(place.relative_to(STORAGE).with_suffix("") if inside else place)] = (
+                    tables
+                )
     return modules
 
 

@@ -15,10 +15,11 @@ from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.transcripts import (
     IncomingTranscript,
     Stored,
-    index_messages,
     latest_time,
     store_messages,
 )
@@ -152,7 +153,7 @@ class Intake(JobCalls):
                 last_said_at=latest_time(messages),
                 ended=False,
             )
-            await self._index(connection, scope, stored)
+            await self._index(connection, scope, conversation_id, stored)
             if why:
                 return [await self._refuse(connection, scope, conversation_id, why)]
             pending = await count(connection)
@@ -250,7 +251,7 @@ class Intake(JobCalls):
         watermark = before.watermark
         if why:
             # No job reads them, now or later.
-            await self._index(connection, scope, stored)
+            await self._index(connection, scope, conversation_id, stored)
             job = await self._refuse(connection, scope, conversation_id, why)
             watermark = stored.last_message_no
         elif transcript.ended or stored.highest > watermark:
@@ -280,9 +281,17 @@ class Intake(JobCalls):
         )
         return job
 
-    async def _index(self, connection: Connection, scope: Scope, stored: Stored) -> None:
+    async def _index(
+        self, connection: Connection, scope: Scope, conversation_id: str, stored: Stored
+    ) -> None:
         """Index new messages by their words before a job has read them."""
-        await index_messages(connection, scope, stored.new, vectors=self._rules.message_vectors)
+        await index.index_unindexed(
+            connection,
+            scope,
+            MESSAGES,
+            [(conversation_id, number) for number in stored.new],
+            embedded=self._rules.message_vectors,
+        )
 
     async def _hand_out(
         self, connection: Connection, scope: Scope, conversation_id: str, counters: Counters

@@ -1,21 +1,18 @@
-"""The messages of a transcript: how they are numbered, stored and indexed by words."""
+"""The messages of a transcript: how they are numbered and stored."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hitherto_extraction.storage import conversations, message_passages, passages
+from hitherto_extraction.storage import conversations
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
-from hitherto_extraction.storage.message_passages import MessageWords, NumberedMessage
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
-from hitherto_shared.text.passages import SHORTEST_EMBEDDED, message_text
-from hitherto_shared.text.terms import count_terms
+from hitherto_shared.text.passages import SHORTEST_EMBEDDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +30,13 @@ class IncomingTranscript:
 class Stored:
     """The numbers of stored messages: the conversation's last, and their lowest and highest.
 
-    `new` are those that were not stored before, in the form that the keyword index takes.
+    `new` are the numbers of those that were not stored before.
     """
 
     last_message_no: int
     lowest: int
     highest: int
-    new: Sequence[MessageWords]
+    new: Sequence[int]
 
 
 async def store_messages(
@@ -104,13 +101,8 @@ async def store_messages(
             first_no=counters.last_message_no + 1,
             key=sealing,
         )
-    words = [
-        MessageWords(
-            scope.tenant_id, scope.user_id, conversation_id, number, message.name, message.content
-        )
-        for number, message in enumerate(new, counters.last_message_no + 1)
-    ]
-    return Stored(counters.last_message_no + len(new), min(numbers), max(numbers), words)
+    last = counters.last_message_no + len(new)
+    return Stored(last, min(numbers), max(numbers), range(counters.last_message_no + 1, last + 1))
 
 
 def latest_time(messages: Sequence[IncomingMessage]) -> datetime | None:
@@ -122,30 +114,3 @@ def latest_time(messages: Sequence[IncomingMessage]) -> datetime | None:
 def has_vector(content: str) -> bool:
     """Whether a message is long enough to have a vector."""
     return len(content) >= SHORTEST_EMBEDDED
-
-
-async def index_messages(
-    connection: Connection, scope: Scope, messages: Sequence[MessageWords], *, vectors: bool
-) -> int:
-    """Index unindexed messages of a user without a job; returns their number.
-
-    With `vectors` they also wait for vectors. The caller holds the user's row.
-    """
-    there = await message_passages.unindexed(connection, scope, [each.key for each in messages])
-    fresh = [message for message in messages if message.key in there]
-    counted = await asyncio.to_thread(
-        lambda: [count_terms(message_text(each.name, each.content)) for each in fresh]
-    )
-    numbers = await passages.add(connection, scope, passages.MESSAGES, counted)
-    numbered = [
-        NumberedMessage(
-            message.key,
-            number,
-            terms.total(),
-            "pending" if vectors and has_vector(message.content) else "none",
-        )
-        for message, number, terms in zip(fresh, numbers, counted, strict=True)
-    ]
-    if numbered:
-        await message_passages.number(connection, scope, numbered, model="")
-    return len(numbered)

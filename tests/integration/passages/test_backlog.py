@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from hitherto_extraction.pipeline import passages as rules
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.backlog import Backlog
-from hitherto_extraction.pipeline.passages import PassageVectors
-from hitherto_extraction.storage import conversations, passages
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.index import NumberedText
+from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
 from hitherto_shared.model_api import ModelRefused
@@ -151,20 +151,16 @@ async def test_a_message_that_was_indexed_meanwhile_keeps_its_number(
     await conversation(stage)
     await message(stage, 1, f"tea and {CANARY}")
     await message(stage, 2, "tea alone")
-    async with stage.write.connection() as connection:
-        read = await conversations.read_messages(connection, ANA, "c1", 1, 2)
     await stage.rows("UPDATE messages SET accepted_at = now() WHERE message_no = 2")
     await Backlog(stage.maintenance, message_vectors=False).run()
     async with stage.write.connection() as connection, connection.transaction():
         counted = [Counter(tea=1), Counter(tea=1, alon=1)]
-        numbers = await passages.add(connection, ANA, passages.MESSAGES, counted)
-        await rules.number_messages(
-            connection,
-            ANA,
-            "c1",
-            list(zip(read, numbers, counted, strict=True)),
-            PassageVectors(),
-        )
+        numbers = await index.add(connection, ANA, {MESSAGES: counted})
+        numbered = [
+            NumberedText(("c1", message_no), number, terms, "none")
+            for message_no, number, terms in zip((1, 2), numbers[MESSAGES], counted, strict=True)
+        ]
+        assert await index.number(connection, ANA, MESSAGES, numbered, model="") == 1
     assert await stage.rows("SELECT lexical_no FROM messages ORDER BY message_no") == [(1,), (3,)]
     held = dict(
         await stage.rows("SELECT term, lexical_nos FROM passage_postings WHERE term <> 'and'")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
-from hitherto_extraction.pipeline.passages import drop_messages
 from hitherto_extraction.pipeline.reindex import reindex
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import conversation_removal, conversations, removal, users
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_shared import metrics
 from hitherto_shared.database.lean import once_committed
 from hitherto_shared.database.pool import Connection
@@ -38,7 +39,7 @@ async def delete_conversation(
         )
     cancelled = await cancelling.cancel_of_conversation(connection, scope, conversation_id)
     messages = await conversation_removal.find_messages(connection, scope, conversation_id)
-    await drop_messages(connection, scope, [message.key for message in messages])
+    await index.drop(connection, scope, MESSAGES, [message.key for message in messages])
     readers = await cancelling.take_back(connection, scope, [message.key for message in messages])
     learnt = await removal.remove_messages(connection, scope, messages, readers)
     kept = await conversation_removal.clear_name(connection, scope, conversation_id)

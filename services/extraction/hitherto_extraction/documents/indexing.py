@@ -5,30 +5,25 @@ Each function runs in the transaction of a caller that holds the user's row.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.documents.entities import EntityChange, Mention, settle
-from hitherto_extraction.storage import chunks, document_mentions, passages
+from hitherto_extraction.storage import chunks, document_mentions
 from hitherto_extraction.storage.chunks import IndexedChunk
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora import vectors as store
+from hitherto_extraction.storage.corpora.corpus import EmbeddableText
+from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.document_mentions import EntityRow
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 from hitherto_shared.text.normalise import fold
-from hitherto_shared.text.terms import count_terms, every_term
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedCounts:
-    """The numbers of deleted rows."""
-
-    chunks: int
-    vectors: int
+from hitherto_shared.text.terms import count_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +39,6 @@ class ChunkChanges:
     stays: Mapping[UUID, int]
     goes: Sequence[IndexedChunk]
     comes: Sequence[int]
-
-
-def indexed_text(heading: str, content: str) -> str:
-    """The indexed text of a chunk."""
-    return f"{heading}\n{content}" if heading else content
 
 
 def compare(
@@ -96,39 +86,29 @@ async def replace_chunks(
     """
     held = await chunks.read(connection, scope, document_id)
     change = compare(contents, held, same_heading=heading == heading_before)
-    await remove_chunks(connection, scope, change.goes, heading=heading_before)
+    if change.goes:
+        # Under the heading before: the index knows them by it.
+        await chunks.delete(connection, scope, [chunk.chunk_id for chunk in change.goes])
     await chunks.move(connection, scope, change.stays)
     counted = [
         terms.get(position) or count_terms(indexed_text(heading, contents[position]))
         for position in change.comes
     ]
-    numbers = await passages.add(connection, scope, passages.DOCUMENTS, counted)
+    numbers = (await index.add(connection, scope, {DOCUMENTS: counted}))[DOCUMENTS]
     new = [
         IndexedChunk(uuid7(), contents[position], position, number, words.total())
         for position, number, words in zip(change.comes, numbers, counted, strict=True)
     ]
     await chunks.insert(connection, scope, document_id, new)
-    await chunks.write_vectors(
-        connection,
-        scope,
-        model,
-        {chunk.chunk_id: vectors[chunk.position] for chunk in new if chunk.position in vectors},
-    )
-
-
-async def remove_chunks(
-    connection: Connection, scope: Scope, held: Sequence[IndexedChunk], *, heading: str
-) -> RemovedCounts:
-    """Delete chunks with their vectors and with their words in the index."""
-    if not held:
-        return RemovedCounts(0, 0)
-    # The terms under the old heading are recomputed to find the postings; thousands take a while.
-    terms = await asyncio.to_thread(_terms_of, [chunk.content for chunk in held], heading)
-    lengths = {chunk.lexical_no: chunk.lexical_length for chunk in held}
-    await passages.remove(connection, scope, passages.DOCUMENTS, lengths, terms)
-    return RemovedCounts(
-        *await chunks.delete(connection, scope, [chunk.chunk_id for chunk in held])
-    )
+    found = {
+        EmbeddableText(
+            (scope.tenant_id, scope.user_id, str(chunk.chunk_id), 0), (chunk.content,)
+        ): [vectors[chunk.position]]
+        for chunk in new
+        if chunk.position in vectors
+    }
+    await store.write(connection, DOCUMENTS, found, model=model)
+    await store.settle(connection, DOCUMENTS, found, model=model, state="stored")
 
 
 async def replace_mentions(
@@ -155,10 +135,6 @@ async def replace_mentions(
     await document_mentions.mention(connection, scope, document_id, named)
     await document_mentions.drop_unmentioned(connection, scope, before)
     return len(named)
-
-
-def _terms_of(contents: Sequence[str], heading: str) -> set[str]:
-    return {term for content in contents for term in every_term(indexed_text(heading, content))}
 
 
 def _row(entity: EntityChange) -> EntityRow:

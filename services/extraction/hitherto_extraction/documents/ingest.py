@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hitherto_extraction.documents.indexing import remove_chunks
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import chunks, document_mentions, documents, users
@@ -152,13 +151,13 @@ async def delete_document(
             metadata={"document_id": str(document_id)},
         )
     held = await chunks.read(connection, scope, document_id)
-    removed = await remove_chunks(connection, scope, held, heading=state.heading)
+    deleted = await chunks.delete(connection, scope, [chunk.chunk_id for chunk in held])
     mentioned = await document_mentions.withdraw(connection, scope, document_id)
     entities = await document_mentions.drop_unmentioned(connection, scope, mentioned)
     return {
         "documents": await documents.delete(connection, scope, document_id),
-        "document_chunks": removed.chunks,
-        "document_chunk_embeddings": removed.vectors,
+        "document_chunks": deleted[0],
+        "document_chunk_embeddings": deleted[1],
         "document_mentions": len(mentioned),
         "entities": entities,
     }

@@ -17,7 +17,6 @@ from uuid import UUID
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking, indexing
 from hitherto_extraction.documents.entities import Mention, mentioned
-from hitherto_extraction.documents.indexing import indexed_text
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Prices
@@ -26,6 +25,7 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.storage import chunks, documents, ledger, users
 from hitherto_extraction.storage.chunks import IndexedChunk
+from hitherto_extraction.storage.corpora.documents import indexed_text
 from hitherto_extraction.storage.documents import StoredDocument
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.users import UserWriteState

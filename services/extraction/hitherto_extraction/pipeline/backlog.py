@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hitherto_extraction.storage import message_passages, passages, summary_index, users
-from hitherto_extraction.storage.message_passages import MessageWords
-from hitherto_extraction.transcripts import index_messages
+from hitherto_extraction.storage import users
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.corpus import ItemKey, SpokenCorpus
+from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
-from hitherto_shared.text.terms import count_terms
 
 WAIT_SECONDS = 900.0
 """Time for which a message waits for its job; longer than the default silence after which a
 conversation is extracted."""
-_MESSAGES = 256
-_SUMMARIES = 64
+_AT_ONCE = 256
 _SECONDS = 30.0
 
 
@@ -30,74 +30,38 @@ class Backlog:
     def __init__(self, database: Database, *, message_vectors: bool) -> None:
         """Work on `database`; with `message_vectors`, indexed messages also wait for a vector."""
         self._database = database
-        self._message_vectors = message_vectors
+        self._embedded = {MESSAGES: message_vectors, SUMMARIES: True}
 
     async def run(self) -> int:
         """Index one batch of messages and one of summaries; returns their number."""
-        return await self._messages() + await self._summaries()
+        return sum([await self._index(corpus) for corpus in self._embedded])
 
-    async def _messages(self) -> int:
+    async def _index(self, corpus: SpokenCorpus) -> int:
         left = await self._database.run(
-            lambda connection: message_passages.find_left(
-                connection, seconds=WAIT_SECONDS, limit=_MESSAGES
+            lambda connection: index.find_left(
+                connection, corpus, seconds=WAIT_SECONDS, limit=_AT_ONCE
             ),
             timeout=_SECONDS,
             repeatable=True,
         )
-        by_user: defaultdict[Scope, list[MessageWords]] = defaultdict(list)
-        for message in left:
-            by_user[message.scope].append(message)
+        by_user: defaultdict[Scope, list[ItemKey]] = defaultdict(list)
+        for scope, key in left:
+            by_user[scope].append(key)
         indexed = 0
-        for scope, messages in by_user.items():
+        for scope, keys in by_user.items():
             indexed += await self._database.run(
-                lambda connection: self._index_messages(connection, scope, messages),  # noqa: B023
+                lambda connection: self._of_user(connection, scope, corpus, keys),  # noqa: B023
                 timeout=_SECONDS,
             )
         return indexed
 
-    async def _index_messages(
-        self, connection: Connection, scope: Scope, messages: list[MessageWords]
+    async def _of_user(
+        self, connection: Connection, scope: Scope, corpus: SpokenCorpus, keys: list[ItemKey]
     ) -> int:
         async with connection.transaction():
             state = await users.lock_user(connection, scope)
             if state is None or state.erased:
                 return 0
-            return await index_messages(connection, scope, messages, vectors=self._message_vectors)
-
-    async def _summaries(self) -> int:
-        left = await self._database.run(
-            lambda connection: summary_index.find_left(connection, limit=_SUMMARIES),
-            timeout=_SECONDS,
-            repeatable=True,
-        )
-        by_user: defaultdict[Scope, list[str]] = defaultdict(list)
-        for scope, conversation_id in left:
-            by_user[scope].append(conversation_id)
-        indexed = 0
-        for scope, conversation_ids in by_user.items():
-            indexed += await self._database.run(
-                lambda connection: _index_summaries(connection, scope, conversation_ids),  # noqa: B023
-                timeout=_SECONDS,
+            return await index.index_unindexed(
+                connection, scope, corpus, keys, embedded=self._embedded[corpus]
             )
-        return indexed
-
-
-async def _index_summaries(
-    connection: Connection, scope: Scope, conversation_ids: list[str]
-) -> int:
-    async with connection.transaction():
-        state = await users.lock_user(connection, scope)
-        if state is None or state.erased:
-            return 0
-        left = await summary_index.unindexed(connection, scope, conversation_ids)
-        counted = [count_terms(summary.text) for summary in left]
-        numbers = await passages.add(connection, scope, passages.SUMMARIES, counted)
-        await summary_index.number(
-            connection,
-            scope,
-            {
-                summary.conversation_id: (number, terms.total())
-                for summary, number, terms in zip(left, numbers, counted, strict=True)
-            },
-        )
-        return len(left)

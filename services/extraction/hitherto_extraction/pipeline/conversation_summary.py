@@ -9,21 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hitherto_extraction.pipeline.passages import (
-    PassageVectors,
-    is_passage,
-    message_vectors,
-    number_messages,
-)
+from hitherto_extraction.pipeline.passages import PassageVectors, is_passage
 from hitherto_extraction.pipeline.summarise import SummaryFields, SummaryPatch, merge_summary
-from hitherto_extraction.storage import message_passages, passages, summaries, summary_index, users
+from hitherto_extraction.storage import summaries, users
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora import vectors as store
+from hitherto_extraction.storage.corpora.corpus import EmbeddableText
+from hitherto_extraction.storage.corpora.index import NumberedText
+from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope, Summary
 from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
-from hitherto_shared.text.terms import count_terms, every_term
+from hitherto_shared.text.terms import count_terms
 
 _KEYS = tuple(SummaryPatch.__dataclass_fields__)
 _WORK_OF_A_LETTER = 10
@@ -89,15 +90,13 @@ async def write(
     text = new_words(held, fields, sealed=sealing is not None) if vectors is not None else None
     fresh = [message for message in messages if vectors is not None and is_passage(message)]
     if text is not None or sealing is not None:
-        await unindex_summary(connection, scope, conversation_id)
+        await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
     if sealing is not None and held.summary is not None and not held.sealed:
         # It may have a vector, which this role cannot delete.
         await users.leave_to_seal(connection, scope)
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
     of_summary = [count_terms(text)] if text is not None else []
-    numbers = await passages.add_to_each(
-        connection, scope, {passages.MESSAGES: counted, passages.SUMMARIES: of_summary}
-    )
+    numbers = await index.add(connection, scope, {MESSAGES: counted, SUMMARIES: of_summary})
     version = await summaries.write(
         connection,
         scope,
@@ -105,21 +104,34 @@ async def write(
         _columns(fields),
         covers_to=done_to,
         reworded=_reworded(held, fields),
-        lexical_no=numbers[passages.SUMMARIES][0] if of_summary else None,
+        lexical_no=numbers[SUMMARIES][0] if of_summary else None,
         lexical_length=of_summary[0].total() if of_summary else None,
         key=sealing,
     )
     if vectors is None:
         return
     if text is not None and text in vectors.summary:
-        words = {(scope.tenant_id, scope.user_id, conversation_id, version): vectors.summary[text]}
-        await summary_index.write_vectors(connection, words, model=vectors.model)
-        await summary_index.settle(connection, words, model=vectors.model, state="stored")
-    if fresh:
-        found = message_vectors(scope, conversation_id, fresh, vectors)
-        await message_passages.write_vectors(connection, found, model=vectors.model)
-        numbered = list(zip(fresh, numbers[passages.MESSAGES], counted, strict=True))
-        await number_messages(connection, scope, conversation_id, numbered, vectors)
+        key = (scope.tenant_id, scope.user_id, conversation_id, version)
+        words = {EmbeddableText(key, (text,)): [vectors.summary[text]]}
+        await store.write(connection, SUMMARIES, words, model=vectors.model)
+        await store.settle(connection, SUMMARIES, words, model=vectors.model, state="stored")
+    # Vectors before numbers: see `EmbeddedCorpus.settle`.
+    said = {
+        EmbeddableText(
+            (scope.tenant_id, scope.user_id, conversation_id, message.message_no),
+            (message.content,),
+        ): [vectors.messages[message.message_no]]
+        for message in fresh
+        if message.message_no in vectors.messages
+    }
+    await store.write(connection, MESSAGES, said, model=vectors.model)
+    numbered = [
+        NumberedText(
+            (conversation_id, message.message_no), number, terms, vectors.state_of(message)
+        )
+        for message, number, terms in zip(fresh, numbers[MESSAGES], counted, strict=True)
+    ]
+    await index.number(connection, scope, MESSAGES, numbered, model=vectors.model)
 
 
 async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:
@@ -127,21 +139,8 @@ async def drop_summary(connection: Connection, scope: Scope, conversation_id: st
 
     The role is hitherto_removal.
     """
-    await unindex_summary(connection, scope, conversation_id)
+    await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
     return await summaries.delete(connection, scope, conversation_id)
-
-
-async def unindex_summary(connection: Connection, scope: Scope, conversation_id: str) -> None:
-    """Remove the words of a summary, if any, from the keyword index."""
-    held = await summary_index.read_indexed(connection, scope, conversation_id)
-    if held is not None and held.lexical_no is not None:
-        await passages.remove(
-            connection,
-            scope,
-            passages.SUMMARIES,
-            {held.lexical_no: held.lexical_length},
-            every_term(held.text),
-        )
 
 
 def embedded_text(words: str) -> str:

@@ -11,9 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.pipeline.conversation_summary import unindex_summary
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
-from hitherto_extraction.pipeline.passages import drop_messages
 from hitherto_extraction.pipeline.reindex import reindex
 from hitherto_extraction.storage import (
     keyword_index,
@@ -22,8 +20,10 @@ from hitherto_extraction.storage import (
     sealing,
     sealing_messages,
     statements,
-    summary_index,
 )
+from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.corpora.sealing import seal_some
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
@@ -121,26 +121,21 @@ async def empty_history(connection: Connection, standing: SealingTarget) -> int:
 async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
     """Seal messages, and remove their words from every index, including that of memories."""
     scope = standing.scope
-    found = await sealing_messages.clear_messages(connection, scope, limit=_ROWS)
-    if not found:
-        return 0
-    await drop_messages(connection, scope, [message.key for message in found])
-    await sealing_messages.seal_messages(connection, scope, standing.key, found)
-    learnt = await sealing_messages.learnt_from(connection, scope, found)
-    await sealing_messages.delete_source_vectors(connection, scope, learnt)
-    await reindex(connection, scope, learnt, sweep=False)
+    found = await seal_some(connection, scope, standing.key, MESSAGES, limit=_ROWS)
+    if found:
+        learnt = await sealing_messages.learnt_from(
+            connection, scope, [(item[0], message_id) for item, message_id in found]
+        )
+        await sealing_messages.delete_source_vectors(connection, scope, learnt)
+        await reindex(connection, scope, learnt, sweep=False)
     return len(found)
 
 
 async def seal_summaries(connection: Connection, standing: SealingTarget) -> int:
     """Seal summaries, and remove them from the indexes."""
-    scope = standing.scope
-    found = await sealing_messages.clear_summaries(connection, scope, limit=_SUMMARIES)
-    for each in found:
-        await unindex_summary(connection, scope, each.conversation_id)
-        await summary_index.delete_vectors(connection, scope, each.conversation_id)
-    await sealing_messages.seal_summaries(connection, scope, standing.key, found)
-    return len(found)
+    return len(
+        await seal_some(connection, standing.scope, standing.key, SUMMARIES, limit=_SUMMARIES)
+    )
 
 
 async def seal_replies(connection: Connection, standing: SealingTarget) -> int:

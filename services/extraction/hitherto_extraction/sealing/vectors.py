@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
 from hitherto_extraction.pipeline.embedding_charges import affords
+from hitherto_extraction.pipeline.embedding_loop import BATCH, SECONDS, EmbeddedBatch, embed
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.storage import ledger, sealed_memories, users
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.sealed_memories import Unembedded
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
-from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.failures import SealBroken
 from hitherto_shared.encryption.sealed import UserKey
-from hitherto_shared.model_api import ModelError, ModelUnavailable
+from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.sealing")
-
-_BATCH = 64
-_SECONDS = 30.0
 
 
 class SealedVectors:
@@ -54,10 +51,14 @@ class SealedVectors:
             after = found[-1].memory_id
             if not await self._affords(scope.tenant_id):
                 return False
+            texts = {each: [each.content(key)] for each in found if _opens(each, key)}
             try:
-                await self._embed(scope, key, [each for each in found if _opens(each, key)])
-            except ModelUnavailable as error:
+                made = await embed(self._embedder, texts)
+            except ModelError as error:
                 logger.info("vectors of sealed memories are waiting for the embedder: %s", error)
+                return False
+            await self._keep(scope, key, made)
+            if made.outage is not None:
                 return False
         return True
 
@@ -67,7 +68,7 @@ class SealedVectors:
         with acting_for(tenant_id):
             return await self._removal.run(
                 lambda connection: affords(connection, self._budget, tenant_id, KIND),
-                timeout=_SECONDS,
+                timeout=SECONDS,
                 repeatable=True,
             )
 
@@ -76,62 +77,36 @@ class SealedVectors:
         with acting_for(scope.tenant_id):
             return await self._removal.run(
                 lambda connection: sealed_memories.without_vector(
-                    connection, scope, model, after=after, limit=_BATCH
+                    connection, scope, model, after=after, limit=BATCH
                 ),
-                timeout=_SECONDS,
+                timeout=SECONDS,
                 repeatable=True,
             )
 
-    async def _embed(self, scope: Scope, key: UserKey, found: Sequence[Unembedded]) -> None:
-        if not found:
-            return
-        # Its present name: the active model may change during the call.
-        model = self._embedder.name
-        try:
-            embedding = await self._embedder.embed([each.content(key) for each in found])
-        except ModelUnavailable:
-            raise
-        except ModelError as error:
-            if len(found) == 1:
-                logger.warning("the embedder refuses a sealed memory: %s", error)
-                return
-            middle = len(found) // 2
-            await self._embed(scope, key, found[:middle])
-            await self._embed(scope, key, found[middle:])
-            return
-        await self._keep(scope, key, model, found, embedding)
-
-    async def _keep(
-        self,
-        scope: Scope,
-        key: UserKey,
-        model: str,
-        found: Sequence[Unembedded],
-        embedding: EmbeddingBatch,
-    ) -> None:
-        vectors: Sequence[Vector] = embedding.vectors
-        cost = self._prices.cost(model, input_tokens=embedding.tokens)
-        charge = Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost)
+    async def _keep(self, scope: Scope, key: UserKey, made: EmbeddedBatch[Unembedded]) -> None:
+        cost = self._prices.cost(made.model, input_tokens=made.tokens)
+        charge = Charge("embedding", made.model, made.calls, made.tokens, 0, cost)
 
         async def work(connection: Connection) -> None:
             async with connection.transaction():
                 state = await users.lock_user(connection, scope)
                 if state is not None and not state.erased:
-                    for each, vector in zip(found, vectors, strict=True):
+                    for each, (vector,) in made.vectors.items():
                         await sealed_memories.write_vector(
                             connection,
                             scope,
                             key,
                             each.memory_id,
                             vector,
-                            model=model,
+                            model=made.model,
                             text_version=each.text_version,
                         )
                 payer = Scope(scope.tenant_id, ledger.NOBODY)
                 await ledger.charge(connection, payer, NO_JOB, KIND, [charge])
 
-        with acting_for(scope.tenant_id):
-            await self._removal.run(work, timeout=_SECONDS)
+        if made.calls:
+            with acting_for(scope.tenant_id):
+                await self._removal.run(work, timeout=SECONDS)
 
 
 def _opens(each: Unembedded, key: UserKey) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.lean import later
@@ -274,7 +275,7 @@ def _columns(
 ) -> dict[str, Any]:
     """Messages as the columns that `_INSERT_MESSAGES` turns into rows."""
     sealed = [
-        None if key is None else key.seal(_words(m), message_place(conversation_id, m.message_id))
+        None if key is None else MESSAGES.sealed(key, _words(m), conversation_id, m.message_id, 0)
         for m in messages
     ]
     clear = [replace(m, **_EMPTY) for m in messages] if key is not None else messages

@@ -1,38 +1,16 @@
-"""Seals a user's messages, summaries and unusable replies from before encryption was turned on.
+"""Seals a user's unusable replies, and deletes vectors of words that are sealed by now.
 
-The role is hitherto_removal, in a transaction that holds the user's row. Each function that finds
-rows takes a bounded number of them, and finds nothing once everything is sealed.
+The role is hitherto_removal, in a transaction that holds the user's row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.places import message_place, summary_place
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
-
-# Locked so that no vector is stored for one; in the order in which vectors are stored.
-_CLEAR_MESSAGES = """
-SELECT conversation_id, message_no, message_id, name, content, context_items, metadata
-FROM messages
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
-ORDER BY tenant_id, user_id, conversation_id, message_no
-LIMIT %(limit)s
-FOR UPDATE
-"""
-
-_SEAL_MESSAGE = """
-UPDATE messages
-SET name = '', content = '', context_items = '[]', metadata = '{}', sealed = %(sealed)s,
-    lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s AND message_no = %(message_no)s
-"""
 
 # Locked, so that any transaction that stores a vector of their sources has finished.
 _LEARNT_FROM = """
@@ -54,24 +32,6 @@ _DELETE_SOURCE_VECTORS = """
 DELETE FROM memory_source_embeddings
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND (%(all)s OR memory_id = ANY(%(memory_ids)s))
-"""
-
-_CLEAR_SUMMARIES = """
-SELECT conversation_id, sealed_version, title, summary, key_topics, technical_topics,
-       followup_suggestions
-FROM conversation_summaries
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
-ORDER BY conversation_id
-LIMIT %(limit)s
-FOR UPDATE
-"""
-
-_SEAL_SUMMARY = """
-UPDATE conversation_summaries
-SET title = '', summary = '', key_topics = '{}', technical_topics = '{}',
-    followup_suggestions = '{}', sealed = %(sealed)s, sealed_version = %(sealed_version)s,
-    lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id = %(conversation_id)s
 """
 
 # Of a summary that was sealed with a role that may not delete.
@@ -104,30 +64,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 
 @dataclass(frozen=True, slots=True)
-class ClearMessage:
-    """A message in clear, and its fields to seal."""
-
-    conversation_id: str
-    message_no: int
-    message_id: str
-    words: Mapping[str, Any]
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """Its key among the user's messages."""
-        return self.conversation_id, self.message_no
-
-
-@dataclass(frozen=True, slots=True)
-class ClearSummary:
-    """A summary in clear, its fields to seal, and the number of its last sealing."""
-
-    conversation_id: str
-    sealed_version: int
-    words: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class ClearReply:
     """An unusable reply sealed with the installation's secret."""
 
@@ -136,47 +72,16 @@ class ClearReply:
     sealed: str
 
 
-async def clear_messages(connection: Connection, scope: Scope, *, limit: int) -> list[ClearMessage]:
-    """Messages in clear, locked."""
-    cursor = await connection.execute(_CLEAR_MESSAGES, {**scope.parameters, "limit": limit})
-    names = ("name", "content", "context_items", "metadata")
-    return [
-        ClearMessage(row[0], row[1], row[2], dict(zip(names, row[3:], strict=True)))
-        for row in await cursor.fetchall()
-    ]
-
-
-async def seal_messages(
-    connection: Connection, scope: Scope, key: UserKey, messages: Sequence[ClearMessage]
-) -> None:
-    """Seal messages in place. The caller has removed them from the indexes."""
-    async with connection.cursor() as many:
-        await many.executemany(
-            _SEAL_MESSAGE,
-            [
-                {
-                    **scope.parameters,
-                    "conversation_id": each.conversation_id,
-                    "message_no": each.message_no,
-                    "sealed": key.seal(
-                        each.words, message_place(each.conversation_id, each.message_id)
-                    ),
-                }
-                for each in messages
-            ],
-        )
-
-
 async def learnt_from(
-    connection: Connection, scope: Scope, messages: Sequence[ClearMessage]
+    connection: Connection, scope: Scope, messages: Sequence[tuple[str, str]]
 ) -> list[UUID]:
-    """The memories in clear that were learnt from messages, locked."""
+    """The memories in clear that were learnt from messages, by conversation and id; locked."""
     cursor = await connection.execute(
         _LEARNT_FROM,
         {
             **scope.parameters,
-            "conversations": [each.conversation_id for each in messages],
-            "message_ids": [each.message_id for each in messages],
+            "conversations": [conversation_id for conversation_id, _ in messages],
+            "message_ids": [message_id for _, message_id in messages],
         },
     )
     return [row[0] for row in await cursor.fetchall()]
@@ -191,44 +96,6 @@ async def delete_source_vectors(
         {**scope.parameters, "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
     )
     return cursor.rowcount
-
-
-async def clear_summaries(
-    connection: Connection, scope: Scope, *, limit: int
-) -> list[ClearSummary]:
-    """Summaries in clear, locked."""
-    cursor = await connection.execute(_CLEAR_SUMMARIES, {**scope.parameters, "limit": limit})
-    names = ("title", "summary", "key_topics", "technical_topics", "followup_suggestions")
-    return [
-        ClearSummary(conversation_id, version, dict(zip(names, words, strict=True)))
-        for conversation_id, version, *words in await cursor.fetchall()
-    ]
-
-
-async def seal_summaries(
-    connection: Connection,
-    scope: Scope,
-    key: UserKey,
-    summaries: Sequence[ClearSummary],
-) -> None:
-    """Seal summaries in place. The caller has removed them from the indexes."""
-    async with connection.cursor() as many:
-        await many.executemany(
-            _SEAL_SUMMARY,
-            [
-                {
-                    **scope.parameters,
-                    "conversation_id": each.conversation_id,
-                    "sealed": key.seal(
-                        each.words,
-                        summary_place(each.conversation_id),
-                        version=each.sealed_version + 1,
-                    ),
-                    "sealed_version": each.sealed_version + 1,
-                }
-                for each in summaries
-            ],
-        )
 
 
 async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:

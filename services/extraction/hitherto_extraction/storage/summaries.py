@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hitherto_extraction.storage.corpora import vectors
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import opened
-from hitherto_extraction.storage.summary_index import delete_vectors
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.places import message_place, summary_place
 from hitherto_shared.encryption.sealed import UserKey
@@ -105,7 +106,6 @@ _EMPTY: Mapping[str, Any] = {
     "technical_topics": [],
     "followup_suggestions": [],
 }
-_SEALED = tuple(_EMPTY)
 _FIRST_CHARACTERS = 400
 
 
@@ -218,9 +218,8 @@ async def write(
     row = await cursor.fetchone()
     sealed, sealed_version = None, row[0] if row else 1
     if key is not None:
-        words = {name: fields[name] for name in _SEALED}
         sealed_version += 1
-        sealed = key.seal(words, summary_place(conversation_id), version=sealed_version)
+        sealed = SUMMARIES.sealed(key, fields, conversation_id, "", sealed_version)
         fields = {**fields, **_EMPTY}
     cursor = await connection.execute(
         _WRITE,
@@ -252,7 +251,7 @@ async def delete(connection: Connection, scope: Scope, conversation_id: str) -> 
     The role is hitherto_removal.
     """
     await lock(connection, scope, conversation_id)
-    await delete_vectors(connection, scope, conversation_id)
+    await vectors.delete(connection, scope, SUMMARIES, [(conversation_id, 0)])
     return (await connection.execute(_DELETE, _key(scope, conversation_id))).rowcount
 
 

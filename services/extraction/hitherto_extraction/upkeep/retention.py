@@ -11,12 +11,13 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
-from hitherto_extraction.pipeline.passages import drop_messages
 from hitherto_extraction.pipeline.reindex import reindex
 from hitherto_extraction.queue import cancelling, claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import removal, retention, users
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
@@ -157,7 +158,7 @@ class Retention:
         outlived = await retention.find_messages(
             connection, scope, self._keep, limit=_MESSAGES, among=among
         )
-        await drop_messages(connection, scope, [message.key for message in outlived])
+        await index.drop(connection, scope, MESSAGES, [message.key for message in outlived])
         readers = await cancelling.take_back(
             connection, scope, [message.key for message in outlived]
         )

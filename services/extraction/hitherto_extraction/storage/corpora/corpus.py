@@ -1,0 +1,131 @@
+"""A corpus: the statements that differ by kind of text, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+from hitherto_shared.text.passages import MAX_EMBEDDED
+
+ItemKey = tuple[str, int]
+"""A text of one user: an id, and a number under it.
+
+A message is known by its conversation and its number there, a summary by its conversation and the
+version of its words, a memory by its id and the version of its words, a chunk by its id and 0.
+"""
+TextKey = tuple[str, str, str, int]
+"""A text of any user: tenant, user, and its `ItemKey`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddableText:
+    """A text of any user, and what its vectors are computed from.
+
+    Attributes:
+        key: Identifies it with its present words.
+        contents: The text; of a memory also the words it came from, if there are any.
+    """
+
+    key: TextKey
+    contents: Sequence[str] = field(hash=False)
+
+    @property
+    def scope(self) -> Scope:
+        """Its user."""
+        return Scope(*self.key[:2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EmbeddedCorpus:
+    """A kind of text that has vectors.
+
+    Statements about texts of any user take the parallel arrays `tenants`, `users`, `ids` and
+    `numbers` (see `ItemKey`). Statements that find texts return the four parts of the key, then the
+    words that `contents` takes.
+
+    Attributes:
+        name: The name of the corpus, by which its keyword index is known.
+        contents: The texts to embed, from the words of a row.
+        first_id: An id before all others.
+        pending: Finds texts that wait for a vector of the active model, oldest first.
+        without: Finds texts without a vector of `model`, in the order of their keys, after one.
+        write: Stores `vectors`. Those of texts that are gone, sealed or reworded, and those of an
+            unknown model, are skipped.
+        settle: Sets the state of waiting texts, if `model` is active. It runs after `write`: the
+            foreign key of a vector locks the model's row, so that no change of the active model
+            comes in between, and an earlier one is seen.
+        expect: After a change of the active model: gives texts whose state is wrong the right one.
+        write_sources: Stores `vectors` of the words that memories came from.
+    """
+
+    name: str
+    contents: Callable[..., Sequence[str]]
+    first_id: str
+    pending: str
+    without: str
+    write: str
+    settle: str
+    expect: str
+    write_sources: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassageCorpus(EmbeddedCorpus):
+    """A kind of text that is in the keyword index of passages.
+
+    Statements about texts of one user take the parallel arrays `ids` and `numbers`.
+
+    Attributes:
+        text: The indexed text, from the words of a row.
+        indexed: The number in the index, the number of terms, and the words; locks the rows, so
+            that no vector is stored for a text that is about to leave the index. Summaries are
+            found whatever the version of their words.
+        delete_vectors: Deletes vectors, of every model.
+    """
+
+    text: Callable[..., str]
+    indexed: str
+    delete_vectors: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SpokenCorpus(PassageCorpus):
+    """A kind of passage that is stored before it is indexed, and may be sealed.
+
+    Attributes:
+        left: Finds texts of any user that no job has indexed in time.
+        unindexed: Those of the given texts that are to be indexed and are not yet: their keys,
+            whether they are long enough for a vector, and their words.
+        number: Stores numbers, lengths and states of texts without a number; returns their keys.
+        clear: Finds texts in clear, and locks them: their keys, the id and the version that
+            `place` and the sealed value take, and the fields to seal.
+        seal: Replaces the fields of a text by `sealed`, and takes it out of the indexes.
+        fields: The names of the fields that are sealed.
+        place: Where a sealed text belongs, from the id of its row and its own id.
+    """
+
+    left: str
+    unindexed: str
+    number: str
+    clear: str
+    seal: str
+    fields: Sequence[str]
+    place: Callable[[str, str], Sequence[str]]
+
+    def sealed(
+        self, key: UserKey, words: Mapping[str, Any], item_id: str, own_id: str, version: int
+    ) -> bytes:
+        """The fields of a text, sealed."""
+        return key.seal(
+            {name: words[name] for name in self.fields},
+            self.place(item_id, own_id),
+            version=version,
+        )
+
+
+def beginning(text: Callable[..., str]) -> Callable[..., Sequence[str]]:
+    """The `contents` of a corpus whose `text` is embedded as far as it is read."""
+    return lambda *words: (text(*words)[:MAX_EMBEDDED],)

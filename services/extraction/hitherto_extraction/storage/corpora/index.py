@@ -1,0 +1,254 @@
+"""The keyword index of passages: texts other than memories, one corpus per kind.
+
+The same index as that of memories, in separate tables, so that the words of documents neither slow
+down nor outweigh those of memories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hitherto_extraction.storage import keyword_index
+from hitherto_extraction.storage.corpora import vectors
+from hitherto_extraction.storage.corpora.corpus import ItemKey, PassageCorpus, SpokenCorpus
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+from hitherto_shared.text.passages import SHORTEST_EMBEDDED
+from hitherto_shared.text.terms import count_terms, every_term
+
+_TEXTS_AT_ONCE = 2_048
+"""Some 300,000 postings. A term costs one row for all of them."""
+
+# In one order for all writers.
+_COUNT = """
+INSERT INTO passage_statistics AS held
+    (tenant_id, user_id, corpus, last_lexical_no, texts, terms)
+SELECT %(tenant_id)s, %(user_id)s, corpus, texts, texts, terms
+FROM unnest(%(corpora)s::text[], %(texts)s::int[], %(terms)s::bigint[])
+    AS new (corpus, texts, terms)
+ORDER BY corpus
+ON CONFLICT (tenant_id, user_id, corpus) DO UPDATE
+SET last_lexical_no = held.last_lexical_no + EXCLUDED.last_lexical_no,
+    texts = held.texts + EXCLUDED.texts, terms = held.terms + EXCLUDED.terms
+RETURNING corpus, last_lexical_no
+"""
+
+_DISCOUNT = """
+UPDATE passage_statistics
+SET texts = greatest(texts - %(texts)s, 0), terms = greatest(terms - %(length)s, 0)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = %(corpus)s
+"""
+
+# Numbers ascend in a segment, so its ends tell whether it can hold one of those to remove. Rows are
+# updated by their physical position: a join by key is planned badly if the table has grown since it
+# was analysed, and writers here hold the user's row.
+_REMOVE = """
+WITH touched AS (
+    SELECT ctid AS place, lexical_nos, frequencies, lengths
+    FROM passage_postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = %(corpus)s
+      AND term = ANY(%(terms)s::text[])
+      AND lexical_nos[1] <= %(last)s
+      AND lexical_nos[cardinality(lexical_nos)] >= %(first)s
+), posting AS (
+    SELECT t.place, n.lexical_no, n.frequency, n.length,
+           n.lexical_no <> ALL(%(lexical_nos)s::int[]) AS stays
+    FROM touched AS t
+    CROSS JOIN LATERAL unnest(t.lexical_nos, t.frequencies, t.lengths)
+        AS n (lexical_no, frequency, length)
+), changed AS (
+    SELECT place, array_agg(lexical_no ORDER BY lexical_no) FILTER (WHERE stays) AS nos,
+           array_agg(frequency ORDER BY lexical_no) FILTER (WHERE stays) AS frequencies,
+           array_agg(length ORDER BY lexical_no) FILTER (WHERE stays) AS lengths
+    FROM posting
+    GROUP BY place
+    HAVING NOT bool_and(stays)
+), emptied AS (
+    DELETE FROM passage_postings AS p USING changed AS c
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place
+      AND c.nos IS NULL
+)
+UPDATE passage_postings AS p
+SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
+FROM changed AS c
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place
+  AND c.nos IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedText:
+    """A text with its number in the keyword index, its length there, and the state of its vector.
+
+    `state` is a value of the column embedding_state.
+    """
+
+    key: ItemKey
+    lexical_no: int
+    terms: Counter[str]
+    state: str
+
+
+async def add(
+    connection: Connection, scope: Scope, texts: Mapping[PassageCorpus, Sequence[Counter[str]]]
+) -> dict[PassageCorpus, list[int]]:
+    """Index new texts, given by their terms; returns their numbers, in order.
+
+    The caller holds the user's row.
+    """
+    numbers: dict[PassageCorpus, list[int]] = {corpus: [] for corpus in texts}
+    fresh = {corpus: those for corpus, those in texts.items() if those}
+    if not fresh:
+        return numbers
+    cursor = await connection.execute(
+        _COUNT,
+        {
+            **scope.parameters,
+            "corpora": [corpus.name for corpus in fresh],
+            "texts": [len(those) for those in fresh.values()],
+            "terms": [sum(terms.total() for terms in those) for those in fresh.values()],
+        },
+    )
+    last: dict[str, int] = dict(await cursor.fetchall())
+    for corpus, those in fresh.items():
+        end = last[corpus.name] + 1
+        numbers[corpus] = list(range(end - len(those), end))
+    for start in range(0, max(map(len, fresh.values())), _TEXTS_AT_ONCE):
+        end = start + _TEXTS_AT_ONCE
+        await keyword_index.append_passages(
+            connection,
+            scope,
+            {
+                corpus.name: dict(zip(numbers[corpus][start:end], those[start:end], strict=True))
+                for corpus, those in fresh.items()
+            },
+        )
+    return numbers
+
+
+async def number(
+    connection: Connection,
+    scope: Scope,
+    corpus: SpokenCorpus,
+    texts: Sequence[NumberedText],
+    *,
+    model: str,
+) -> int:
+    """Assign texts the numbers under which their terms are now indexed; returns how many.
+
+    A text that was indexed elsewhere since it was read keeps its number, and the words under this
+    one leave the index. A vector of `model` counts as stored only if that model is active.
+    """
+    if not texts:
+        return 0
+    cursor = await connection.execute(
+        corpus.number,
+        {
+            **scope.parameters,
+            **vectors.key_columns([text.key for text in texts]),
+            "lexical_nos": [text.lexical_no for text in texts],
+            "lengths": [text.terms.total() for text in texts],
+            "states": [text.state for text in texts],
+            "model": model,
+        },
+    )
+    done = {(row[0], row[1]) for row in await cursor.fetchall()}
+    late = [text for text in texts if text.key not in done]
+    lengths = {text.lexical_no: text.terms.total() for text in late}
+    await _remove(
+        connection, scope, corpus, lengths, {term for text in late for term in text.terms}
+    )
+    return len(done)
+
+
+async def find_left(
+    connection: Connection, corpus: SpokenCorpus, *, seconds: float, limit: int
+) -> list[tuple[Scope, ItemKey]]:
+    """Texts of any user unindexed for this many seconds, oldest first.
+
+    The role is hitherto_maintenance.
+    """
+    cursor = await connection.execute(corpus.left, {"seconds": seconds, "limit": limit})
+    return [(Scope(row[0], row[1]), (row[2], row[3])) for row in await cursor.fetchall()]
+
+
+async def index_unindexed(
+    connection: Connection,
+    scope: Scope,
+    corpus: SpokenCorpus,
+    keys: Collection[ItemKey],
+    *,
+    embedded: bool,
+) -> int:
+    """Index those of the texts that are not indexed yet, without a job; returns their number.
+
+    If they are to be `embedded`, they also wait for vectors. The caller holds the user's row.
+    """
+    if not keys:
+        return 0
+    cursor = await connection.execute(
+        corpus.unindexed,
+        {**scope.parameters, **vectors.key_columns(keys), "shortest": SHORTEST_EMBEDDED},
+    )
+    rows = await cursor.fetchall()
+    if not rows:
+        return 0
+    counted = await asyncio.to_thread(
+        lambda: [count_terms(corpus.text(*words)) for _, _, _, *words in rows]
+    )
+    numbers = (await add(connection, scope, {corpus: counted}))[corpus]
+    numbered = [
+        NumberedText(
+            (row[0], row[1]), lexical_no, terms, "pending" if embedded and row[2] else "none"
+        )
+        for row, lexical_no, terms in zip(rows, numbers, counted, strict=True)
+    ]
+    return await number(connection, scope, corpus, numbered, model="")
+
+
+async def remove(
+    connection: Connection, scope: Scope, corpus: PassageCorpus, keys: Collection[ItemKey]
+) -> None:
+    """Remove every word of texts from the index, and lock the texts."""
+    if not keys:
+        return
+    cursor = await connection.execute(
+        corpus.indexed, {**scope.parameters, **vectors.key_columns(keys)}
+    )
+    rows = await cursor.fetchall()
+    # Recomputed to find the postings; long texts take a while.
+    terms = await asyncio.to_thread(
+        lambda: {term for _, _, *words in rows for term in every_term(corpus.text(*words))}
+    )
+    await _remove(connection, scope, corpus, {row[0]: row[1] for row in rows}, terms)
+
+
+async def _remove(
+    connection: Connection,
+    scope: Scope,
+    corpus: PassageCorpus,
+    lengths: Mapping[int, int],
+    terms: Collection[str],
+) -> None:
+    """Remove the postings of numbers with these lengths and, among others, these terms."""
+    if not lengths:
+        return
+    values = {**scope.parameters, "corpus": corpus.name}
+    numbers = {"lexical_nos": list(lengths), "first": min(lengths), "last": max(lengths)}
+    await connection.execute(_REMOVE, {**values, **numbers, "terms": list(terms)})
+    length = sum(lengths.values())
+    await connection.execute(_DISCOUNT, {**values, "texts": len(lengths), "length": length})
+
+
+async def drop(
+    connection: Connection, scope: Scope, corpus: PassageCorpus, keys: Collection[ItemKey]
+) -> int:
+    """Remove texts from the indexes with every word and vector; returns the number of vectors.
+
+    The role is hitherto_removal, or hitherto_write for chunks.
+    """
+    await remove(connection, scope, corpus, keys)
+    return await vectors.delete(connection, scope, corpus, keys)

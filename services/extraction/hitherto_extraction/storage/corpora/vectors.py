@@ -1,0 +1,159 @@
+"""Vectors of texts: which texts lack one, how vectors are stored, and the state of each text.
+
+Texts are found across users with the role hitherto_maintenance. Code that stores vectors holds the
+rows of their users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from pgvector import HalfVector
+
+from hitherto_extraction.storage.corpora.corpus import (
+    EmbeddableText,
+    EmbeddedCorpus,
+    ItemKey,
+    PassageCorpus,
+    TextKey,
+)
+from hitherto_extraction.storage.corpora.documents import DOCUMENTS
+from hitherto_extraction.storage.corpora.memories import MEMORIES
+from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
+from hitherto_shared.database.arrays import Integers, Texts
+from hitherto_shared.database.lean import later
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.passages import MAX_EMBEDDED
+
+CORPORA: Sequence[EmbeddedCorpus] = (MEMORIES, DOCUMENTS, MESSAGES, SUMMARIES)
+"""Every kind of text that has vectors."""
+_AT_ONCE = 256
+
+MadeVectors = Mapping[EmbeddableText, Sequence[Vector]]
+"""The vectors of texts: one for each of their contents."""
+
+
+async def find_pending(
+    connection: Connection, corpus: EmbeddedCorpus, *, limit: int, without: Collection[str] = ()
+) -> list[EmbeddableText]:
+    """The texts that have waited longest for a vector, except those of some tenants."""
+    return await _texts(
+        connection, corpus, corpus.pending, {"without": list(without), "limit": limit}
+    )
+
+
+async def find_without(
+    connection: Connection,
+    corpus: EmbeddedCorpus,
+    model: str,
+    *,
+    after: TextKey | None,
+    limit: int,
+) -> list[EmbeddableText]:
+    """The next texts without a vector of their present words, of those that are to have one."""
+    tenant_id, user_id, item_id, number = after or ("", "", corpus.first_id, 0)
+    values = {
+        "tenant_id": tenant_id,
+        "user_id": user_id,
+        "id": item_id,
+        "number": number,
+        "model": model,
+        "limit": limit,
+    }
+    return await _texts(connection, corpus, corpus.without, values)
+
+
+async def write(
+    connection: Connection, corpus: EmbeddedCorpus, vectors: MadeVectors, *, model: str
+) -> None:
+    """Store vectors of texts of any user.
+
+    Those of texts that are gone, sealed or reworded by now are skipped, and so are those of an
+    unknown model.
+    """
+    left = iter(vectors.items())
+    while some := dict(islice(left, _AT_ONCE)):
+        await _insert(connection, corpus.write, {text: of[0] for text, of in some.items()}, model)
+        if corpus.write_sources:
+            sources = {text: of[1] for text, of in some.items() if len(of) > 1}
+            await _insert(connection, corpus.write_sources, sources, model)
+
+
+async def settle(
+    connection: Connection,
+    corpus: EmbeddedCorpus,
+    texts: Collection[EmbeddableText],
+    *,
+    model: str,
+    state: str,
+) -> int:
+    """Mark waiting texts as `stored` or `refused`, if `model` is still active.
+
+    Only those that still have the words that were embedded. Returns how many were marked.
+    """
+    if not texts:
+        return 0
+    values = {**_columns(texts), "model": model, "state": state}
+    return (await connection.execute(corpus.settle, values)).rowcount
+
+
+async def activate(connection: Connection, model: str) -> None:
+    """Let texts that lack a vector of the newly active model wait for one, and no others."""
+    for corpus in CORPORA:
+        await connection.execute(corpus.expect, {"model": model})
+
+
+async def delete(
+    connection: Connection, scope: Scope, corpus: PassageCorpus, keys: Collection[ItemKey]
+) -> int:
+    """Delete the vectors of texts, of every model; returns their number.
+
+    The role is hitherto_removal, or hitherto_write for chunks.
+    """
+    values = {**scope.parameters, **key_columns(keys)}
+    return (await connection.execute(corpus.delete_vectors, values)).rowcount
+
+
+def key_columns(keys: Collection[ItemKey]) -> dict[str, Any]:
+    """Texts of one user as parameters of the statements of a corpus."""
+    return {
+        "ids": Texts(item_id for item_id, _ in keys),
+        "numbers": Integers(number for _, number in keys),
+    }
+
+
+async def _texts(
+    connection: Connection, corpus: EmbeddedCorpus, statement: str, values: Mapping[str, Any]
+) -> list[EmbeddableText]:
+    cursor = await connection.execute(statement, {**values, "characters": MAX_EMBEDDED})
+    return [
+        EmbeddableText((tenant_id, user_id, item_id, number), corpus.contents(*words))
+        for tenant_id, user_id, item_id, number, *words in await cursor.fetchall()
+    ]
+
+
+async def _insert(
+    connection: Connection, statement: str, vectors: Mapping[EmbeddableText, Vector], model: str
+) -> None:
+    if vectors:
+        values = {
+            **_columns(vectors),
+            "model": model,
+            "dimensions": len(next(iter(vectors.values()))),
+            "vectors": [HalfVector(vector) for vector in vectors.values()],
+        }
+        await later(connection, statement, values)
+
+
+def _columns(texts: Collection[EmbeddableText]) -> dict[str, Any]:
+    return {
+        "tenants": Texts(text.key[0] for text in texts),
+        "users": Texts(text.key[1] for text in texts),
+        **key_columns([text.key[2:] for text in texts]),
+        "sources": Texts("".join(text.contents[1:]) for text in texts),
+    }
