@@ -10,6 +10,7 @@ from typing import Any
 
 from hitherto_client.command import (
     audit,
+    console,
     context,
     conversations,
     curation,
@@ -55,6 +56,7 @@ _GROUPS: dict[str, tuple[Any, ...]] = {
     "Working memory": (sessions,),
     "Knowledge": (documents,),
     "Upkeep": (upkeep, rollback, reembed, usage),
+    "Web pages": (console,),
     "Language models": (mcp,),
     "Installation": (health, keys),
 }

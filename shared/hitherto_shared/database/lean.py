@@ -25,7 +25,6 @@ from psycopg.rows import TupleRow
 
 from hitherto_shared.database.connect import ReportingConnection
 from hitherto_shared.database.exchange import BoundStatement, StatementResult, exchange
-from hitherto_shared.work_record import Waiting, What
 
 logger = logging.getLogger("hitherto.database")
 
@@ -183,8 +182,7 @@ def once_committed(connection: AsyncConnection[TupleRow], effect: Callable[[], N
 class _Cursor(AsyncCursor[TupleRow]):
     async def execute(self, *given: Any, **options: Any) -> Any:
         await _flush(self.connection)
-        with Waiting("sql", _statements(given)):
-            return await super().execute(*given, **options)
+        return await super().execute(*given, **options)
 
     async def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
@@ -204,14 +202,7 @@ class _Cursor(AsyncCursor[TupleRow]):
 class _NamedCursor(AsyncServerCursor[TupleRow]):
     async def execute(self, *given: Any, **options: Any) -> Any:
         await _flush(self.connection)
-        with Waiting("sql", _statements(given)):
-            return await super().execute(*given, **options)
-
-
-def _statements(given: tuple[Any, ...]) -> What:
-    """The statement among the arguments of a cursor, or what a composed one is called."""
-    first = given[0] if given else None
-    return (first,) if isinstance(first, str | bytes) else "composed"
+        return await super().execute(*given, **options)
 
 
 async def _flush(connection: AsyncConnection[Any]) -> None:

@@ -35,7 +35,6 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
-from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.storage import memories, past
@@ -67,7 +66,6 @@ from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
-from hitherto_shared.work_record import current_record
 
 _LEG_STATES = {
     "ran": search_pb2.LEG_STATE_RAN,
@@ -364,8 +362,7 @@ def _memories_of(items: Iterable[Item]) -> list[UUID]:
 
 
 def _result(hit: Hit, *, explain: bool = True) -> Fields:
-    legs = legs_of(hit.ranked) if hit.ranked is not None else ()
-    found = {**_item(hit.item), "score": hit.score, "matched_legs": legs}
+    found = {**_item(hit.item), "score": hit.score, "matched_legs": hit.legs}
     if explain:
         found["breakdown"] = hit.breakdown
     if hit.excerpt:
@@ -405,11 +402,8 @@ def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
 
 
 def _legs(legs: Legs) -> list[Fields]:
-    record = current_record()
     for leg in legs.reports:
         metrics.SEARCH_LEGS.labels(leg.name, leg.state).inc()
-        if record is not None:
-            record.add("leg", leg.name, leg.seconds)
     if legs.degraded:
         metrics.DEGRADED_REPLIES.inc()
     return [

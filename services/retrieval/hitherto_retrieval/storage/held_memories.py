@@ -58,11 +58,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
-_BYTES_OF_A_MEMORY = 5_500
+_BYTES_OF_A_MEMORY = 4_000
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
-_BYTES_OF_A_BYTE = 7
-"""What a byte of text may take; free JSON becomes many small objects, and what is derived from a
-text repeats it."""
+_BYTES_OF_A_BYTE = 4
+"""What a byte of text may take; free JSON becomes many small objects."""
 
 
 def current(scope: Scope, model: str) -> Statement[Rows]:
@@ -104,7 +103,7 @@ class HeldMemories:
     """
 
     def __init__(self, memories: Rows, whole: Rows, mentions: Rows, dimensions: int) -> None:
-        self._whole = {row[0]: memories_of.UnusedMemory(row) for row in whole}
+        self._whole = {row[0]: row for row in whole}
         self._free: int = sum(row[11] for row in memories)
         self._facts: list[tuple[Any, ...]] = [row[:6] for row in memories]
         self._ids: list[UUID] = [row[0] for row in memories]
@@ -145,9 +144,9 @@ class HeldMemories:
         """Whole memories by id, as they were used; ids that are not held are left out."""
         made: dict[UUID, Memory] = {}
         for each in memory_ids:
-            unused = self._whole.get(each)
-            if unused is not None:
-                made[each] = unused.used(*uses.of(each))
+            row = self._whole.get(each)
+            if row is not None:
+                made[each] = memories_of.used(row, *uses.of(each))
         return made
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
@@ -185,9 +184,8 @@ class HeldMemories:
         """The places of the memories made of each message, by its conversation and its id."""
         found: dict[tuple[str, str], list[int]] = {}
         for place, memory_id in enumerate(self._ids):
-            for source in self._whole[memory_id].sources:
-                key = source.conversation_id, source.message_id
-                found.setdefault(key, []).append(place)
+            for source in memories_of.sources(self._whole[memory_id]):
+                found.setdefault(source, []).append(place)
         return found
 
     def unexpired(self, places: Sequence[int], at: datetime) -> list[int]:

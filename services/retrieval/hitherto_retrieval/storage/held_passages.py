@@ -75,11 +75,10 @@ ORDER BY s.conversation_id
 LIMIT %(limit)s
 """
 
-_BYTES_OF_A_MESSAGE = 3_500
+_BYTES_OF_A_MESSAGE = 2_000
 _BYTES_OF_A_SUMMARY = 500
 """Approximate bytes of a summary besides its vector and its text."""
-_BYTES_OF_A_BYTE = 7
-"""As in `held_memories`."""
+_BYTES_OF_A_BYTE = 4
 
 Mask = NDArray[np.bool_]
 
@@ -194,10 +193,7 @@ class HeldMessages:
         self._said = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
         self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
         self._whole = [
-            Message(
-                *(row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11]),
-                kept={},
-            )
+            Message(row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11])
             for row in rows
         ]
         made_of = memories.made_of()

@@ -7,7 +7,7 @@ the database's collation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hitherto_retrieval.storage import conversations, passages, people
@@ -38,10 +38,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _BYTES_OF_AN_ENTITY = 1_500
-_BYTES_OF_A_SUMMARY = 3_000
+_BYTES_OF_A_SUMMARY = 1_500
 """Approximate bytes of a summary besides its text."""
-_BYTES_OF_A_BYTE = 7
-"""As in `held_memories`."""
+_BYTES_OF_A_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,5 +137,5 @@ class Surroundings:
             + _BYTES_OF_AN_ENTITY * (len(entities) + len(self._preferences.answer))
             + _BYTES_OF_A_SUMMARY * len(summaries),
             _entities=[(Entity(*row[:6]), frozenset(row[6])) for row in entities],
-            _summaries=[replace(each, kept={}) for each in summaries],
+            _summaries=summaries,
         )

@@ -11,7 +11,7 @@ from uuid import UUID
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
-from hitherto_shared.models import Kept, Memory, Scope, SourceRef
+from hitherto_shared.models import Memory, Scope, SourceRef
 
 _BY_IDS = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
@@ -151,29 +151,21 @@ def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
 def current(scope: Scope) -> Statement[Rows]:
     """All current memories whole but for their use, in no order; also those that have expired.
 
-    Rows for `UnusedMemory`.
+    Rows for `used` and `sources`.
     """
     return Statement(_CURRENT, scope.parameters, lambda rows: rows)
 
 
-class UnusedMemory:
-    """A memory without its usage.
+def used(row: tuple[Any, ...], count: int, last: datetime | None) -> Memory:
+    """The memory of a row of `current`, with its usage."""
+    whole = [*row[:_USE], count, last, *row[_USE + 2 :]]
+    whole[-2] = [SourceRef(*pair) for pair in row[-2]]
+    return Memory(*whole)
 
-    Args:
-        row: A row of `current`.
-    """
 
-    __slots__ = ("_after", "_before", "sources")
-
-    def __init__(self, row: tuple[Any, ...]) -> None:
-        self.sources = [SourceRef(*pair) for pair in row[-2]]
-        self._before = row[:_USE]
-        kept: Kept = {}
-        self._after = (*row[_USE + 2 : -2], self.sources, row[-1], kept)
-
-    def used(self, count: int, last: datetime | None) -> Memory:
-        """The memory as it was used; all that is derived from it is kept together."""
-        return Memory(*(*self._before, count, last, *self._after))
+def sources(row: tuple[Any, ...]) -> list[tuple[str, str]]:
+    """The messages that the memory of a row of `current` came from: conversation and id."""
+    return [(conversation_id, message_id) for conversation_id, message_id in row[-2]]
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

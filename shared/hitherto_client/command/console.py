@@ -1,0 +1,103 @@
+"""`hitherto console`: what is remembered, on web pages."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from hitherto_client.command.exits import OK, UsageError
+from hitherto_client.command.options import add_command
+from hitherto_client.command.output import Output
+
+DEFAULT_LISTEN = "127.0.0.1:8090"
+
+
+def register(commands: Any) -> None:
+    """Add the sub-command."""
+    console = add_command(
+        commands, "console", "Serve web pages on which people see and correct memories.", _console
+    )
+    console.add_argument(
+        "--listen",
+        default=DEFAULT_LISTEN,
+        metavar="HOST:PORT",
+        help=f"where browsers reach it (default {DEFAULT_LISTEN})",
+    )
+    console.add_argument(
+        "--local",
+        action="store_true",
+        help="use the credential of the environment for everybody, without a sign-in; only on"
+        " loopback",
+    )
+    console.add_argument(
+        "--user", default="", metavar="USER", help="with --local: show this user only"
+    )
+    console.add_argument(
+        "--public-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name by which browsers ask for it; may be given several times",
+    )
+    console.add_argument("--tls-certificate", metavar="FILE", help="PEM file")
+    console.add_argument("--tls-key", metavar="FILE", help="PEM file")
+    console.add_argument(
+        "--allow-http",
+        action="store_true",
+        help="listen beyond loopback without TLS, such as behind a proxy that adds it",
+    )
+
+
+def _console(options: argparse.Namespace, output: Output) -> int:
+    try:
+        import uvicorn  # noqa: PLC0415
+
+        from hitherto_client.console.app import server_config  # noqa: PLC0415
+        from hitherto_client.console.opening import (  # noqa: PLC0415
+            ConsoleTarget,
+            ListenRefused,
+            check_openness,
+            listen_address,
+        )
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"this command needs {error.name}: pip install 'hitherto[console]'"
+        ) from None
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key belong together")
+    if options.api_key:
+        raise UsageError(
+            "people sign in with credentials of their own: leave out --api-key, or set"
+            " HITHERTO_API_KEY and add --local"
+        )
+    if options.user and not options.local:
+        raise UsageError("--user needs --local")
+    public = tuple(options.public_host)
+    try:
+        address = listen_address(options.listen)
+        check_openness(
+            address,
+            tls=options.tls_certificate is not None,
+            allow_http=options.allow_http,
+            local=options.local,
+            public=public,
+        )
+    except ListenRefused as error:
+        raise UsageError(str(error)) from None
+    target = ConsoleTarget(
+        options.retrieval,
+        options.extraction,
+        timeout=options.timeout,
+        local=options.local,
+        user=options.user,
+        on_loopback=address.is_loopback,
+    )
+    config = server_config(
+        target,
+        address,
+        public_hosts=public,
+        certificate_file=options.tls_certificate,
+        key_file=options.tls_key,
+    )
+    uvicorn.Server(config).run()
+    return OK

@@ -1,0 +1,120 @@
+"""The console as an ASGI application, and the server that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from hitherto_client.console.failures import Failure
+from hitherto_client.console.opening import ConsoleTarget, ListenAddress
+from hitherto_client.console.pages import memories, memory, people, signing_in
+from hitherto_client.console.protection import Protection
+from hitherto_client.console.rendering import STATIC, render
+from hitherto_client.console.sessions import ConsoleSessions, SignInForms
+
+MOST_REQUEST_BYTES = 1024 * 1024
+DRAIN_SECONDS = 5
+
+_PAGES = (signing_in, people, memories, memory)
+
+
+class _Assets(StaticFiles):
+    """Files whose addresses change with their content."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        reply = await super().get_response(path, scope)
+        if reply.status_code == 200:
+            reply.headers["cache-control"] = "public, max-age=31536000, immutable"
+        return reply
+
+
+def make_app(target: ConsoleTarget, hosts: Iterable[str]) -> Protection:
+    """The console.
+
+    Args:
+        target: The services and how people get in.
+        hosts: The names by which browsers may ask for it.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await app.state.sessions.close()
+
+    routes: list[BaseRoute] = [route for page in _PAGES for route in page.ROUTES]
+    routes.append(Route("/health", _health))
+    routes.append(Mount("/static", _Assets(directory=STATIC)))
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: _not_found, Exception: _broken},
+        lifespan=lifespan,
+        max_body_size=MOST_REQUEST_BYTES,
+    )
+    app.state.target = target
+    app.state.sessions = ConsoleSessions()
+    app.state.sign_in_forms = SignInForms()
+    # Around everything, so that pages about faults of the console are protected too.
+    return Protection(app, hosts)
+
+
+async def _health(request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    titles = {404: "There is no such page", 405: "This cannot be done here"}
+    failure = Failure(
+        error.status_code, titles.get(error.status_code, error.detail), "Go back, or start again."
+    )
+    return _bare(failure)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return _bare(
+        Failure(500, "The console failed", "This is a fault of the console; its log says more.")
+    )
+
+
+def _bare(failure: Failure) -> Response:
+    return HTMLResponse(render("bare_failure.html", {"failure": failure}), failure.status)
+
+
+def server_config(
+    target: ConsoleTarget,
+    address: ListenAddress,
+    *,
+    public_hosts: tuple[str, ...] = (),
+    certificate_file: str | None = None,
+    key_file: str | None = None,
+) -> uvicorn.Config:
+    """What serves the console.
+
+    Args:
+        target: The services and how people get in.
+        address: Where to listen.
+        public_hosts: Further names by which browsers may ask for it.
+        certificate_file: PEM file with the certificate chain for TLS. Unset: no TLS.
+        key_file: PEM file with its private key.
+    """
+    return uvicorn.Config(
+        make_app(target, address.hosts(public_hosts)),
+        host=address.host,
+        port=address.port,
+        # Addresses name people.
+        access_log=False,
+        server_header=False,
+        ws="none",
+        ssl_certfile=certificate_file,
+        ssl_keyfile=key_file,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )

@@ -1,0 +1,135 @@
+"""What browsers send: fields of forms and of addresses, checked before anything is called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+MOST_FIELDS = 500
+
+
+class FieldRefused(ValueError):
+    """A field cannot be used; the message says which, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of a form or an address."""
+
+    given: Mapping[str, Sequence[str]]
+
+    def text(self, name: str, otherwise: str = "") -> str:
+        """The last value, without surrounding blanks."""
+        return self.given.get(name, [otherwise])[-1].strip()
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a text area that hold something."""
+        return [line.strip() for line in self.text(name).splitlines() if line.strip()]
+
+    def listed(self, name: str) -> list[str]:
+        """Values that stand between commas or on lines of their own."""
+        return [
+            part.strip() for line in self.lines(name) for part in line.split(",") if part.strip()
+        ]
+
+    def ticked(self, name: str) -> bool:
+        """Whether a box is ticked."""
+        return name in self.given
+
+    def word(self, name: str, known: Iterable[str]) -> Any:
+        """One of the known words, or None where nothing is chosen."""
+        value = self.text(name)
+        if value and value not in known:
+            raise FieldRefused(f"{name} is unknown: {value}")
+        return value or None
+
+    def words(self, name: str, known: Iterable[str]) -> list[Any]:
+        """Any number of the known words."""
+        allowed = tuple(known)
+        values = [value for value in self.given.get(name, ()) if value]
+        for value in values:
+            if value not in allowed:
+                raise FieldRefused(f"{name} is unknown: {value}")
+        return values
+
+    def day(self, name: str) -> datetime | None:
+        """A day or a time in UTC, as date fields send them; None if it is empty."""
+        value = self.text(name)
+        if not value:
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise FieldRefused(f"{name} should be a day such as 2026-08-21") from None
+        return moment.replace(tzinfo=moment.tzinfo or UTC)
+
+    def whole(self, name: str, *, least: int, most: int) -> int | None:
+        """A whole number; None if it is empty."""
+        value = self.text(name)
+        if not value:
+            return None
+        usable = value.removeprefix("-").isdigit() and value.isascii() and len(value) < 12
+        if not usable or not least <= int(value) <= most:
+            raise FieldRefused(f"{name} should be a whole number from {least} to {most}")
+        return int(value)
+
+    def share(self, name: str) -> float | None:
+        """A number from 0 to 1; None if it is empty."""
+        value = self.text(name)
+        if not value:
+            return None
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= 1:
+            raise FieldRefused(f"{name} should be a number from 0 to 1")
+        return number
+
+    def json_object(self, name: str) -> dict[str, Any]:
+        """A JSON object; an empty one if the field is empty."""
+        value = self.text(name)
+        try:
+            found = json.loads(value or "{}")
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise FieldRefused(f'{name} should be a JSON object such as {{"key": "value"}}')
+        return found
+
+
+async def read_form(request: Request) -> Fields:
+    """The fields of a submitted form.
+
+    Raises:
+        FieldRefused: It is not a form of these pages.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise FieldRefused("Only forms can be sent here.")
+    return _parsed(await request.body())
+
+
+def read_address(request: Request) -> Fields:
+    """The fields of the address."""
+    return _parsed(request.scope["query_string"])
+
+
+def _parsed(encoded: bytes) -> Fields:
+    try:
+        return Fields(
+            parse_qs(
+                encoded.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=MOST_FIELDS,
+            )
+        )
+    except ValueError:
+        raise FieldRefused("The fields cannot be read: they are too many, or not text.") from None

@@ -1,0 +1,149 @@
+"""A person's memories: listed, filtered, searched, on a timeline; and new ones saved by hand."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from starlette.responses import Response
+
+from hitherto_client.console import bars
+from hitherto_client.console.failures import explain
+from hitherto_client.console.fields import Fields
+from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.words import Confidence, MemorySource, MemoryStatus, MemoryType
+
+TYPES: tuple[str, ...] = get_args(MemoryType)
+STATUSES: tuple[str, ...] = get_args(MemoryStatus)
+SOURCES: tuple[str, ...] = get_args(MemorySource)
+CONFIDENCES: tuple[str, ...] = get_args(Confidence)
+_ORDERS = {"created_at": "newest", "importance": "most important", "last_accessed_at": "last used"}
+
+_SEARCH_LIMIT = 30
+_TIMELINE_SIZE = 200
+_ON_TIMELINE: tuple[MemoryStatus, ...] = (
+    "active",
+    "achieved",
+    "contradicted",
+    "superseded",
+    "archived",
+)
+
+
+async def _memories(visit: Visit) -> Response:
+    given = visit.address
+    query = given.text("q")
+    filters = _filters(given)
+    values: dict[str, Any] = {"query": query, "chosen": _chosen(given), "order": ""}
+    if query:
+        values["results"] = await visit.client.search(
+            visit.user, query, limit=_SEARCH_LIMIT, explain=True, **filters
+        )
+    else:
+        order = given.word("order", _ORDERS) or "created_at"
+        values["order"] = order
+        listed = visit.client.memories(visit.user, order_by=order, page_size=PAGE_SIZE, **filters)
+        values["found"] = await listed.page(given.text("page"))
+    return visit.page("memories.html", **values, **_choices())
+
+
+def _filters(given: Fields) -> dict[str, Any]:
+    """What a list and a search are limited to."""
+    return {
+        "types": given.words("type", TYPES),
+        "statuses": given.words("status", STATUSES),
+        "sources": given.words("source", SOURCES),
+        "tags": given.listed("tags"),
+        "entity": given.text("entity"),
+        "conversation": given.text("conversation"),
+        "confidence_min": given.word("confidence", CONFIDENCES),
+        "created_after": given.day("after"),
+        "created_before": given.day("before"),
+        "as_of": given.day("as_of"),
+        "known_at": given.day("known_at"),
+    }
+
+
+_FILTERS = (
+    "type",
+    "status",
+    "source",
+    "tags",
+    "entity",
+    "conversation",
+    "confidence",
+    "after",
+    "before",
+    "as_of",
+    "known_at",
+)
+
+
+def _chosen(given: Fields) -> dict[str, Any]:
+    """The filters as the form shows them again, and the next page repeats them."""
+    lists = {name: given.given.get(name, []) for name in ("type", "status", "source")}
+    return {name: lists.get(name, given.text(name)) for name in _FILTERS}
+
+
+def _choices() -> dict[str, Any]:
+    return {
+        "types": TYPES,
+        "statuses": STATUSES,
+        "sources": SOURCES,
+        "confidences": CONFIDENCES,
+        "orders": _ORDERS,
+    }
+
+
+async def _timeline(visit: Visit) -> Response:
+    found = await visit.client.memories(
+        visit.user, statuses=_ON_TIMELINE, page_size=_TIMELINE_SIZE
+    ).page()
+    dated = sorted(
+        (memory for memory in found.items if memory.valid_from),
+        key=lambda memory: memory.valid_from or bars.now(),
+    )
+    last = bars.now()
+    first = dated[0].valid_from if dated else last
+    return visit.page("timeline.html", found=found, dated=dated, first=first, last=last)
+
+
+async def _new(visit: Visit) -> Response:
+    return visit.page("new_memory.html", form=visit.form, **_choices())
+
+
+async def _save(visit: Visit) -> Response:
+    form = visit.form
+    try:
+        saved = await visit.client.save_memory(
+            visit.user,
+            form.text("content"),
+            type=form.word("type", TYPES),
+            detail=form.text("detail"),
+            importance=form.share("importance"),
+            tags=form.listed("tags"),
+            valid_from=form.day("valid_from"),
+            expires_at=form.day("expires_at"),
+            sensitive=form.ticked("sensitive"),
+        )
+    except HithertoCallError as error:
+        if error.code.name != "INVALID_ARGUMENT":
+            raise
+        problem = explain(error)
+        return visit.page(
+            "new_memory.html", problem.status, form=form, problem=problem, **_choices()
+        )
+    notice = (
+        "This was known already; the memory has a new version."
+        if saved.deduplicated
+        else ("Saved.")
+    )
+    return visit.go(f"/memories/{saved.memory.id}", notice)
+
+
+ROUTES = (
+    look("/memories", _memories),
+    look("/timeline", _timeline),
+    look("/memories/new", _new),
+    change("/memories/new", _save),
+)

@@ -1,0 +1,221 @@
+"""One memory: why it is known, since when it is true, what happened to it; and its corrections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from hitherto_client.console import bars
+from hitherto_client.console.failures import Failure, explain
+from hitherto_client.console.fields import FieldRefused
+from hitherto_client.console.pages.memories import CONFIDENCES, TYPES
+from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.results import Memory, Message
+
+_MOST_MESSAGES = 1_000
+_MOST_SOURCES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SourceQuote:
+    """A message that a memory was learnt from, with its neighbours."""
+
+    conversation_id: str
+    title: str
+    before: Message | None
+    message: Message | None
+    """None if it is no longer stored, or is far back in a long conversation."""
+    after: Message | None
+
+
+async def _memory(visit: Visit) -> Response:
+    return await _shown(visit)
+
+
+async def _shown(visit: Visit, problem: Failure | None = None) -> Response:
+    memory = await visit.client.get_memory(visit.user, visit.named("memory_id"))
+    if memory is None:
+        return visit.fail(
+            Failure(404, "There is no such memory", "It may belong to another person.")
+        )
+    history, quotes, related = await asyncio.gather(
+        visit.client.memory_history(visit.user, memory.id, page_size=PAGE_SIZE).page(
+            visit.address.text("page")
+        ),
+        _quotes(visit, memory),
+        _related(visit, memory),
+    )
+    first, last = _ends(memory, related)
+    return visit.page(
+        "memory.html",
+        problem.status if problem else 200,
+        memory=memory,
+        history=history,
+        quotes=quotes,
+        related=related,
+        first=first,
+        last=last,
+        form=visit.form,
+        problem=problem,
+        types=TYPES,
+        confidences=CONFIDENCES,
+    )
+
+
+async def _quotes(visit: Visit, memory: Memory) -> Sequence[SourceQuote]:
+    """The words that the memory was learnt from."""
+    wanted: dict[str, list[str]] = {}
+    for source in memory.sources[:_MOST_SOURCES]:
+        wanted.setdefault(source.conversation_id, []).append(source.message_id)
+    found = await asyncio.gather(
+        *(_quotes_from(visit, conversation, ids) for conversation, ids in wanted.items())
+    )
+    return [quote for quotes in found for quote in quotes]
+
+
+async def _quotes_from(
+    visit: Visit, conversation_id: str, message_ids: Sequence[str]
+) -> list[SourceQuote]:
+    conversation = await visit.client.get_conversation(visit.user, conversation_id, message_limit=1)
+    title = conversation.summary.title if conversation else ""
+    messages = await _messages_down_to(visit, conversation_id, set(message_ids))
+    places = {message.id: place for place, message in enumerate(messages)}
+    quotes = []
+    for message_id in message_ids:
+        place = places.get(message_id)
+        if place is None:
+            quotes.append(SourceQuote(conversation_id, title, None, None, None))
+            continue
+        before = messages[place - 1] if place else None
+        after = messages[place + 1] if place + 1 < len(messages) else None
+        quotes.append(SourceQuote(conversation_id, title, before, messages[place], after))
+    return quotes
+
+
+async def _messages_down_to(visit: Visit, conversation_id: str, wanted: set[str]) -> list[Message]:
+    """The last messages of a conversation back to those wanted and the one before, in order."""
+    messages: list[Message] = []
+    async for message in visit.client.messages(visit.user, conversation_id):
+        messages.append(message)
+        if not wanted or len(messages) >= _MOST_MESSAGES:
+            break
+        wanted.discard(message.id)
+    return messages[::-1]
+
+
+async def _related(visit: Visit, memory: Memory) -> dict[str, list[Memory]]:
+    """What replaced it, and what it replaced."""
+    after = [memory.superseded_by] if memory.superseded_by else []
+    before = list(memory.supersedes[:_MOST_SOURCES])
+    found = await asyncio.gather(
+        *(visit.client.get_memory(visit.user, one) for one in [*after, *before])
+    )
+    return {
+        "after": [one for one in found[: len(after)] if one],
+        "before": [one for one in found[len(after) :] if one],
+    }
+
+
+def _ends(memory: Memory, related: dict[str, list[Memory]]) -> tuple[datetime, datetime]:
+    """The times between which the validity of these memories is drawn."""
+    shown = [memory, *related["before"], *related["after"]]
+    last = bars.now()
+    starts = [start for one in shown if (start := one.valid_from or one.created_at)]
+    return min(starts, default=last), last
+
+
+async def _correct(visit: Visit) -> Response:
+    form = visit.form
+    given: dict[str, Any] = {
+        "content": form.text("content"),
+        "detail": form.text("detail"),
+        "type": form.word("type", TYPES),
+        "confidence": form.word("confidence", CONFIDENCES),
+        "importance": form.share("importance"),
+        "tags": form.listed("tags"),
+        "entities": form.lines("entities"),
+        "valid_from": form.day("valid_from"),
+        "valid_to": form.day("valid_to"),
+        "expires_at": form.day("expires_at"),
+    }
+    version = form.whole("version", least=0, most=2**31 - 1) or 0
+    memory_id = visit.named("memory_id")
+    memory = await visit.client.get_memory(visit.user, memory_id)
+    changed, cleared = _changes(memory, given)
+    if not changed and not cleared:
+        return visit.go(f"/memories/{memory_id}", "Nothing was changed.")
+    try:
+        await visit.client.update_memory(
+            visit.user, memory_id, **changed, clear=cleared, version=version
+        )
+    except HithertoCallError as error:
+        if error.code.name not in ("INVALID_ARGUMENT", "ABORTED", "FAILED_PRECONDITION"):
+            raise
+        return await _shown(visit, explain(error))
+    return visit.go(f"/memories/{memory_id}", "Corrected. The earlier version is in the history.")
+
+
+_CLEARABLE = ("detail", "tags", "entities", "valid_to", "expires_at")
+
+
+def _changes(memory: Memory | None, given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What the form says otherwise than the memory does, and what it says no longer."""
+    changed, cleared = {}, []
+    for name, value in given.items():
+        known = getattr(memory, name, None)
+        if isinstance(known, datetime) and isinstance(value, datetime):
+            # The form shows days: the same day means the same time.
+            same = known.date() == value.date()
+        elif isinstance(known, tuple):
+            same = list(known) == value
+        elif isinstance(known, float) and isinstance(value, float):
+            same = round(known, 2) == round(value, 2)
+        else:
+            same = known == value
+        if same:
+            continue
+        if name in _CLEARABLE and not value:
+            cleared.append(name)
+        elif value is not None:
+            changed[name] = value
+    return changed, cleared
+
+
+async def _forget(visit: Visit) -> Response:
+    memory_id = visit.named("memory_id")
+    await visit.client.forget_memory(visit.user, memory_id, reason=visit.form.text("reason"))
+    return visit.go(f"/memories/{memory_id}", "Forgotten. Earlier messages will not bring it back.")
+
+
+async def _restore(visit: Visit) -> Response:
+    memory_id = visit.named("memory_id")
+    await visit.client.restore_memory(visit.user, memory_id, reason=visit.form.text("reason"))
+    return visit.go(f"/memories/{memory_id}", "Restored.")
+
+
+async def _review(visit: Visit) -> Response:
+    memory_id = visit.named("memory_id")
+    decision = visit.form.word("decision", ("approve", "reject"))
+    if decision is None:
+        raise FieldRefused("Say whether to approve or to reject it.")
+    approve = decision == "approve"
+    await visit.client.review_memory(
+        visit.user, memory_id, approve=approve, reason=visit.form.text("reason")
+    )
+    notice = "Approved: the assistant may be told." if approve else "Rejected and forgotten."
+    return visit.go(f"/memories/{memory_id}", notice)
+
+
+ROUTES = (
+    look("/memories/{memory_id}", _memory),
+    change("/memories/{memory_id}/correct", _correct),
+    change("/memories/{memory_id}/forget", _forget),
+    change("/memories/{memory_id}/restore", _restore),
+    change("/memories/{memory_id}/review", _review),
+)

@@ -1,0 +1,128 @@
+"""Signing in with a credential of the services, and out again."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+
+import grpc
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from hitherto_client.console.failures import explain
+from hitherto_client.console.fields import FieldRefused, read_address, read_form
+from hitherto_client.console.opening import ConsoleTarget
+from hitherto_client.console.protection import comes_from_here
+from hitherto_client.console.rendering import render
+from hitherto_client.console.rights import SignInRefused, find_rights
+from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions, SignInForms
+from hitherto_client.console.visits import (
+    SIGN_IN,
+    Visit,
+    change,
+    cookie_name,
+    only_here,
+)
+from hitherto_client.errors import HithertoCallError
+
+_FORM_COOKIE = "hitherto_console_form"
+_AT_ONCE = asyncio.Semaphore(4)
+"""Strangers can try credentials; this is how many at a time."""
+
+
+async def _show(request: Request) -> Response:
+    sessions: ConsoleSessions = request.app.state.sessions
+    if await sessions.find(request.cookies.get(cookie_name(request), "")):
+        return RedirectResponse("/", 303)
+    return _form(request, only_here(_wanted(request)))
+
+
+async def _sign_in(request: Request) -> Response:
+    forms: SignInForms = request.app.state.sign_in_forms
+    try:
+        form = await read_form(request)
+    except FieldRefused as error:
+        return _form(request, "/", problem=str(error))
+    wanted = only_here(form.text("next"))
+    browser = request.cookies.get(cookie_name(request, _FORM_COOKIE), "")
+    sent = form.text("form_token").encode("utf-8", "surrogatepass")
+    genuine = hmac.compare_digest(sent, forms.token(browser).encode())
+    if not (browser and genuine and comes_from_here(request)):
+        return _form(request, wanted, problem="The form was out of date. Sign in once more.")
+    credential, person = form.text("credential"), form.text("person")
+    try:
+        async with _AT_ONCE:
+            session = await _begin(request, credential, person)
+    except (SignInRefused, ValueError) as error:
+        return _form(request, wanted, person=person, problem=str(error))
+    except HithertoCallError as error:
+        failure = explain(error)
+        told = f"{failure.title}. {failure.text}"
+        if error.code is grpc.StatusCode.UNAUTHENTICATED:
+            told = "The services do not accept this credential."
+            if not credential:
+                told = "The services ask for a credential. Paste an API key or a token."
+        return _form(request, wanted, person=person, problem=told)
+    reply = RedirectResponse(wanted, 303)
+    _set_cookie(request, reply, cookie_name(request), session.id)
+    return reply
+
+
+async def _begin(request: Request, credential: str, person: str) -> ConsoleSession:
+    target: ConsoleTarget = request.app.state.target
+    client = target.client(credential)
+    try:
+        rights = await find_rights(client, person or target.user, credential)
+        if target.user and rights.person != target.user:
+            rights = target.bound(rights)
+    except BaseException:
+        await client.close()
+        raise
+    sessions: ConsoleSessions = request.app.state.sessions
+    return await sessions.begin(client, rights)
+
+
+def _form(request: Request, wanted: str, *, person: str = "", problem: str = "") -> Response:
+    forms: SignInForms = request.app.state.sign_in_forms
+    target: ConsoleTarget = request.app.state.target
+    name = cookie_name(request, _FORM_COOKIE)
+    browser = request.cookies.get(name) or secrets.token_urlsafe(24)
+    values = {
+        "form_token": forms.token(browser),
+        "wanted": wanted,
+        "person": person,
+        "problem": problem,
+        "target": target,
+    }
+    reply = HTMLResponse(render("sign_in.html", values), 401 if problem else 200)
+    _set_cookie(request, reply, name, browser)
+    return reply
+
+
+def _set_cookie(request: Request, reply: Response, name: str, value: str) -> None:
+    secure = request.url.scheme == "https"
+    reply.set_cookie(name, value, path="/", secure=secure, httponly=True, samesite="strict")
+
+
+def _wanted(request: Request) -> str:
+    try:
+        return read_address(request).text("next")
+    except FieldRefused:
+        return "/"
+
+
+async def _sign_out(visit: Visit) -> Response:
+    sessions: ConsoleSessions = visit.request.app.state.sessions
+    await sessions.end(visit.session)
+    reply = RedirectResponse(SIGN_IN, 303)
+    reply.delete_cookie(cookie_name(visit.request), path="/", httponly=True, samesite="strict")
+    return reply
+
+
+ROUTES = (
+    Route(SIGN_IN, _show, methods=["GET"]),
+    Route(SIGN_IN, _sign_in, methods=["POST"]),
+    change("/sign-out", _sign_out, about_user=False),
+)

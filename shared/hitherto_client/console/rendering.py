@@ -1,0 +1,108 @@
+"""Templates, and how values are shown on pages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from hitherto_client.console.bars import stacked, validity
+from hitherto_client.console.wording import label
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+
+def _version(name: str) -> str:
+    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+
+
+_ASSETS = {path.name: _version(path.name) for path in STATIC.iterdir() if path.is_file()}
+
+
+def asset(name: str) -> str:
+    """The address of a static file; another one whenever its content changes."""
+    return f"/static/{name}?v={_ASSETS[name]}"
+
+
+def day(moment: datetime | None) -> str:
+    """A day as people write it, in UTC."""
+    if moment is None:
+        return ""
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y}"
+
+
+def clock(moment: datetime | None) -> str:
+    """A time to the minute, in UTC."""
+    return "" if moment is None else f"{day(moment)}, {moment.astimezone(UTC):%H:%M} UTC"
+
+
+def iso(moment: datetime | None) -> str:
+    """A time for machines."""
+    return "" if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def iso_day(moment: datetime | None) -> str:
+    """A day for date fields."""
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d}"
+
+
+def pretty(value: Any) -> str:
+    """Free JSON, readable."""
+    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
+
+
+def plain(value: Any) -> str:
+    """A value of free JSON in a line."""
+    if value is None or value in ("", [], {}):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (list, tuple)) and not any(isinstance(one, (dict, list)) for one in value):
+        return ", ".join(plain(one) for one in value)
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return str(value)
+
+
+def thousands(value: int) -> str:
+    """A count, with thin spaces between thousands."""
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        day=day,
+        clock=clock,
+        iso=iso,
+        iso_day=iso_day,
+        pretty=pretty,
+        plain=plain,
+        label=label,
+        thousands=thousands,
+    )
+    environment.globals.update(asset=asset, stacked=stacked, validity=validity)
+    return environment
+
+
+_TEMPLATES = _environment()
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """A page; every value in it is escaped."""
+    return _TEMPLATES.get_template(template).render(values)

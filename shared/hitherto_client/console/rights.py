@@ -1,0 +1,162 @@
+"""What a credential may see and do, found out by asking the services.
+
+No call tells a credential's rights. Each question here is a call that changes nothing: a read, or a
+write without the field that it requires, which is refused either for that or for the missing right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto.v1 import memory_service_pb2 as memories
+from hitherto.v1 import privacy_service_pb2 as privacy
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_client._async.client import AsyncHitherto
+from hitherto_client.errors import HithertoCallError
+
+_NOBODY = "nobody (asked by the console)"
+"""A user that does not exist; always the same, so that the audit log counts it in one line."""
+
+
+_UNUSABLE_CHANGE = memories.UpdateProfileRequest(
+    user_id=_NOBODY, update_mask=FieldMask(paths=["no_such_field"])
+)
+
+
+class SignInRefused(Exception):
+    """This credential opens no console; the message says why and what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the console shows and offers. The services check every call again."""
+
+    person: str
+    """The only person that the credential may act for; empty for a service's credential."""
+    everybody: bool
+    """It may act for every user of its tenant."""
+    write: bool
+    maintenance: bool
+    admin: bool
+    edits_profile: bool
+    """It may change the profiles that it sees, as far as can be told beforehand."""
+    erases: bool
+    """It may erase those that it acts for."""
+
+
+async def find_rights(client: AsyncHitherto, person: str = "", token: str = "") -> Rights:
+    """The rights of the client's credential.
+
+    Args:
+        client: Carries the credential.
+        person: Whose credential it is, as the form said; empty if it said nothing.
+        token: The credential, which names its person if it is a JWT.
+
+    Raises:
+        SignInRefused: It cannot read, or it is a person's and does not say whose.
+        HithertoCallError: The credential is not valid, or a service cannot be asked.
+    """
+    calls = client.connection
+    refusal = await _refusal(
+        calls.retrieval.FindEntities(retrieval.FindEntitiesRequest(user_id=_NOBODY, limit=1))
+    )
+    if refusal == "SCOPE_MISSING":
+        raise SignInRefused("This credential may not read. Use one with the scope read.")
+    everybody = not refusal
+    whose = "" if everybody else await _person(client, person, token)
+    subject = whose or _NOBODY
+    write, profiles, maintains, admin = await asyncio.gather(
+        _holds(calls.memories.ForgetMemory(memories.ForgetMemoryRequest(user_id=subject))),
+        _holds(
+            calls.memories.UpdateProfile(_UNUSABLE_CHANGE),
+            "CAPABILITY_MISSING",
+        ),
+        _holds(
+            calls.maintenance.GetUsage(
+                maintenance.GetUsageRequest(user_id="" if everybody else subject, page_size=1)
+            )
+        ),
+        _holds(
+            calls.privacy.ListAuditEvents(
+                privacy.ListAuditEventsRequest(user_id="" if everybody else subject, page_size=1)
+            )
+        ),
+    )
+    return Rights(
+        person=whose,
+        everybody=everybody,
+        write=write,
+        maintenance=maintains,
+        admin=admin,
+        edits_profile=write and (profiles or bool(whose)),
+        erases=admin or (write and bool(whose)),
+    )
+
+
+async def _person(client: AsyncHitherto, named: str, token: str) -> str:
+    """The person that the credential is bound to; empty if it is a service's for some users."""
+    calls = client.connection
+    own = extraction.ListJobsRequest(page_size=1)
+    try:
+        jobs = (await calls.extraction.ListJobs(own)).jobs
+    except HithertoCallError as error:
+        if error.code is not grpc.StatusCode.PERMISSION_DENIED:
+            raise
+        if error.reason == "SCOPE_MISSING":
+            raise SignInRefused(
+                "This credential may not read. Use one with the scope read."
+            ) from None
+        return ""
+    person = named or _subject(token) or (jobs[0].user_id if jobs else "")
+    if not person:
+        raise SignInRefused(
+            "This key belongs to one person. Fill in that person's user id below the credential."
+        )
+    refusal = await _refusal(
+        calls.retrieval.FindEntities(retrieval.FindEntitiesRequest(user_id=person, limit=1))
+    )
+    if refusal:
+        raise SignInRefused(f"This credential does not belong to {person!r}.")
+    return person
+
+
+def _subject(token: str) -> str:
+    """The person that a JWT names, unverified: the services verify it with every call."""
+    try:
+        payload = token.split(".")[1]
+        claims: Any = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        subject = claims.get("sub")
+    except (IndexError, ValueError, AttributeError, RecursionError):
+        return ""
+    return subject if isinstance(subject, str) else ""
+
+
+async def _holds(call: Awaitable[Any], missing: str = "SCOPE_MISSING") -> bool:
+    """Whether the services refuse the call for something else than a missing right, or not."""
+    return await _refusal(call) != missing
+
+
+async def _refusal(call: Awaitable[Any]) -> str:
+    """Why the credential may not make this call; empty if it may.
+
+    Raises:
+        HithertoCallError: It failed for another reason than its rights or its arguments.
+    """
+    try:
+        await call
+    except HithertoCallError as error:
+        if error.code is grpc.StatusCode.PERMISSION_DENIED:
+            return error.reason or "USER_NOT_ALLOWED"
+        if error.code is not grpc.StatusCode.INVALID_ARGUMENT:
+            raise
+    return ""

@@ -1,0 +1,178 @@
+"""One request of somebody who has signed in, and the routes that lead to pages."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from hitherto_client._async.client import AsyncHitherto
+from hitherto_client.console.failures import Failure, explain
+from hitherto_client.console.fields import FieldRefused, Fields, read_address, read_form
+from hitherto_client.console.protection import comes_from_here
+from hitherto_client.console.rendering import render
+from hitherto_client.console.rights import Rights
+from hitherto_client.console.sessions import ConsoleSession, ConsoleSessions
+from hitherto_client.errors import HithertoCallError
+
+SESSION_COOKIE = "hitherto_console"
+SIGN_IN = "/sign-in"
+PAGE_SIZE = 25
+"""Rows on one page of a list."""
+
+NO_FORM = Fields({})
+
+
+def cookie_name(request: Request, name: str = SESSION_COOKIE) -> str:
+    """The cookie's name; over TLS with the prefix that binds it to this host."""
+    return f"__Host-{name}" if request.url.scheme == "https" else name
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request with the session that it belongs to."""
+
+    request: Request
+    session: ConsoleSession
+    address: Fields
+    """The fields of the address."""
+    form: Fields
+    """The fields of the form; none for a request that only looks."""
+    user: str
+    """The person whose data the page shows; empty if it shows nobody's."""
+
+    @property
+    def client(self) -> AsyncHitherto:
+        """Calls the services with the session's credential."""
+        return self.session.client
+
+    @property
+    def rights(self) -> Rights:
+        """What the session's credential may see and do."""
+        return self.session.rights
+
+    def named(self, name: str) -> str:
+        """A part of the path, such as the id of a memory."""
+        return str(self.request.path_params[name])
+
+    def link(self, path: str, **fields: Any) -> str:
+        """The address of a page, about the same person unless `user` says otherwise."""
+        if self.rights.person:
+            fields.pop("user", None)
+        elif self.user:
+            fields.setdefault("user", self.user)
+        kept = {name: value for name, value in fields.items() if value not in (None, "", [])}
+        return f"{quote(path)}?{urlencode(kept, doseq=True)}" if kept else quote(path)
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """A page with what every page shows."""
+        notices, self.session.notices = self.session.notices, []
+        shown = {
+            "visit": self,
+            "rights": self.rights,
+            "user": self.user,
+            "link": self.link,
+            "form_token": self.session.form_token,
+            "notices": notices,
+            "here": self.request.url.path,
+            "problem": None,
+            **values,
+        }
+        return HTMLResponse(render(template, shown), status)
+
+    def go(self, path: str, notice: str = "", **fields: Any) -> Response:
+        """Go on to another page, which says `notice`."""
+        if notice:
+            self.session.notices.append(notice)
+        return RedirectResponse(self.link(path, **fields), 303)
+
+    def fail(self, failure: Failure) -> Response:
+        """A page that says why the request was not carried out."""
+        return self.page("failure.html", failure.status, failure=failure)
+
+
+Show = Callable[[Visit], Awaitable[Response]]
+
+
+def look(path: str, show: Show, *, about_user: bool = True) -> Route:
+    """A page that changes nothing."""
+    return Route(path, _visited(show, about_user=about_user, changes=False), methods=["GET"])
+
+
+def change(path: str, show: Show, *, about_user: bool = True) -> Route:
+    """What a form of a page leads to. The form must carry the token of the session."""
+    return Route(path, _visited(show, about_user=about_user, changes=True), methods=["POST"])
+
+
+def _visited(
+    show: Show, *, about_user: bool, changes: bool
+) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        sessions: ConsoleSessions = request.app.state.sessions
+        session = await sessions.find(request.cookies.get(cookie_name(request), ""))
+        if session is None:
+            return to_sign_in(request)
+        visit = Visit(request, session, NO_FORM, NO_FORM, session.rights.person)
+        try:
+            return await _answer(visit, show, about_user=about_user, changes=changes)
+        except FieldRefused as error:
+            return visit.fail(Failure(400, "Some of this cannot be used", str(error)))
+        except HithertoCallError as error:
+            failure = explain(error)
+            if failure.status != 401:
+                return visit.fail(failure)
+        await sessions.end(session)
+        return to_sign_in(request)
+
+    return serve
+
+
+async def _answer(visit: Visit, show: Show, *, about_user: bool, changes: bool) -> Response:
+    visit = replace(visit, address=read_address(visit.request))
+    if changes:
+        visit = replace(visit, form=await read_form(visit.request))
+        sent = visit.form.text("form_token").encode("utf-8", "surrogatepass")
+        genuine = hmac.compare_digest(sent, visit.session.form_token.encode())
+        if not (genuine and comes_from_here(visit.request)):
+            return visit.fail(OUTDATED_FORM)
+    named = visit.form.text("user") or visit.address.text("user")
+    person = visit.rights.person
+    if person and named not in ("", person):
+        return visit.fail(
+            Failure(403, "This credential shows one person only", "It belongs to somebody else.")
+        )
+    visit = replace(visit, user=person or named)
+    if about_user and not visit.user:
+        return visit.go("/people")
+    return await show(visit)
+
+
+OUTDATED_FORM = Failure(
+    403,
+    "This form is out of date",
+    "Nothing was changed. Go back, load the page again and repeat it.",
+)
+
+
+def to_sign_in(request: Request) -> Response:
+    """Ask for a credential; then go on with the page that was asked for."""
+    wanted = ""
+    if request.method == "GET" and request.url.path != "/":
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    target = f"{SIGN_IN}?{urlencode({'next': wanted})}" if wanted else SIGN_IN
+    if request.headers.get("hx-request") == "true":
+        # The part of a page that was asked for is not on that one.
+        return Response(status_code=401, headers={"hx-redirect": SIGN_IN})
+    return RedirectResponse(target, 303)
+
+
+def only_here(target: str) -> str:
+    """An address of these pages; the first page for any other."""
+    local = target.startswith("/") and not target.startswith(("//", "/\\"))
+    return target if local and target.isprintable() and "\\" not in target else "/"

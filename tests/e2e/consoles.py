@@ -1,0 +1,96 @@
+"""A console over running services, and a person in front of it who has no browser."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from hitherto_client.console.app import server_config
+from hitherto_client.console.opening import ConsoleTarget, ListenAddress
+from tests.e2e.conftest import Services
+
+TIMEOUT = 60.0
+
+
+@asynccontextmanager
+async def console_over(services: Services, **given: Any) -> AsyncIterator[str]:
+    """A console on a free port of this machine; its address."""
+    target = ConsoleTarget(services.retrieval_address, services.extraction_address, **given)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        server = uvicorn.Server(server_config(target, ListenAddress("127.0.0.1", port)))
+        # Signals are pytest's.
+        running = asyncio.create_task(server._serve(sockets=[listening]))
+        try:
+            while not server.started:
+                assert not running.done()
+                await asyncio.sleep(0.01)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            await running
+
+
+class Visitor:
+    """Follows links and sends forms, as a browser without scripts does."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+        self.page = ""
+        self.status = 0
+        self.url = ""
+
+    async def open(self, path: str) -> str:
+        """A page; its HTML."""
+        return self._keep(await self.http.get(path))
+
+    async def send(self, path: str, **fields: Any) -> str:
+        """Send a form of the current page, with its hidden fields."""
+        return self._keep(await self.http.post(path, data={**self.hidden(path), **fields}))
+
+    async def sign_in(self, credential: str, person: str = "") -> str:
+        """Sign in and follow to the first page."""
+        await self.open("/sign-in")
+        return await self.send("/sign-in", credential=credential, person=person)
+
+    def hidden(self, path: str) -> dict[str, str]:
+        """The hidden fields of the form of the current page that leads to `path`."""
+        forms = re.findall(r'<form method="post" action="([^"]*)".*?</form>', self.page, re.S)
+        assert path.partition("?")[0] in forms, f"{self.url} has no form to {path}: {forms}"
+        bodies = re.finditer(r'<form method="post" action="([^"]*)".*?</form>', self.page, re.S)
+        body = next(one[0] for one in bodies if one[1] == path.partition("?")[0])
+        found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', body)
+        return {name: html.unescape(value) for name, value in found}
+
+    @property
+    def text(self) -> str:
+        """What the current page says, without its tags."""
+        body = re.sub(r"(?s)<head>.*?</head>", "", self.page)
+        return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
+
+    @property
+    def forms(self) -> list[str]:
+        """Where the forms of the current page lead that change something."""
+        return re.findall(r'<form method="post" action="([^"]*)"', self.page)
+
+    def _keep(self, reply: httpx2.Response) -> str:
+        self.page, self.status, self.url = reply.text, reply.status_code, str(reply.url)
+        return self.page
+
+
+@asynccontextmanager
+async def visitor(url: str, **headers: str) -> AsyncIterator[Visitor]:
+    """Somebody new at a console."""
+    async with httpx2.AsyncClient(
+        base_url=url, follow_redirects=True, timeout=TIMEOUT, headers=headers, trust_env=False
+    ) as http:
+        yield Visitor(http)

@@ -1,0 +1,326 @@
+"""Who gets into the console, and what other sites and hostile texts cannot do (G5, H4, H5)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from hitherto_client import AsyncHitherto
+from tests.e2e.conftest import Services, Shared
+from tests.e2e.consoles import Visitor, console_over, visitor
+from tests.e2e.test_tools import credential
+from tests.tenants import ISSUED, Tenant
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>' \" {{7*7}} </textarea>"
+
+
+@pytest.fixture(scope="module")
+async def console(shared_services: Shared) -> AsyncIterator[str]:
+    """One console for the module."""
+    async with console_over(shared_services.services) as url:
+        yield url
+
+
+@pytest.fixture
+async def memory(services: Services, tenant: Tenant) -> AsyncIterator[AsyncHitherto]:
+    """The tenant's own client, to prepare what the pages show."""
+    async with AsyncHitherto(
+        services.retrieval_address, services.extraction_address, token=tenant.token
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+async def ana(console: str, tenant: Tenant, services: Services) -> AsyncIterator[Visitor]:
+    """Ana, who has signed in with a token of her own."""
+    async with visitor(console) as person:
+        await person.sign_in(credential(tenant, "ana"))
+        yield person
+
+
+@pytest.mark.parametrize("path", ["/", "/memories?user=ana", "/people", "/timeline"])
+async def test_pages_ask_for_a_credential_first(console: str, path: str) -> None:
+    async with visitor(console) as stranger:
+        await stranger.open(path)
+    assert "/sign-in" in stranger.url
+    assert "API key or token" in stranger.text
+
+
+async def test_signing_in_goes_on_where_it_was_wanted(console: str, tenant: Tenant) -> None:
+    async with visitor(console) as person:
+        await person.open("/memories?q=tea")
+        await person.send("/sign-in", credential=credential(tenant, "ana"))
+    assert person.url.endswith("/memories?q=tea")
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"]
+)
+async def test_signing_in_leads_to_no_other_site(console: str, tenant: Tenant, target: str) -> None:
+    async with visitor(console) as person:
+        await person.open("/sign-in")
+        await person.send("/sign-in", credential=credential(tenant, "ana"), next=target)
+    assert person.url.startswith(console)
+
+
+@pytest.mark.parametrize("given", ["forged", "", "two words", "x" * 9_000, "ключ"])
+async def test_a_wrong_credential_is_refused(console: str, given: str) -> None:
+    async with visitor(console) as stranger:
+        await stranger.sign_in(given)
+        assert stranger.status == 401
+        assert given not in stranger.text or not given
+        assert "hitherto_console" not in stranger.http.cookies
+        await stranger.open("/memories?user=ana")
+        assert "/sign-in" in stranger.url
+
+
+async def test_the_credential_stays_on_the_server(
+    console: str, tenant: Tenant, capfd: pytest.CaptureFixture[str]
+) -> None:
+    token = credential(tenant, "ana")
+    async with visitor(console) as person:
+        await person.open("/sign-in")
+        reply = await person.http.post(
+            "/sign-in",
+            data={**person.hidden("/sign-in"), "credential": token},
+            follow_redirects=False,
+        )
+        [cookie] = [value for value in reply.headers.get_list("set-cookie") if "form" not in value]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        for path in ("/memories", "/timeline", "/sign-in"):
+            page = await person.open(path)
+            assert token not in page
+            assert token not in person.url
+        assert all(token not in str(value) for value in person.http.cookies.values())
+    told = capfd.readouterr()
+    assert token not in told.out + told.err
+
+
+async def test_signing_out_ends_the_session(ana: Visitor) -> None:
+    cookie = ana.http.cookies["hitherto_console"]
+    await ana.open("/memories")
+    await ana.send("/sign-out")
+    assert "/sign-in" in ana.url
+    ana.http.cookies.set("hitherto_console", cookie)
+    await ana.open("/memories")
+    assert "/sign-in" in ana.url
+
+
+async def test_a_person_sees_nobody_else(
+    ana: Visitor, memory: AsyncHitherto, console: str, tenant: Tenant
+) -> None:
+    secret = (await memory.save_memory("bo", "Bo plans a surprise.")).memory
+    for path in ("/memories?user=bo", f"/memories/{secret.id}?user=bo", "/timeline?user=bo"):
+        await ana.open(path)
+        assert ana.status == 403
+        assert "surprise" not in ana.text
+    await ana.open(f"/memories/{secret.id}")
+    assert ana.status == 404
+    await ana.open("/memories/new")
+    await ana.send("/memories/new", content="Bo is gone.", user="bo")
+    assert ana.status == 403
+    assert [one.content async for one in memory.memories("bo")] == ["Bo plans a surprise."]
+    for hidden in ("/people", "/usage", "/audit", "/schedules"):
+        assert f'href="{hidden}' not in await ana.open("/memories")
+    async with visitor(console) as pretender:
+        await pretender.sign_in(credential(tenant, "ana"), person="bo")
+        assert pretender.status == 401
+        assert "does not belong to" in pretender.text
+
+
+async def test_tenants_are_apart(ana: Visitor, memory: AsyncHitherto, console: str) -> None:
+    await memory.save_memory("ana", "Ana likes tea.")
+    async with visitor(console) as other:
+        await other.sign_in(credential(Tenant(), "ana"))
+        await other.open("/memories")
+        assert "There are no memories here" in other.text
+    assert "Ana likes tea." in await ana.open("/memories")
+
+
+async def test_a_credential_that_only_reads_is_offered_no_changes(
+    console: str, tenant: Tenant, memory: AsyncHitherto
+) -> None:
+    saved = (await memory.save_memory("ana", "Ana likes tea.")).memory
+    async with visitor(console) as reader:
+        await reader.sign_in(credential(tenant, "ana", scope="read"))
+        for path in ("/memories", f"/memories/{saved.id}"):
+            await reader.open(path)
+            assert reader.forms == ["/sign-out"]
+        token = reader.hidden("/sign-out")
+        reader._keep(await reader.http.post(f"/memories/{saved.id}/forget", data=token))
+        assert reader.status == 403
+        assert "lacks the scope" in reader.text
+    assert [one.status async for one in memory.memories("ana")] == ["active"]
+
+
+async def test_a_credential_that_cannot_read_opens_nothing(console: str, tenant: Tenant) -> None:
+    for token in (
+        credential(tenant, "ana", scope="write"),
+        ISSUED.token(sub="x", tenant=tenant.tenant_id, scope="write", hitherto_user_scope="any"),
+    ):
+        async with visitor(console) as writer:
+            await writer.sign_in(token)
+            assert writer.status == 401
+            assert "scope read" in writer.text
+
+
+async def test_forms_of_other_sites_change_nothing(
+    ana: Visitor, memory: AsyncHitherto, console: str, tenant: Tenant
+) -> None:
+    saved = (await memory.save_memory("ana", "Ana likes tea.")).memory
+    place = f"/memories/{saved.id}/forget"
+    await ana.open(f"/memories/{saved.id}")
+    genuine = ana.hidden(place)
+    async with visitor(console) as mallory:
+        await mallory.sign_in(credential(tenant, "mallory"))
+        foreign = mallory.hidden("/sign-out")
+    attempts: list[tuple[dict[str, str], dict[str, str]]] = [
+        ({"reason": "x"}, {}),
+        ({"form_token": ""}, {}),
+        ({"form_token": "\ud800".encode("utf-8", "surrogatepass").decode("latin-1")}, {}),
+        (foreign, {}),
+        (genuine, {"origin": "https://evil.example"}),
+        (genuine, {"origin": "null"}),
+        (genuine, {"sec-fetch-site": "cross-site"}),
+        (genuine, {"sec-fetch-site": "same-site"}),
+    ]
+    for data, headers in attempts:
+        reply = await ana.http.post(place, data=data, headers=headers)
+        assert reply.status_code == 403, (data, headers)
+    reply = await ana.http.post(place, json=genuine)
+    assert reply.status_code == 400
+    assert [one.status async for one in memory.memories("ana")] == ["active"]
+    good = await ana.http.post(place, data=genuine, headers={"origin": console})
+    assert good.status_code == 200
+    assert [one async for one in memory.memories("ana")] == []
+
+
+async def test_looking_at_an_address_changes_nothing(ana: Visitor, memory: AsyncHitherto) -> None:
+    saved = (await memory.save_memory("ana", "Ana likes tea.")).memory
+    for change in ("forget", "correct", "restore", "review"):
+        reply = await ana.http.get(f"/memories/{saved.id}/{change}")
+        assert reply.status_code == 405
+    assert (await ana.http.get("/sign-out")).status_code == 405
+
+
+async def test_a_sign_in_form_of_another_browser_is_refused(console: str, tenant: Tenant) -> None:
+    """Otherwise a site could sign people in as somebody else."""
+    async with visitor(console) as one, visitor(console) as other:
+        await one.open("/sign-in")
+        await other.open("/sign-in")
+        fields = {**one.hidden("/sign-in"), "credential": credential(tenant, "mallory")}
+        reply = await other.http.post("/sign-in", data=fields)
+        assert reply.status_code == 401
+        assert "hitherto_console" not in other.http.cookies
+
+
+async def test_every_reply_is_protected(ana: Visitor) -> None:
+    for path in ("/memories", "/sign-in", "/nonsense", "/static/console.css", "/health"):
+        reply = await ana.http.get(path)
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert reply.headers["x-frame-options"] == "DENY"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "same-origin"
+        if not path.startswith("/static"):
+            assert reply.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example"])
+async def test_other_host_names_are_refused(console: str, host: str) -> None:
+    async with visitor(console, host=host) as stranger:
+        page = await stranger.open("/sign-in")
+    assert stranger.status == 421
+    assert "form" not in page
+
+
+async def test_hostile_texts_are_shown_as_text(ana: Visitor, memory: AsyncHitherto) -> None:
+    saved = (await memory.save_memory("ana", HOSTILE, tags=["x"], detail=HOSTILE)).memory
+    await memory.update_memory("ana", saved.id, metadata={HOSTILE: HOSTILE})
+    pages = [
+        await ana.open(path)
+        for path in (
+            "/memories",
+            f"/memories/{saved.id}",
+            "/timeline",
+            f"/memories?q={HOSTILE.replace('#', '')}",
+            f"/memories?entity={HOSTILE}",
+            f"/memories?type={HOSTILE}",
+        )
+    ]
+    for page in pages:
+        tags = Tags()
+        tags.feed(page)
+        assert HOSTILE in tags.texts or HOSTILE in tags.values
+        assert {"img", "style"}.isdisjoint(tags.names)
+        assert tags.names["script"] == 1
+        assert [name for name in tags.attributes if name.startswith("on") or name == "style"] == []
+
+
+class Tags(HTMLParser):
+    """What a browser makes of a page: its tags, their attributes, its texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = Counter[str]()
+        self.attributes = set[str]()
+        self.values = set[str]()
+        self.texts = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Count a tag."""
+        self.names[tag] += 1
+        self.attributes.update(name for name, _ in attrs)
+        self.values.update(value or "" for _, value in attrs)
+
+    def handle_data(self, data: str) -> None:
+        """Keep a text."""
+        self.texts += data
+
+
+async def test_pages_load_nothing_from_elsewhere(ana: Visitor) -> None:
+    page = await ana.open("/memories")
+    loaded = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert loaded
+    assert [one for one in loaded if not one.startswith(("/", "#"))] == []
+    for script in re.findall(r'<script src="([^"]*)"', page):
+        reply = await ana.http.get(script)
+        assert reply.status_code == 200
+        assert "immutable" in reply.headers["cache-control"]
+
+
+async def test_services_that_are_away_are_named(services: Services) -> None:
+    away = replace(services, retrieval_address="127.0.0.1:1", extraction_address="127.0.0.1:1")
+    async with console_over(away, timeout=2.0) as url, visitor(url) as person:
+        await person.sign_in("some-key")
+    assert person.status == 401
+    assert "The retrieval service at 127.0.0.1:1 does not answer" in person.text
+
+
+async def test_a_local_console_needs_no_credential(
+    services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HITHERTO_TOKEN", tenant.token)
+    async with console_over(services, local=True, user="ana") as url, visitor(url) as person:
+        await person.open("/")
+        await person.send("/sign-in")
+        assert person.url.endswith("/memories")
+        await person.open("/memories?user=bo")
+        assert person.status == 403
+
+
+async def test_a_credential_of_the_environment_is_no_gift(
+    services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HITHERTO_TOKEN", tenant.token)
+    async with console_over(services) as url, visitor(url) as stranger:
+        await stranger.sign_in("")
+    assert stranger.status == 401

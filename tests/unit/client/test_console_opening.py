@@ -1,0 +1,102 @@
+"""Where the console may listen, and how long its sessions last."""
+
+from __future__ import annotations
+
+import pytest
+
+from hitherto_client import AsyncHitherto
+from hitherto_client.console import sessions as limits
+from hitherto_client.console.opening import ListenRefused, check_openness, listen_address
+from hitherto_client.console.rights import Rights
+from hitherto_client.console.sessions import ConsoleSessions
+
+RIGHTS = Rights("ana", False, True, False, False, True, True)
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:8090", "localhost:1", "[::1]:0", "127.8.8.8:80"])
+def test_loopback_needs_nothing(text: str) -> None:
+    address = listen_address(text)
+    assert address.is_loopback
+    check_openness(address, tls=False, allow_http=False, local=True, public=())
+
+
+@pytest.mark.parametrize("text", ["", "8090", ":8090", "a:b", "a:-1", "a:70000", "a:٣"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ListenRefused, match="HOST:PORT"):
+        listen_address(text)
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "memory.example:80"])
+def test_beyond_loopback_somebody_must_say_so(text: str) -> None:
+    address = listen_address(text)
+    public = ("memory.example",)
+    with pytest.raises(ListenRefused, match="--tls-certificate"):
+        check_openness(address, tls=False, allow_http=False, local=False, public=public)
+    with pytest.raises(ListenRefused, match="--local"):
+        check_openness(address, tls=True, allow_http=False, local=True, public=public)
+    check_openness(address, tls=True, allow_http=False, local=False, public=public)
+    check_openness(address, tls=False, allow_http=True, local=False, public=public)
+
+
+def test_all_addresses_need_a_name() -> None:
+    address = listen_address("0.0.0.0:443")
+    with pytest.raises(ListenRefused, match="--public-host"):
+        check_openness(address, tls=True, allow_http=False, local=False, public=())
+    assert address.hosts(("memory.example",)) == ("memory.example",)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+async def test_sessions_end_when_nobody_uses_them() -> None:
+    clock = Clock()
+    sessions = ConsoleSessions(clock)
+    session = await sessions.begin(AsyncHitherto(), RIGHTS)
+    clock.seconds += limits.IDLE_SECONDS - 1
+    assert await sessions.find(session.id) is session
+    clock.seconds += limits.IDLE_SECONDS - 1
+    assert await sessions.find(session.id) is session
+    clock.seconds += limits.IDLE_SECONDS + 1
+    assert await sessions.find(session.id) is None
+    clock.seconds -= limits.IDLE_SECONDS
+    assert await sessions.find(session.id) is None
+
+
+async def test_sessions_end_after_half_a_day_in_any_case() -> None:
+    clock = Clock()
+    sessions = ConsoleSessions(clock)
+    session = await sessions.begin(AsyncHitherto(), RIGHTS)
+    for _ in range(int(limits.LONGEST_SECONDS // 1_000)):
+        assert await sessions.find(session.id) is session
+        clock.seconds += 1_000
+    clock.seconds += 1_000
+    assert await sessions.find(session.id) is None
+
+
+async def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_SESSIONS", 2)
+    clock = Clock()
+    sessions = ConsoleSessions(clock)
+    begun = []
+    for _ in range(3):
+        clock.seconds += 1
+        begun.append(await sessions.begin(AsyncHitherto(), RIGHTS))
+    found = [await sessions.find(session.id) for session in begun]
+    assert found == [None, *begun[1:]]
+    await sessions.close()
+    assert await sessions.find(begun[1].id) is None
+
+
+@pytest.mark.parametrize("session_id", ["", "unknown", "\ud800"])
+async def test_unknown_ids_find_nothing(session_id: str) -> None:
+    sessions = ConsoleSessions()
+    session = await sessions.begin(AsyncHitherto(), RIGHTS)
+    assert await sessions.find(session_id) is None
+    await sessions.end(session)
