@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from hitherto.v1 import conversation_pb2
 from hitherto_client.transcripts import FileTranscript, TranscriptError
+
+Item = TypeVar("Item")
 
 MAX_TRANSCRIPTS = 100
 """How many transcripts one request may hold."""
@@ -30,18 +33,25 @@ def batches(
     Raises:
         TranscriptError: One message alone is larger than a request.
     """
-    batch: list[FileTranscript] = []
+    found = (part for transcript in transcripts for part in parts(transcript))
+    return groups(found, lambda part: part.transcript.ByteSize() + _ELEMENT_BYTES, at_most)
+
+
+def groups(
+    items: Iterable[Item], size_of: Callable[[Item], int], at_most: int
+) -> Iterator[list[Item]]:
+    """Groups of at most `at_most` items, in their order, each small enough for one request."""
+    group: list[Item] = []
     size = 0
-    for transcript in transcripts:
-        for part in parts(transcript):
-            part_size = part.transcript.ByteSize() + _ELEMENT_BYTES
-            if batch and (len(batch) >= at_most or size + part_size > MAX_BYTES):
-                yield batch
-                batch, size = [], 0
-            batch.append(part)
-            size += part_size
-    if batch:
-        yield batch
+    for item in items:
+        item_size = size_of(item)
+        if group and (len(group) >= at_most or size + item_size > MAX_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(item)
+        size += item_size
+    if group:
+        yield group
 
 
 def parts(item: FileTranscript) -> list[FileTranscript]:

@@ -7,20 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hitherto.v1 import privacy_pb2
+from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.local_database import on_database
-from hitherto_client.command.options import (
-    add_command,
-    add_everybody,
-    add_group,
-    add_local_command,
-    add_paging,
-    connect,
-    moment,
-    read_pages,
-)
+from hitherto_client.command.options import add_group, add_local_command
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import minute
+from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Option, Rpc, declare
+from hitherto_client.command.show import Column, Rows
 
 if TYPE_CHECKING:
     from hitherto_shared.audit.verify import Finding
@@ -31,26 +25,46 @@ _VERIFY_SECONDS = 3_600.0
 """There may be years to read."""
 
 
+def _touched(event: privacy_pb2.AuditEvent) -> str:
+    """The first of the resources, and how many there are besides."""
+    more = len(event.resource_ids) - 1
+    return " ".join(event.resource_ids[:1]) + (f" +{more}" if more > 0 else "")
+
+
+_LIST = Rpc(
+    lambda to: to.privacy.ListAuditEvents,
+    pb.ListAuditEventsRequest,
+    (
+        EVERYBODY,
+        Option("--actor", "actor", "only entries of this credential", "NAME"),
+        Option(
+            "--method",
+            "methods",
+            "only this RPC, such as /hitherto.v1.PrivacyService/EraseUser, or kind of job",
+            "NAME",
+        ),
+        Option("--since", "created_after", SINCE),
+        Option("--until", "created_before", UNTIL),
+    ),
+    Rows(
+        "audit_events",
+        (
+            Column("time", "created_at"),
+            Column("actor", "actor"),
+            Column("method", lambda event: event.method.rpartition("/")[2]),
+            Column("user", lambda event: event.user_hash[:_HASH_DIGITS]),
+            Column("touched", _touched),
+            Column("count", "count", number=True),
+        ),
+    ),
+    rows="audit_events",
+)
+
+
 def register(commands: Any) -> None:
     """Add the sub-command and its own."""
     actions = add_group(commands, "audit", "Show the audit log, and verify it.")
-    listing = add_command(actions, "list", "List who did what, newest first.", _list)
-    add_everybody(listing)
-    listing.add_argument(
-        "--actor", default="", metavar="NAME", help="only entries of this credential"
-    )
-    listing.add_argument(
-        "--method",
-        dest="methods",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only this RPC, such as /hitherto.v1.PrivacyService/EraseUser, or kind of job; may "
-        "be given several times",
-    )
-    listing.add_argument("--since", type=moment, metavar="TIME", help="only at this time or later")
-    listing.add_argument("--until", type=moment, metavar="TIME", help="only before this time")
-    add_paging(listing)
+    declare(actions, "list", "List who did what, newest first.", _LIST)
     verify = add_local_command(
         actions, "verify", "Check the log against its signed digests; needs the database.", _verify
     )
@@ -74,44 +88,6 @@ def register(commands: Any) -> None:
         help="a key that signed digests, in PEM form; may be given several times (default: that "
         "of this installation)",
     )
-
-
-def _list(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = read_pages(
-            options,
-            "audit_events",
-            lambda size, token: client.list_audit_events(
-                user_id=options.user,
-                actor=options.actor,
-                methods=options.methods,
-                created_after=options.since,
-                created_before=options.until,
-                page_size=size,
-                page_token=token,
-            ),
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    output.table(
-        ("time", "actor", "method", "user", "touched", "count"),
-        [
-            (
-                minute(event.created_at),
-                event.actor,
-                event.method.rpartition("/")[2],
-                event.user_hash[:_HASH_DIGITS],
-                " ".join(event.resource_ids[:1])
-                + (f" +{len(event.resource_ids) - 1}" if len(event.resource_ids) > 1 else ""),
-                event.count,
-            )
-            for event in reply.audit_events
-        ],
-        numbers=("count",),
-    )
-    output.more(len(reply.audit_events), None, reply.next_page_token)
-    return OK
 
 
 def _verify(options: argparse.Namespace, output: Output) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import grpc
 
 from hitherto.v1 import job_pb2
-from hitherto_client._sync.watch import FINAL
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
+from hitherto_client._sync.watch import FINAL, watch_job
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
 from hitherto_client.errors import HithertoCallError
@@ -20,9 +20,7 @@ _WATCHERS = 8
 """How many jobs are watched at a time; the others' turn comes when these have ended."""
 
 
-def follow(
-    client: HithertoClient, jobs: Iterable[job_pb2.Job], output: Output
-) -> list[job_pb2.Job]:
+def follow(client: Hitherto, jobs: Iterable[job_pb2.Job], output: Output) -> list[job_pb2.Job]:
     """Watch jobs until every one is final and return them in the order given.
 
     Raises:
@@ -62,18 +60,26 @@ def follow(
 
 
 def _watch(
-    client: HithertoClient,
+    client: Hitherto,
     waiting: queue.SimpleQueue[str],
     heard: queue.SimpleQueue[job_pb2.Job | Exception],
     stop: threading.Event,
 ) -> None:
+    connection = client.connection
+    target = connection.target
     while not stop.is_set():
         try:
             job_id = waiting.get_nowait()
         except queue.Empty:
             return
         try:
-            for job in client.watch_job(job_id):
+            for job in watch_job(
+                connection.extraction.WatchJob,
+                target.extraction,
+                target.retry,
+                job_id,
+                timeout=None,
+            ):
                 heard.put(job)
         except (HithertoCallError, grpc.RpcError, ValueError) as error:
             # ValueError: gRPC says it of a channel that was closed meanwhile.

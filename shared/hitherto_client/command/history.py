@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -11,91 +10,9 @@ from google.protobuf import json_format
 
 from hitherto.v1 import history_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_client.client import HithertoClient
-from hitherto_client.command.exits import OK
-from hitherto_client.command.filters import add_consistency
-from hitherto_client.command.memory_view import nothing
-from hitherto_client.command.options import (
-    add_command,
-    add_paging,
-    add_user,
-    connect,
-    read_pages,
-    word_of,
-)
-from hitherto_client.command.output import Output
-from hitherto_client.command.values import minute, short
-
-_KINDS = history_pb2.HistoryEventKind.DESCRIPTOR
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command."""
-    parser = add_command(
-        commands, "history", "Show every change of a memory, or of the user's profile.", _run
-    )
-    add_user(parser)
-    parser.add_argument(
-        "id", metavar="ID", nargs="?", help="a memory; without it the profile's history is shown"
-    )
-    add_consistency(parser)
-    add_paging(parser)
-
-
-def _run(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = _read(client, options)
-    if output.as_json:
-        output.document(reply)
-        return OK
-    if not reply.events:
-        output.note(nothing("nothing has changed yet", reply.reason))
-        return OK
-    output.table(
-        ("when", "version", "what", "change", "who", "why"),
-        [
-            (
-                minute(event.created_at),
-                event.version or "",
-                word_of(_KINDS, event.kind),
-                change(event),
-                event.actor,
-                _why(event),
-            )
-            for event in reply.events
-        ],
-        numbers=("version",),
-        whole=("when",),
-    )
-    output.more(len(reply.events), None, reply.next_page_token)
-    return OK
-
-
-def _read(
-    client: HithertoClient, options: argparse.Namespace
-) -> pb.GetMemoryHistoryResponse | pb.GetProfileHistoryResponse:
-    if options.id is None:
-        return read_pages(
-            options,
-            "events",
-            lambda size, token: client.get_profile_history(
-                options.user,
-                page_size=size,
-                page_token=token,
-                consistency_token=options.consistency_token,
-            ),
-        )
-    return read_pages(
-        options,
-        "events",
-        lambda size, token: client.get_memory_history(
-            options.user,
-            options.id,
-            page_size=size,
-            page_token=token,
-            consistency_token=options.consistency_token,
-        ),
-    )
+from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
+from hitherto_client.command.show import Column, Rows
+from hitherto_client.command.values import short
 
 
 def change(event: history_pb2.HistoryEvent) -> str:
@@ -127,3 +44,53 @@ def _why(event: history_pb2.HistoryEvent) -> str:
         event.related_memory_id and f"memory {event.related_memory_id}",
     ]
     return ", ".join(part for part in parts if part)
+
+
+_HISTORY = Rows(
+    "events",
+    (
+        Column("when", "created_at", whole=True),
+        Column("version", lambda event: event.version or "", number=True),
+        Column("what", "kind"),
+        Column("change", change),
+        Column("who", "actor"),
+        Column("why", _why),
+    ),
+    "nothing has changed yet",
+)
+_OF_MEMORY = Rpc(
+    lambda to: to.retrieval.GetMemoryHistory,
+    pb.GetMemoryHistoryRequest,
+    (
+        USER,
+        Option(
+            "id",
+            "memory_id",
+            "a memory; without it the profile's history is shown",
+            needed=False,
+        ),
+        CONSISTENCY,
+    ),
+    _HISTORY,
+    rows="events",
+)
+_OF_PROFILE = Rpc(
+    lambda to: to.retrieval.GetProfileHistory,
+    pb.GetProfileHistoryRequest,
+    (),
+    _HISTORY,
+    rows="events",
+)
+
+
+def register(commands: Any) -> None:
+    """Add the sub-command."""
+    declare(
+        commands,
+        "history",
+        "Show every change of a memory, or of the user's profile.",
+        _OF_MEMORY,
+        lambda options, output: (_OF_MEMORY if options.memory_id else _OF_PROFILE).run(
+            options, output
+        ),
+    )

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hitherto.v1 import conversation_pb2, item_error_pb2, memory_service_pb2
+from hitherto_client import Hitherto
+from hitherto_client._sync.imports import stream_memories, stream_transcripts
 from hitherto_client.batches import parts
-from hitherto_client.client import HithertoClient
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import add_command, connect
 from hitherto_client.command.output import Output
@@ -123,7 +124,7 @@ def _size(name: str) -> int | None:
 
 
 def _import(
-    client: HithertoClient, file: _File, files: list[_File], bar: Bar, timeout: float | None
+    client: Hitherto, file: _File, files: list[_File], bar: Bar, timeout: float | None
 ) -> str:
     """Hand one file over; the token of the last write."""
     seconds = timeout or WINDOW_SECONDS
@@ -138,15 +139,27 @@ def _import(
         if first is None:
             return ""
         _show(bar, files)
+        connection = client.connection
+        target = connection.target
         if file.kind == "memories":
-            saved = client.stream_memories(
-                _memories(file, first, records), progress=progress, timeout=seconds
+            saved = stream_memories(
+                connection.memories.StreamMemories,
+                _memories(file, first, records),
+                target.extraction,
+                target.retry,
+                progress=progress,
+                timeout=seconds,
             )
             file.known = saved.deduplicated_count
             _add_errors(file, saved.errors)
             return saved.consistency_token
-        taken = client.stream_transcripts(
-            _transcripts(file, first, records), progress=progress, timeout=seconds
+        taken = stream_transcripts(
+            connection.extraction.StreamTranscripts,
+            _transcripts(file, first, records),
+            target.extraction,
+            target.retry,
+            progress=progress,
+            timeout=seconds,
         )
         _add_errors(file, taken.errors)
         return taken.consistency_token

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from hitherto.v1 import job_pb2
 from hitherto_client.command.exits import FAILED, OK
-from hitherto_client.command.options import word_of
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import counted, dollars
+from hitherto_client.command.values import counted, dollars, word_of
 
 _STATES = job_pb2.JobState.DESCRIPTOR
 _COUNTS = ("created", "updated", "contradicted", "goals", "dropped", "tokens", "cost")

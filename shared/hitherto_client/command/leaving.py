@@ -14,49 +14,74 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hitherto.v1 import privacy_pb2
-from hitherto_client.command.confirm import add_yes, confirmed
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_client._sync.exports import receive_export
+from hitherto_client._sync.privacy import CLEAR_SECONDS
+from hitherto_client.command.confirm import confirmed
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import (
-    add_command,
-    add_group,
-    add_local_command,
-    add_user,
-    connect,
-)
+from hitherto_client.command.options import add_group, add_local_command, connect
 from hitherto_client.command.output import Output, as_dict
 from hitherto_client.command.progress import Bar
+from hitherto_client.command.rpc import USER, Rpc, declare
 from hitherto_client.command.values import counted
 from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
-from hitherto_client.methods.leaving import ERASE_SECONDS
 
 _SIGNED = ("id", "user_hash", "counts", "key_id")
 _MANY = 1024 * 1024
 
 
+def _show_erased(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    output.line(f"erased: {counted(reply.receipt.counts) or 'nothing was held'}")
+
+
+def _show_reinstated(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    if reply.reinstated:
+        output.line(f"{options.user_id} is remembered again from now on")
+    else:
+        output.line(f"{options.user_id} was not erased: nothing has changed")
+
+
+_EXPORT = Rpc(lambda to: to.privacy.ExportUser, pb.ExportUserRequest, (USER,), lambda *given: None)
+_ERASE = Rpc(
+    lambda to: to.privacy.EraseUser,
+    pb.EraseUserRequest,
+    (USER,),
+    _show_erased,
+    confirm="Remove everything about {user_id} for good? Nothing brings it back; "
+    "`hitherto export` keeps a copy.",
+)
+_REINSTATE = Rpc(
+    lambda to: to.privacy.ReinstateUser, pb.ReinstateUserRequest, (USER,), _show_reinstated
+)
+
+
 def register(commands: Any) -> None:
     """Add the sub-commands."""
-    export = add_command(
-        commands, "export", "Export everything that is stored about a user, as JSON lines.", _export
+    export = declare(
+        commands,
+        "export",
+        "Export everything that is stored about a user, as JSON lines.",
+        _EXPORT,
+        _export,
     )
-    add_user(export)
     export.add_argument(
         "--output", metavar="FILE", type=Path, help="the output file (default: standard output)"
     )
-    erase = add_command(
-        commands, "erase", "Remove everything that is stored about a user, for good.", _erase
+    erase = declare(
+        commands,
+        "erase",
+        "Remove everything that is stored about a user, for good.",
+        _ERASE,
+        _erase,
     )
-    add_user(erase)
     erase.add_argument(
         "--receipt",
         metavar="FILE",
         type=Path,
         help="file for the receipt (default: erase-receipt-ID.json here)",
     )
-    add_yes(erase)
-    add_user(
-        add_command(
-            commands, "reinstate", "Allow data about an erased user to be stored again.", _reinstate
-        )
+    declare(
+        commands, "reinstate", "Allow data about an erased user to be stored again.", _REINSTATE
     )
     receipts = add_group(commands, "receipt", "Verify the receipt of an erasure.")
     check = add_local_command(receipts, "verify", "Check the signature of a receipt.", _verify)
@@ -81,8 +106,13 @@ def _export(options: argparse.Namespace, output: Output) -> int:
             bar.count(received.lines, f"{received.lines} rows, {mib:.1f} MiB")
 
         def write(into: BinaryIO) -> privacy_pb2.ExportManifest:
-            return client.export_user(
-                options.user, into, progress=show, timeout=options.timeout or EXPORT_SECONDS
+            return receive_export(
+                client.connection.privacy.ExportUser,
+                client.connection.target.extraction,
+                _EXPORT.make(options),
+                into,
+                progress=show,
+                timeout=options.timeout or EXPORT_SECONDS,
             )
 
         try:
@@ -123,15 +153,10 @@ def _whole_or_nothing(file: Path, write: Any) -> privacy_pb2.ExportManifest:
 
 
 def _erase(options: argparse.Namespace, output: Output) -> int:
-    if not confirmed(
-        options,
-        output,
-        f"Remove everything about {options.user} for good? Nothing brings it back; "
-        "`hitherto export` keeps a copy.",
-    ):
+    if not confirmed(options, output, _ERASE.confirm.format(**vars(options))):
         return FAILED
     with connect(options) as client:
-        reply = client.erase_user(options.user, timeout=options.timeout or ERASE_SECONDS)
+        reply = _ERASE.call(client, options, timeout=options.timeout or CLEAR_SECONDS)
     receipt = reply.receipt
     file = options.receipt or Path(f"erase-receipt-{receipt.id}.json")
     written = True
@@ -143,26 +168,10 @@ def _erase(options: argparse.Namespace, output: Output) -> int:
             f"the user is erased; the receipt could not be written to {file}: {error.strerror}. "
             "Run the command again with --receipt FILE: it gets the same receipt"
         )
-    if options.json:
-        output.document(reply)
-    else:
-        held = {table: count for table, count in receipt.counts.items() if count}
-        output.line(f"erased: {counted(held) or 'nothing was held'}")
-        if written:
-            output.note(f"receipt {receipt.id}, signed by key {receipt.key_id}: {file}")
+    _ERASE.write(output, options, reply)
+    if written and not output.as_json:
+        output.note(f"receipt {receipt.id}, signed by key {receipt.key_id}: {file}")
     return OK if written else FAILED
-
-
-def _reinstate(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = client.reinstate_user(options.user)
-    if output.as_json:
-        output.document(reply)
-    elif reply.reinstated:
-        output.line(f"{options.user} is remembered again from now on")
-    else:
-        output.line(f"{options.user} was not erased: nothing has changed")
-    return OK
 
 
 def _verify(options: argparse.Namespace, output: Output) -> int:

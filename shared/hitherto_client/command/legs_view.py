@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hitherto.v1 import search_pb2
-from hitherto_client.command.options import word_of
 from hitherto_client.command.output import Output
+from hitherto_client.command.values import word_of
 
 _STATES = search_pb2.LegState.DESCRIPTOR
 _MISSING = frozenset({search_pb2.LEG_STATE_TIMED_OUT, search_pb2.LEG_STATE_FAILED})

@@ -7,9 +7,8 @@ import asyncio
 import json
 from typing import Any
 
-from hitherto_client._sync.client import Hitherto
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.options import add_command, add_local_command
+from hitherto_client.command.options import add_command, add_local_command, connect
 from hitherto_client.command.output import Output
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
 
@@ -69,7 +68,7 @@ def _mcp(options: argparse.Namespace, output: Output) -> int:
 def _serve_stdio(options: argparse.Namespace, mcp_server: Any) -> int:
     if not options.user:
         raise UsageError("--user is required: over stdio one user is served")
-    with _client(options, api_key=options.api_key) as client:
+    with connect(options) as client:
         toolbox = Toolbox(
             client,
             options.user,
@@ -91,7 +90,7 @@ def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
         raise UsageError("--tls-certificate and --tls-key belong together")
     if options.api_key:
         raise UsageError("over HTTP every request carries its own credential: leave out --api-key")
-    with _client(options, token=mcp_server.credential.get) as client:
+    with connect(options, token=mcp_server.credential.get) as client:
         config = mcp_server.http_config(
             client,
             host.strip("[]"),
@@ -102,12 +101,3 @@ def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
         )
         uvicorn.Server(config).run()
     return OK
-
-
-def _client(options: argparse.Namespace, **credential: Any) -> Hitherto:
-    try:
-        return Hitherto(
-            options.retrieval, options.extraction, timeout=options.timeout, **credential
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from None

@@ -2,79 +2,91 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
-from hitherto_client.command.exits import OK
-from hitherto_client.command.filters import (
-    add_consistency,
-    add_filters,
-    add_time_travel,
-    filter_fields,
-    moment_fields,
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
+from hitherto_client.command.show import Column, Fields, Rows, Value
+from hitherto_client.command.values import day
+
+FILTERS = (
+    Option("--type", "types", "only memories of this type"),
+    Option("--tag", "tags", metavar="TAG"),
+    Option("--status", "statuses", "only memories with this status"),
+    Option("--source", "sources", "only memories created in this way"),
+    Option("--entity", "entity", "only items that mention this entity", "NAME"),
+    Option("--conversation", "conversation_id", "only items from this conversation", "ID"),
+    Option("--min-confidence", "confidence_min"),
+    Option("--created-after", "created_after", "only items created at this time or later"),
+    Option("--created-before", "created_before", "only items created before this time"),
+    Option("--metadata", "metadata_filter", "only items with all of these metadata values"),
 )
-from hitherto_client.command.memory_view import nothing, show_memories, show_memory
-from hitherto_client.command.options import (
-    add_command,
-    add_paging,
-    add_user,
-    connect,
-    read_pages,
+"""What narrows a search and a list alike."""
+TIME_TRAVEL = (
+    Option("--as-of", "as_of", "what was true at this time"),
+    Option("--known-at", "known_at", "what was known at this time"),
+    CONSISTENCY,
 )
-from hitherto_client.command.output import Output
+MEMORIES = (
+    Column("id", "id", whole=True),
+    Column("type", "type"),
+    Column("status", "status"),
+    Column("importance", lambda memory: f"{memory.importance:.2f}", number=True),
+    Column("what", "content"),
+    Column("since", lambda memory: day(memory.valid_from)),
+)
+_MEMORY: tuple[tuple[str, Value], ...] = (
+    ("id", "id"),
+    ("user", "user_id"),
+    ("type", "type"),
+    ("status", "status"),
+    ("content", "content"),
+    ("detail", "detail"),
+    ("importance", lambda memory: f"{memory.importance:.2f}"),
+    ("confidence", "confidence"),
+    ("source", "source"),
+    ("origin", "origin"),
+    ("sensitive", "sensitive"),
+    ("tags", "tags"),
+    ("keywords", "keywords"),
+    ("entities", "entities"),
+    (
+        "said in",
+        lambda memory: ", ".join(f"{s.conversation_id}: {s.message_id}" for s in memory.sources),
+    ),
+    ("valid from", "valid_from"),
+    ("valid to", "valid_to"),
+    ("expires", "expires_at"),
+    ("superseded by", "superseded_by"),
+    ("supersedes", "supersedes"),
+    ("version", "version"),
+    ("created", "created_at"),
+    ("updated", "updated_at"),
+    ("last used", "last_accessed_at"),
+    ("times used", "access_count"),
+    ("written by job", "job_id"),
+    ("context", "context"),
+    ("metadata", "metadata"),
+)
+_LIST = Rpc(
+    lambda to: to.retrieval.ListMemories,
+    pb.ListMemoriesRequest,
+    (USER, *FILTERS, *TIME_TRAVEL),
+    Rows("memories", MEMORIES, "no matching memories of {user_id}"),
+    rows="memories",
+)
+_ONE = Rpc(
+    lambda to: to.retrieval.GetMemory,
+    pb.GetMemoryRequest,
+    (USER, Option("id", "memory_id"), CONSISTENCY),
+    Fields("memory", _MEMORY, "the memory is not shown"),
+)
 
 
 def register(commands: Any) -> None:
     """Add the sub-commands."""
-    memories = add_command(commands, "memories", "List a user's memories.", _memories)
-    add_user(memories)
-    add_filters(memories)
+    memories = declare(commands, "memories", "List a user's memories.", _LIST)
     memories.add_argument(
         "--order-by", default="", choices=("created_at", "importance", "last_accessed_at")
     )
-    add_time_travel(memories)
-    add_consistency(memories)
-    add_paging(memories)
-    memory = add_command(commands, "memory", "Show one memory, whatever its status.", _memory)
-    add_user(memory)
-    memory.add_argument("id", metavar="ID")
-    add_consistency(memory)
-
-
-def _memories(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = read_pages(
-            options,
-            "memories",
-            lambda size, token: client.list_memories(
-                options.user,
-                order_by=options.order_by,
-                page_size=size,
-                page_token=token,
-                **filter_fields(options),
-                **moment_fields(options),
-            ),
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    if not reply.memories:
-        output.note(nothing(f"no matching memories of {options.user}", reply.reason))
-        return OK
-    show_memories(output, reply.memories)
-    output.more(len(reply.memories), reply.total_size, reply.next_page_token)
-    return OK
-
-
-def _memory(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = client.get_memory(
-            options.user, options.id, consistency_token=options.consistency_token
-        )
-    if output.as_json:
-        output.document(reply)
-    elif reply.reason:
-        output.note(nothing("the memory is not shown", reply.reason))
-    else:
-        show_memory(output, reply.memory)
-    return OK
+    declare(commands, "memory", "Show one memory, whatever its status.", _ONE)

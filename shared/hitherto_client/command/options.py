@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 from google.protobuf import json_format
-from google.protobuf.descriptor import EnumDescriptor
-from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
-from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
 from hitherto_client.command.exits import UsageError
 from hitherto_client.command.output import Output
 
 Run = Callable[[argparse.Namespace, Output], int]
-Page = TypeVar("Page", bound=Message)
-
-MAX_PAGE = 200
-"""The largest page that every list gives."""
 
 
 class Commands:
@@ -111,43 +106,33 @@ def add_group(commands: Any, name: str, summary: str) -> Any:
     return parser.add_subparsers(title="actions", required=True, metavar="ACTION")
 
 
-def connect(options: argparse.Namespace) -> HithertoClient:
-    """The client that the options and the environment describe.
+def connect(options: argparse.Namespace, *, token: Callable[[], str] | None = None) -> Hitherto:
+    """The client that the options and the environment describe, or with a token of its own.
 
     Raises:
         UsageError: The key or the file with the TLS authority is unusable.
     """
     try:
-        return HithertoClient(
+        return Hitherto(
             options.retrieval,
             options.extraction,
             api_key=options.api_key,
+            token=token,
             timeout=options.timeout,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
 
 
-def add_enum(
-    parser: argparse.ArgumentParser, flag: str, enum: EnumDescriptor, dest: str, summary: str
-) -> None:
-    """An option that may be given several times, each time with a value of the enum."""
-    parser.add_argument(
-        flag,
-        dest=dest,
-        action="append",
-        default=[],
-        type=str.lower,
-        choices=words(enum),
-        help=f"{summary}; may be given several times",
-        metavar="|".join(words(enum)),
-    )
-
-
 def add_paging(parser: argparse.ArgumentParser) -> None:
     """Options of a command that lists page by page."""
     parser.add_argument(
-        "--limit", type=natural, default=20, metavar="N", help="rows per page (default 20)"
+        "--limit",
+        dest="page_size",
+        type=natural,
+        default=20,
+        metavar="N",
+        help="rows per page (default 20)",
     )
     parser.add_argument(
         "--page-token", default="", metavar="TOKEN", help="continue after the previous page"
@@ -165,62 +150,23 @@ def add_wait(parser: argparse.ArgumentParser, *, otherwise: str = "only start it
     )
 
 
-def add_user(parser: argparse.ArgumentParser) -> None:
-    """The person that the command is about."""
-    parser.add_argument("user", metavar="USER")
+def read_text(name: str) -> str:
+    """The text of a file, or of standard input for `-`.
 
-
-def add_everybody(parser: argparse.ArgumentParser) -> None:
-    """The person that upkeep is limited to."""
-    parser.add_argument("--user", default="", metavar="ID", help="only this user (default: all)")
-
-
-def read_pages(options: argparse.Namespace, rows: str, fetch: Callable[[int, str], Page]) -> Page:
-    """One page, or with `--all` every page in one reply.
-
-    Args:
-        options: Those of `add_paging`.
-        rows: Name of the reply's field with the rows.
-        fetch: Asks for a page, given its size and token.
+    Raises:
+        UsageError: It cannot be read, or is not UTF-8.
     """
-    reply: Any = fetch(MAX_PAGE if options.all else options.limit, options.page_token)
-    page = reply
-    while options.all and page.next_page_token:
-        page = fetch(MAX_PAGE, page.next_page_token)
-        getattr(reply, rows).extend(getattr(page, rows))
-    if options.all:
-        reply.next_page_token = ""
-    found: Page = reply
-    return found
+    try:
+        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        source = "standard input" if name == "-" else name
+        raise UsageError(f"{source} is not UTF-8: save the file as UTF-8 text") from None
 
 
-def words(enum: EnumDescriptor) -> list[str]:
-    """The values of an enum as people type them: `MEMORY_TYPE_GOAL` is `goal`."""
-    return [_word(enum, value.name) for value in enum.values if value.number != 0]
-
-
-def numbers(enum: EnumDescriptor, given: list[str]) -> list[Any]:
-    """The enum's numbers for what `words` offers."""
-    return [
-        value.number
-        for word in given
-        for value in enum.values
-        if _word(enum, value.name) == word and value.number != 0
-    ]
-
-
-def word_of(enum: EnumDescriptor, number: int) -> str:
-    """How an enum's value is shown; a number that this client does not know stays one."""
-    value = enum.values_by_number.get(number)
-    return str(number) if value is None else "" if number == 0 else _word(enum, value.name)
-
-
-def _word(enum: EnumDescriptor, name: str) -> str:
-    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
-    return name.removeprefix(prefix).lower().replace("_", "-")
-
-
-def moment(text: str) -> Timestamp:
+def moment(text: str) -> datetime:
     """A day or a time, in UTC unless it says otherwise."""
     try:
         given = datetime.fromisoformat(text)
@@ -228,18 +174,16 @@ def moment(text: str) -> Timestamp:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time such as 2026-08-21 or 2026-08-21T18:42:10+01:00"
         ) from None
-    stamp = Timestamp()
     try:
-        stamp.FromDatetime(given.replace(tzinfo=given.tzinfo or UTC))
+        return given.replace(tzinfo=given.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r} is out of range") from None
-    return stamp
 
 
-def json_object(text: str) -> Struct:
+def json_object(text: str) -> dict[str, Any]:
     """A JSON object."""
     try:
-        return json_format.Parse(text, Struct())
+        return json_format.MessageToDict(json_format.Parse(text, Struct()))
     except (json_format.ParseError, RecursionError, UnicodeError):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object") from None
 

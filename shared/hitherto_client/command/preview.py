@@ -10,12 +10,14 @@ from google.protobuf import json_format
 
 from hitherto.v1 import entity_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_client.command.conversations import show_summary
+from hitherto_client.command.conversations import SUMMARY
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.memory_view import show_memories
-from hitherto_client.command.options import add_command, connect, natural, word_of
+from hitherto_client.command.memories import MEMORIES
+from hitherto_client.command.options import add_command, connect, natural
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import dollars
+from hitherto_client.command.show import show_record, show_rows
+from hitherto_client.command.submit import add_defaults
+from hitherto_client.command.values import dollars, word_of
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 
@@ -28,13 +30,7 @@ def register(commands: Any) -> None:
         commands, "preview", "Show what would be learnt from a conversation; store nothing.", _run
     )
     parser.add_argument("file", metavar="FILE", help="as for submit; - reads standard input")
-    parser.add_argument("--user", default="", help="the user, if the file does not name one")
-    parser.add_argument(
-        "--conversation", default="", help="the conversation's id, if the file has none"
-    )
-    parser.add_argument(
-        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if the file has none"
-    )
+    add_defaults(parser)
     parser.add_argument(
         "--line", type=natural, metavar="N", help="line of the conversation, in a file with several"
     )
@@ -46,7 +42,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     chosen = _choose(found, options.line)
     with connect(options) as client:
         try:
-            reply = client.preview_extraction(chosen.transcript)
+            request = pb.PreviewExtractionRequest(transcript=chosen.transcript)
+            reply = client.connection.extraction.PreviewExtraction(request)
         except HithertoCallError as error:
             error.violations = tuple(
                 Violation(
@@ -88,7 +85,7 @@ def _show(output: Output, reply: pb.PreviewExtractionResponse) -> None:
     for title, memories in groups:
         if memories:
             output.line(f"{title}:")
-            show_memories(output, memories)
+            show_rows(output, MEMORIES, memories)
     if not any(memories for _, memories in groups):
         output.line("no memory would change")
     if reply.HasField("profile"):
@@ -97,7 +94,7 @@ def _show(output: Output, reply: pb.PreviewExtractionResponse) -> None:
         )
         output.pairs([("profile", told)])
     if reply.HasField("summary"):
-        show_summary(output, reply.summary)
+        show_record(output, SUMMARY, reply.summary)
     output.pairs(
         [
             (

@@ -9,20 +9,13 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from hitherto.v1 import profile_pb2
+from hitherto.v1 import memory_service_pb2, profile_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.filters import add_consistency
-from hitherto_client.command.memory_view import nothing
-from hitherto_client.command.options import (
-    add_command,
-    add_paging,
-    add_user,
-    connect,
-    natural,
-    read_pages,
-)
+from hitherto_client.command.options import connect
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import free_json, minute
+from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, add_options, declare
+from hitherto_client.command.show import Column, Fields, Rows, Value, show_record
 
 _TEXTS = ("summary", "department", "access_level")
 _LISTS = ("current_projects", "frequent_intents")
@@ -30,13 +23,64 @@ _STRUCTS = ("facts", "preferences", "metadata")
 _FIELDS = (*_TEXTS, *_LISTS, *_STRUCTS)
 
 
+_PROFILE: tuple[tuple[str, Value], ...] = (
+    ("user", "user_id"),
+    ("department", "department"),
+    ("summary", "summary"),
+    ("projects", lambda profile: "\n".join(profile.current_projects)),
+    ("often wants", lambda profile: "\n".join(profile.frequent_intents)),
+    ("preferences", "preferences"),
+    ("facts", "facts"),
+    ("metadata", "metadata"),
+    ("access level", "access_level"),
+    ("version", "version"),
+    ("updated", "updated_at"),
+    ("last looked at", "last_extracted_at"),
+)
+_SHOW = Rpc(
+    lambda to: to.retrieval.GetProfile,
+    pb.GetProfileRequest,
+    (USER, CONSISTENCY),
+    Fields("profile", _PROFILE, "the profile is not shown"),
+)
+
+
+def _show_changed(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    show_record(output, _PROFILE, reply.profile)
+    output.note(f"the profile of {options.user_id} is now at version {reply.profile.version}")
+
+
+_UPDATE = Rpc(
+    lambda to: to.memories.UpdateProfile,
+    memory_service_pb2.UpdateProfileRequest,
+    (Option("--version", "version", "change it only if it has this version"),),
+    _show_changed,
+)
+_LIST = Rpc(
+    lambda to: to.retrieval.ListProfiles,
+    pb.ListProfilesRequest,
+    (Option("--department", "department", "only profiles of this department", "NAME"), CONSISTENCY),
+    Rows(
+        "profiles",
+        (
+            Column("user", "user_id"),
+            Column("department", "department"),
+            Column("summary", "summary"),
+            Column("version", "version", number=True),
+            Column("updated", "updated_at"),
+        ),
+        "no profiles that this credential may see",
+    ),
+    rows="profiles",
+)
+
+
 def register(commands: Any) -> None:
-    """Add the sub-command."""
-    parser = add_command(
-        commands, "profile", "Show a user's profile, or change it: PATH=VALUE.", _run
+    """Add the sub-commands."""
+    profile = declare(
+        commands, "profile", "Show a user's profile, or change it: PATH=VALUE.", _SHOW, _profile
     )
-    add_user(parser)
-    parser.add_argument(
+    profile.add_argument(
         "changes",
         metavar="PATH=VALUE",
         nargs="*",
@@ -44,36 +88,22 @@ def register(commands: Any) -> None:
         "facts.personal.location=Berlin; VALUE is text, or JSON within free JSON; a list is a "
         "field given several times",
     )
-    parser.add_argument(
+    profile.add_argument(
         "--clear", dest="cleared", action="append", default=[], metavar="PATH", help="remove it"
     )
-    parser.add_argument(
-        "--version",
-        type=natural,
-        default=0,
-        metavar="N",
-        help="change it only if it has this version",
-    )
-    add_consistency(parser)
-    several = add_command(commands, "profiles", "List the profiles that you may see.", _list)
-    several.add_argument(
-        "--department", default="", metavar="NAME", help="only profiles of this department"
-    )
-    add_consistency(several)
-    add_paging(several)
+    add_options(profile, _UPDATE.request, *_UPDATE.options)
+    declare(commands, "profiles", "List the profiles that you may see.", _LIST)
 
 
-def _run(options: argparse.Namespace, output: Output) -> int:
+def _profile(options: argparse.Namespace, output: Output) -> int:
     if not options.changes and not options.cleared:
-        return _show(options, output)
+        return _SHOW.run(options, output)
     profile, paths = read_changes(options.changes, options.cleared)
+    request = _UPDATE.make(options, update_mask=paths)
+    request.profile.CopyFrom(profile)
     with connect(options) as client:
-        reply = client.update_profile(options.user, profile, paths=paths, version=options.version)
-    if output.as_json:
-        output.document(reply)
-        return OK
-    _pairs(output, reply.profile)
-    output.note(f"the profile of {options.user} is now at version {reply.profile.version}")
+        reply = client.connection.memories.UpdateProfile(request)
+    _UPDATE.write(output, options, reply)
     return OK
 
 
@@ -164,70 +194,3 @@ def _put(into: dict[str, Any], keys: Sequence[str], value: Any, path: str) -> No
     if isinstance(into.get(keys[-1]), dict):
         raise UsageError(f"{path} is set, and so is a place within it")
     into[keys[-1]] = value
-
-
-def _show(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = client.get_profile(options.user, consistency_token=options.consistency_token)
-    if output.as_json:
-        output.document(reply)
-    elif reply.reason:
-        output.note(nothing("the profile is not shown", reply.reason))
-    else:
-        _pairs(output, reply.profile)
-    return OK
-
-
-def _list(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = read_pages(
-            options,
-            "profiles",
-            lambda size, token: client.list_profiles(
-                department=options.department,
-                page_size=size,
-                page_token=token,
-                consistency_token=options.consistency_token,
-            ),
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    if not reply.profiles:
-        output.note("no profiles that this credential may see")
-        return OK
-    output.table(
-        ("user", "department", "summary", "version", "updated"),
-        [
-            (
-                profile.user_id,
-                profile.department,
-                profile.summary,
-                profile.version,
-                minute(profile.updated_at),
-            )
-            for profile in reply.profiles
-        ],
-        numbers=("version",),
-    )
-    output.more(len(reply.profiles), reply.total_size, reply.next_page_token)
-    return OK
-
-
-def _pairs(output: Output, profile: profile_pb2.Profile) -> None:
-    output.pairs(
-        [
-            ("user", profile.user_id),
-            ("department", profile.department),
-            ("summary", profile.summary),
-            ("projects", "\n".join(profile.current_projects)),
-            ("often wants", "\n".join(profile.frequent_intents)),
-            ("preferences", free_json(profile.preferences)),
-            ("facts", free_json(profile.facts)),
-            ("metadata", free_json(profile.metadata)),
-            ("access level", profile.access_level),
-            ("version", profile.version),
-            ("updated", minute(profile.updated_at)),
-            ("last looked at", minute(profile.last_extracted_at)),
-        ]
-    )

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
-from hitherto_client.command.memory_view import STATUSES, TYPES
-from hitherto_client.command.options import word_of
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import day, minute, short
+from hitherto_client.command.show import Column, show_rows
+from hitherto_client.command.values import day, minute, short, word_of
 
 _ROLES = conversation_pb2.Role.DESCRIPTOR
+_TYPES = memory_pb2.MemoryType.DESCRIPTOR
+_STATUSES = memory_pb2.MemoryStatus.DESCRIPTOR
 _SHOWN = 400
 """Characters of a text in a table; `--json` has it whole."""
 _UNIT = 10_000
@@ -57,19 +58,7 @@ def show_excerpts(output: Output, results: Sequence[search_pb2.SearchResult]) ->
             output.line(f"Around #{place} the same was said as around #{first}.")
             continue
         output.line(f"What was said around #{place}:")
-        output.table(
-            ("conversation", "when", "who", "what"),
-            [
-                (
-                    message.conversation_id,
-                    minute(message.created_at),
-                    speaker(message),
-                    short(message.content, _SHOWN),
-                )
-                for message in result.excerpt
-            ],
-            whole=("when",),
-        )
+        show_rows(output, _EXCERPT, result.excerpt)
 
 
 def speaker(message: conversation_pb2.Message) -> str:
@@ -146,9 +135,9 @@ def _item(result: search_pb2.SearchResult) -> tuple[str, str, str, str]:
 
 
 def _memory(memory: memory_pb2.Memory) -> tuple[str, str, str, str]:
-    kind = word_of(TYPES, memory.type)
+    kind = word_of(_TYPES, memory.type)
     if memory.status not in (memory_pb2.MEMORY_STATUS_ACTIVE, 0):
-        kind = f"{kind} ({word_of(STATUSES, memory.status)})"
+        kind = f"{kind} ({word_of(_STATUSES, memory.status)})"
     conversations = list(dict.fromkeys(source.conversation_id for source in memory.sources))
     more = f" and {len(conversations) - 1} more" if len(conversations) > 1 else ""
     origin = f"{conversations[0]}{more}" if conversations else ""
@@ -159,6 +148,14 @@ def _held(since: Timestamp, until: Timestamp) -> str:
     """Since when a memory holds, and until when if it holds no longer."""
     end = day(until)
     return f"{day(since)} to {end}" if end else day(since)
+
+
+_EXCERPT = (
+    Column("conversation", "conversation_id"),
+    Column("when", "created_at", whole=True),
+    Column("who", speaker),
+    Column("what", lambda message: short(message.content, _SHOWN)),
+)
 
 
 def _titled(title: str, text: str) -> str:

@@ -3,182 +3,142 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf import json_format
 
-from hitherto.v1 import conversation_pb2, profile_pb2, session_pb2
-from hitherto_client.command.exits import OK
-from hitherto_client.command.filters import add_consistency
-from hitherto_client.command.memory_view import nothing
-from hitherto_client.command.options import (
-    add_command,
-    add_group,
-    add_user,
-    connect,
-    json_object,
-    number,
-    word_of,
-)
+from hitherto.v1 import profile_pb2, retrieval_service_pb2
+from hitherto.v1 import session_service_pb2 as pb
+from hitherto_client.command.options import add_group, json_object, number
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import free_json, minute
+from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
+from hitherto_client.command.show import Column, Value, nothing, show_record, show_rows
 
-_STATES = session_pb2.PendingActionState.DESCRIPTOR
 _STEPS = {
-    "confirm": (session_pb2.PENDING_ACTION_STATE_CONFIRMED, "Say that the user agreed."),
-    "complete": (session_pb2.PENDING_ACTION_STATE_COMPLETED, "Say that it was carried out."),
-    "reject": (session_pb2.PENDING_ACTION_STATE_REJECTED, "Say that the user declined."),
+    "confirm": ("confirmed", "Say that the user agreed."),
+    "complete": ("completed", "Say that it was carried out."),
+    "reject": ("rejected", "Say that the user declined."),
 }
+_ACTIONS = (
+    Column("action", "id", whole=True),
+    Column("type", "type"),
+    Column("what", "description"),
+    Column("params", "params"),
+    Column("state", "status"),
+    Column("result", "result"),
+    Column("expires", "expires_at"),
+)
+_UPDATED: tuple[tuple[str, Value], ...] = (
+    ("context", "context"),
+    (
+        "used last",
+        lambda session: "\n".join(
+            f"{item.id} ({item.relevance:.2f})" for item in session.recent_items
+        ),
+    ),
+)
+_SESSION: tuple[tuple[str, Value], ...] = (
+    *_UPDATED,
+    ("preferences", lambda session: "\n".join(map(_preference, session.preferences))),
+)
+
+
+def _preference(preference: profile_pb2.Preference) -> str:
+    value = json_format.MessageToDict(preference.value)
+    return f"{preference.type} / {preference.key}: {value} ({preference.confidence:.1f})"
+
+
+def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    if not any(field for field, _ in reply.ListFields() if field.name != "reason"):
+        output.note(nothing("the session is unknown or has expired", reply.reason))
+        return
+    show_record(output, _SESSION, reply)
+    if reply.pending_actions:
+        show_rows(output, _ACTIONS, reply.pending_actions)
+
+
+def _show_updated(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    show_record(output, _UPDATED, reply)
+    output.note(f"session {reply.session_id}")
+
+
+def _show_action(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    show_rows(output, _ACTIONS, [reply.pending_action])
+    if "session_id" in reply.DESCRIPTOR.fields_by_name:
+        output.note(f"session {reply.session_id}")
+
+
+_GET = Rpc(
+    lambda to: to.retrieval.GetSession,
+    retrieval_service_pb2.GetSessionRequest,
+    (USER, Option("session", "session_id", "by convention the conversation's id"), CONSISTENCY),
+    _show,
+)
+_UPDATE = Rpc(lambda to: to.sessions.UpdateSession, pb.UpdateSessionRequest, (), _show_updated)
+_ADD = Rpc(
+    lambda to: to.sessions.AddPendingAction,
+    pb.AddPendingActionRequest,
+    (
+        USER,
+        Option("type", "type", "the kind of action, such as send_email"),
+        Option("text", "description", needed=False),
+        Option("--session", "session_id", "default: a new session", "ID"),
+        Option("--params", "params", "parameters of the action"),
+    ),
+    _show_action,
+)
 
 
 def register(commands: Any) -> None:
     """Add the sub-commands."""
-    session = add_command(
-        commands, "session", "Show the working memory of a session, or change it.", _session
+    session = declare(
+        commands,
+        "session",
+        "Show the working memory of a session, or change it.",
+        _GET,
+        lambda options, output: (_UPDATE if _changes(options) else _GET).run(options, output),
     )
-    add_user(session)
-    session.add_argument("session", metavar="SESSION", help="by convention the conversation's id")
     session.add_argument(
         "--context", type=json_object, metavar="JSON", help="replace the context; {} clears it"
     )
     session.add_argument(
         "--recent",
+        dest="recent_items",
         type=_item,
         action="append",
-        default=[],
         metavar="ID[=RELEVANCE]",
         help="replace the recent items; may be given several times",
     )
     session.add_argument(
         "--renew", action="store_true", help="renew the context's lifetime without changing it"
     )
-    add_consistency(session)
     actions = add_group(
         commands, "action", "Add and resolve actions that wait for the user's confirmation."
     )
-    add = add_command(actions, "add", "Add an action that waits for the user's confirmation.", _add)
-    add_user(add)
-    add.add_argument("type", metavar="TYPE", help="the kind of action, such as send_email")
-    add.add_argument("description", metavar="TEXT", nargs="?", default="")
-    add.add_argument("--session", default="", metavar="ID", help="default: a new session")
-    add.add_argument("--params", type=json_object, metavar="JSON", help="parameters of the action")
-    for name, (_, summary) in _STEPS.items():
-        step = add_command(actions, name, summary, _resolve)
-        add_user(step)
-        step.add_argument("id", metavar="ID", help="the id that `hitherto session` shows")
-        step.add_argument(
-            "--session", default="", metavar="ID", help="the session that the action must belong to"
+    declare(actions, "add", "Add an action that waits for the user's confirmation.", _ADD)
+    for name, (status, summary) in _STEPS.items():
+        resolve = Rpc(
+            lambda to: to.sessions.ResolvePendingAction,
+            pb.ResolvePendingActionRequest,
+            (
+                USER,
+                Option("id", "pending_action_id", "the id that `hitherto session` shows"),
+                Option(
+                    "--session", "session_id", "the session that the action must belong to", "ID"
+                ),
+                Option("--result", "result", "the outcome"),
+            ),
+            _show_action,
+            fixed={"status": status},
         )
-        step.add_argument("--result", type=json_object, metavar="JSON", help="the outcome")
-        step.set_defaults(step=name)
+        declare(actions, name, summary, resolve)
 
 
-def _item(text: str) -> conversation_pb2.ContextItem:
+def _changes(options: argparse.Namespace) -> bool:
+    return options.context is not None or bool(options.recent_items) or options.renew
+
+
+def _item(text: str) -> dict[str, Any]:
     """An id, and how relevant it was if that stands behind it."""
     item_id, sign, relevance = text.rpartition("=")
-    if not sign:
-        return conversation_pb2.ContextItem(id=text)
-    return conversation_pb2.ContextItem(id=item_id, relevance=number(relevance))
-
-
-def _session(options: argparse.Namespace, output: Output) -> int:
-    if options.context is not None or options.recent or options.renew:
-        return _update(options, output)
-    with connect(options) as client:
-        reply = client.get_session(
-            options.user, options.session, consistency_token=options.consistency_token
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    if not any(field for field, _ in reply.ListFields() if field.name != "reason"):
-        output.note(nothing("the session is unknown or has expired", reply.reason))
-        return OK
-    output.pairs(
-        [
-            ("context", free_json(reply.context)),
-            ("used last", _items(reply.recent_items)),
-            ("preferences", "\n".join(_preference(found) for found in reply.preferences)),
-        ]
-    )
-    if reply.pending_actions:
-        _show(output, reply.pending_actions)
-    return OK
-
-
-def _update(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = client.update_session(
-            options.user,
-            options.session,
-            context=options.context,
-            recent_items=options.recent,
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    output.pairs([("context", free_json(reply.context)), ("used last", _items(reply.recent_items))])
-    output.note(f"session {reply.session_id}")
-    return OK
-
-
-def _add(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = client.add_pending_action(
-            options.user,
-            options.type,
-            session_id=options.session,
-            params=options.params,
-            description=options.description,
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    _show(output, [reply.pending_action])
-    output.note(f"session {reply.session_id}")
-    return OK
-
-
-def _resolve(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        reply = client.resolve_pending_action(
-            options.user,
-            options.id,
-            _STEPS[options.step][0],
-            session_id=options.session,
-            result=options.result,
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    _show(output, [reply.pending_action])
-    return OK
-
-
-def _show(output: Output, actions: Iterable[session_pb2.PendingAction]) -> None:
-    output.table(
-        ("action", "type", "what", "params", "state", "result", "expires"),
-        [
-            (
-                action.id,
-                action.type,
-                action.description,
-                free_json(action.params),
-                word_of(_STATES, action.status),
-                free_json(action.result),
-                minute(action.expires_at),
-            )
-            for action in actions
-        ],
-        whole=("action",),
-    )
-
-
-def _items(items: Iterable[conversation_pb2.ContextItem]) -> str:
-    return "\n".join(f"{item.id} ({item.relevance:.2f})" for item in items)
-
-
-def _preference(preference: profile_pb2.Preference) -> str:
-    value = json_format.MessageToDict(preference.value)
-    return f"{preference.type} / {preference.key}: {value} ({preference.confidence:.1f})"
+    return {"id": item_id, "relevance": number(relevance)} if sign else {"id": text}

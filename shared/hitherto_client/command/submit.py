@@ -8,12 +8,12 @@ import sys
 from typing import Any
 
 from hitherto.v1 import extraction_service_pb2, job_pb2
+from hitherto_client import Hitherto
 from hitherto_client.batches import MAX_TRANSCRIPTS, batches
-from hitherto_client.client import HithertoClient
 from hitherto_client.command.exits import OK
 from hitherto_client.command.follow import follow
 from hitherto_client.command.job_table import exit_code, show_jobs
-from hitherto_client.command.options import add_command, connect, natural
+from hitherto_client.command.options import add_command, add_wait, connect, natural
 from hitherto_client.command.output import Output
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
@@ -33,13 +33,7 @@ def register(commands: Any) -> None:
         metavar="FILE",
         help="JSON lines of transcripts, or plain `user: …` text; - reads standard input",
     )
-    parser.add_argument("--user", default="", help="the user, if the file does not name one")
-    parser.add_argument(
-        "--conversation", default="", help="the conversation's id, if the file has none"
-    )
-    parser.add_argument(
-        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if the file has none"
-    )
+    add_defaults(parser)
     parser.add_argument(
         "--batch",
         type=natural,
@@ -47,11 +41,17 @@ def register(commands: Any) -> None:
         metavar="N",
         help=f"transcripts per request, at most {MAX_TRANSCRIPTS}",
     )
+    add_wait(parser, otherwise="only submit")
+
+
+def add_defaults(parser: argparse.ArgumentParser) -> None:
+    """What stands for the values that a file of conversations lacks."""
+    parser.add_argument("--user", default="", help="the user, if the file does not name one")
     parser.add_argument(
-        "--wait",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="follow the jobs to their end (the default), or only submit",
+        "--conversation", default="", help="the conversation's id, if the file has none"
+    )
+    parser.add_argument(
+        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if the file has none"
     )
 
 
@@ -101,10 +101,13 @@ def _show(output: Output, jobs: list[job_pb2.Job], consistency_token: str) -> No
 
 
 def _hand_over(
-    client: HithertoClient, group: list[FileTranscript], timeout: float
+    client: Hitherto, group: list[FileTranscript], timeout: float
 ) -> extraction_service_pb2.SubmitTranscriptsResponse:
     try:
-        return client.submit_transcripts((item.transcript for item in group), timeout=timeout)
+        request = extraction_service_pb2.SubmitTranscriptsRequest(
+            transcripts=[item.transcript for item in group]
+        )
+        return client.connection.extraction.SubmitTranscripts(request, timeout=timeout)
     except HithertoCallError as error:
         error.violations = tuple(_at_source(violation, group) for violation in error.violations)
         raise

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from hitherto_client.wire import word
 
 
 def day(time: Timestamp) -> str:
@@ -43,6 +46,16 @@ def short(text: str, length: int = 120) -> str:
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Counts by name in one line, without the zeros."""
+    """CountsLine by name in one line, without the zeros."""
     shown = (f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items()) if count)
     return ", ".join(shown)
+
+
+def words(enum: EnumDescriptor) -> list[str]:
+    """The values of an enum as people type them: `MEMORY_TYPE_GOAL` is `goal`."""
+    return [word_of(enum, value.number) for value in enum.values if value.number != 0]
+
+
+def word_of(enum: EnumDescriptor, number: int) -> str:
+    """How a value of an enum is shown; nothing if it is not set."""
+    return word(enum, number).replace("_", "-") if number else ""

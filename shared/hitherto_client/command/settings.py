@@ -9,28 +9,53 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 
 from hitherto.v1 import memory_pb2, privacy_pb2
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import add_command, add_user, connect
+from hitherto_client.command.options import connect
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import counted
-from hitherto_client.methods.user_control import CLEAR_SECONDS
+from hitherto_client.command.rpc import USER, Option, Rpc, declare
+from hitherto_client.command.show import CountsLine, Fields
+from hitherto_client.command.values import words
 
 _FIELDS = {field.name: field for field in privacy_pb2.UserSettings.DESCRIPTOR.fields}
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
-_ALL_BUT_FORGOTTEN = [
-    value.number
-    for value in memory_pb2.MemoryStatus.DESCRIPTOR.values
-    if value.number not in (0, memory_pb2.MEMORY_STATUS_FORGOTTEN)
-]
+
+
+_STATUSES = memory_pb2.MemoryStatus.DESCRIPTOR
+
+
+def _setting(name: str) -> tuple[str, Any]:
+    return name, lambda settings: _shown(_FIELDS[name], getattr(settings, name))
+
+
+_SETTINGS = Fields("user_settings", tuple(map(_setting, _FIELDS)))
+_GET = Rpc(lambda to: to.privacy.GetUserSettings, pb.GetUserSettingsRequest, (USER,), _SETTINGS)
+_UPDATE = Rpc(lambda to: to.privacy.UpdateUserSettings, pb.UpdateUserSettingsRequest, (), _SETTINGS)
+_CLEAR = Rpc(
+    lambda to: to.privacy.ClearMemories,
+    pb.ClearMemoriesRequest,
+    (
+        USER,
+        Option("--profile", "include_profile", "also empty the profile"),
+        Option(
+            "--conversations", "include_conversations", "also delete all conversations, for good"
+        ),
+    ),
+    CountsLine("cleared"),
+)
 
 
 def register(commands: Any) -> None:
     """Add the sub-commands."""
-    settings = add_command(
-        commands, "settings", "Show a user's settings, or change them: NAME=VALUE.", _settings
+    settings = declare(
+        commands,
+        "settings",
+        "Show a user's settings, or change them: NAME=VALUE.",
+        _GET,
+        _settings,
     )
-    add_user(settings)
     settings.add_argument(
         "changes",
         metavar="NAME=VALUE",
@@ -45,34 +70,18 @@ def register(commands: Any) -> None:
         metavar="NAME",
         help="reset to the installation's value",
     )
-    clear = add_command(commands, "clear", "Forget all memories of a user.", _clear)
-    add_user(clear)
-    clear.add_argument(
-        "--profile",
-        action="store_true",
-        help="also empty the profile and learnt preferences",
-    )
-    clear.add_argument(
-        "--conversations", action="store_true", help="also delete all conversations, for good"
-    )
-    add_yes(clear)
+    add_yes(declare(commands, "clear", "Forget all memories of a user.", _CLEAR, _clear))
 
 
 def _settings(options: argparse.Namespace, output: Output) -> int:
-    changed = bool(options.changes or options.reset)
-    if changed:
-        settings, paths = read_settings(options.changes, options.reset)
+    if not options.changes and not options.reset:
+        return _GET.run(options, output)
+    settings, paths = read_settings(options.changes, options.reset)
+    request = _UPDATE.make(options, update_mask=paths)
+    request.user_settings.CopyFrom(settings)
     with connect(options) as client:
-        reply = (
-            client.update_user_settings(options.user, settings, paths=paths)
-            if changed
-            else client.get_user_settings(options.user)
-        )
-    if output.as_json:
-        output.document(reply)
-        return OK
-    found = reply.user_settings
-    output.pairs([(name, _shown(field, getattr(found, name))) for name, field in _FIELDS.items()])
+        reply = client.connection.privacy.UpdateUserSettings(request)
+    _UPDATE.write(output, options, reply)
     return OK
 
 
@@ -124,29 +133,20 @@ def _shown(field: FieldDescriptor, value: bool | int | str) -> str:
 
 
 def _clear(options: argparse.Namespace, output: Output) -> int:
+    user = options.user_id
     with connect(options) as client:
         if not options.yes:
-            held = client.list_memories(options.user, statuses=_ALL_BUT_FORGOTTEN, page_size=1)
-            many = f"all {held.total_size} memories" if held.total_size else "all memories"
-            also = "".join(
-                text
-                for chosen, text in (
-                    (options.profile, ", empty the profile"),
-                    (options.conversations, ", and delete all conversations for good"),
-                )
-                if chosen
+            kept: Any = [name for name in words(_STATUSES) if name != "forgotten"]
+            held = client.memories(user, statuses=kept, page_size=1).page().total_size
+            many = f"all {held} memories" if held else "all memories"
+            profile = ", empty the profile" if options.include_profile else ""
+            conversations = (
+                ", and delete all conversations for good" if options.include_conversations else ""
             )
-            if not confirmed(options, output, f"Forget {many} of {options.user}{also}?"):
+            if not confirmed(options, output, f"Forget {many} of {user}{profile}{conversations}?"):
                 return FAILED
-        reply = client.clear_memories(
-            options.user,
-            include_profile=options.profile,
-            include_conversations=options.conversations,
-            timeout=options.timeout or CLEAR_SECONDS,
-        )
-    if output.as_json:
-        output.document(reply)
-    else:
-        output.line(f"cleared: {counted(reply.counts) or 'nothing was left'}")
-        output.note(f"`hitherto restore {options.user} ID` brings a single memory back")
+        reply = _CLEAR.call(client, options, timeout=options.timeout or CLEAR_SECONDS)
+    _CLEAR.write(output, options, reply)
+    if not output.as_json:
+        output.note(f"`hitherto restore {user} ID` brings a single memory back")
     return OK

@@ -1,0 +1,121 @@
+"""How replies are shown to people: rows, a record, counts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import Message
+
+from hitherto_client.command.output import Output
+from hitherto_client.command.values import counted, free_json, minute, word_of
+
+Value = str | Callable[[Any], object]
+"""Of a message: the name of a field, or what makes the cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    heading: str
+    value: Value
+    number: bool = False
+    """True aligns it to the right."""
+    whole: bool = False
+    """True keeps its cells on one line."""
+
+
+def cell(message: Message, value: Value) -> object:
+    """A field as it is shown: words for enums, times to the minute, lists in one line."""
+    if not isinstance(value, str):
+        return value(message)
+    of: Any = message.DESCRIPTOR.fields_by_name[value]
+    found = getattr(message, value)
+    if of.is_repeated:
+        return ", ".join(found)
+    if of.enum_type is not None:
+        return word_of(of.enum_type, found)
+    if of.message_type is not None:
+        return minute(found) if of.message_type.name == "Timestamp" else free_json(found)
+    if of.type == of.TYPE_BOOL:
+        return "yes" if found else ""
+    return found
+
+
+def show_rows(output: Output, columns: Sequence[Column], rows: Iterable[Any]) -> None:
+    """A table with a row for each message."""
+    output.table(
+        [column.heading for column in columns],
+        [[cell(row, column.value) for column in columns] for row in rows],
+        numbers=[column.heading for column in columns if column.number],
+        whole=[column.heading for column in columns if column.whole],
+    )
+
+
+def show_record(output: Output, pairs: Sequence[tuple[str, Value]], message: Any) -> None:
+    """One message, a line for each field that has a value."""
+    output.pairs((heading, cell(message, value)) for heading, value in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Shows a list. Names in braces are those of the options."""
+
+    field: str
+    """The field of the reply."""
+    columns: Sequence[Column]
+    empty: str = ""
+    """What is said of an empty list; empty: its headings are shown."""
+    note: str = ""
+    """What is said below it."""
+
+    def __call__(self, output: Output, options: argparse.Namespace, reply: Any) -> None:
+        """Write the rows, and how to go on if there are more."""
+        rows = getattr(reply, self.field)
+        if self.empty and not rows:
+            output.note(nothing(self.empty.format(**vars(options)), getattr(reply, "reason", "")))
+            return
+        show_rows(output, self.columns, rows)
+        output.more(
+            len(rows), getattr(reply, "total_size", None), getattr(reply, "next_page_token", "")
+        )
+        if self.note:
+            output.note(self.note.format(**vars(options)))
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Shows one thing."""
+
+    field: str
+    """The field of the reply."""
+    pairs: Sequence[tuple[str, Value]]
+    missing: str = ""
+    """What is said if the reply gives a reason for having none."""
+
+    def __call__(self, output: Output, options: argparse.Namespace, reply: Any) -> None:
+        """Write the fields that have a value."""
+        if self.missing and reply.reason:
+            output.note(nothing(self.missing, reply.reason))
+        else:
+            show_record(output, self.pairs, getattr(reply, self.field))
+
+
+@dataclass(frozen=True, slots=True)
+class CountsLine:
+    """Shows what was done, by counts."""
+
+    done: str
+    none: str = "nothing was left"
+
+    def __call__(self, output: Output, options: argparse.Namespace, reply: Any) -> None:
+        """Write the counts in one line."""
+        output.line(f"{self.done}: {counted(reply.counts) or self.none}")
+
+
+def nothing(text: str, reason: str) -> str:
+    """What is said where there is nothing to show, with the service's reason if it gives one."""
+    return f"{text} ({reason})" if reason else text
