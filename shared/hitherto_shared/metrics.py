@@ -82,6 +82,12 @@ SNAPSHOT_LOOKUPS = Counter(
     ["result"],
     registry=REGISTRY,
 )
+SNAPSHOT_LOADS = Counter(
+    "hitherto_snapshot_loads",
+    "Snapshots of users loaded, by kind: all, or changes since an earlier snapshot.",
+    ["kind"],
+    registry=REGISTRY,
+)
 SNAPSHOT_BYTES = Gauge(
     "hitherto_snapshot_bytes",
     "Approximate size of all snapshots of users in memory.",
@@ -236,6 +242,7 @@ ALL = (
     SEARCH_LEGS,
     DEGRADED_REPLIES,
     SNAPSHOT_LOOKUPS,
+    SNAPSHOT_LOADS,
     SNAPSHOT_BYTES,
     SNAPSHOTS,
     JOBS,

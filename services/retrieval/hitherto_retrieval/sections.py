@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_retrieval.snapshots import Believed, Snapshot
+from hitherto_retrieval.loading import Snapshot
+from hitherto_retrieval.snapshots import Believed
 from hitherto_retrieval.storage import conversations as conversations_of
 from hitherto_retrieval.storage import memories, past, past_surroundings, people
 from hitherto_retrieval.storage.moment import Moment

@@ -7,10 +7,13 @@ database would, whichever server answers and whatever it has replayed. Revisions
 steps, so that no two states of a user share one, not even those of a lost primary and of the server
 that took over.
 
-A snapshot is loaded in the background when a second read finds a revision unchanged; users who are
-written to between any two reads have none. There is none either for users who have ever decided on
-encryption, or who have too much data. The most recently used stay within the limit in bytes; a
-changed user's snapshot is dropped when a read notices the change, or by a sweep over all of them.
+A snapshot is loaded in the background when a second read finds a revision unchanged. When the user
+changes, what changed is loaded. A snapshot that answered a read is refreshed as soon as a read or
+the sweep notices the change; one that answered none waits for a second read like a new one, and the
+sweep drops it. So nobody is loaded again and again without anything to show for it.
+
+There is no snapshot of users who have ever decided on encryption, or who have too much data. The
+most recently used stay within the limit in bytes.
 """
 
 from __future__ import annotations
@@ -18,32 +21,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hitherto_retrieval.storage import held_memories, held_passages, memories, people
-from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.held_passages import (
-    MOST_MESSAGES,
-    HeldMessages,
-    HeldSummaries,
-)
-from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surroundings
-from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
+from hitherto_retrieval.loading import MOST_MEMORIES, Loading, Snapshot, State
+from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_retrieval.storage.uses import StateAndUses, Uses, state_and_uses
-from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.database.pool import Reads
 from hitherto_shared.database.tenancy import acting_for
-from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOOKUPS, SNAPSHOTS
+from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOADS, SNAPSHOT_LOOKUPS, SNAPSHOTS
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.snapshots")
 
-MOST_MEMORIES = CODES_ABOVE
-"""Above this number, Postgres searches by sign bits first, which finds slightly less than
-everything."""
 SWEEP_SECONDS = 20.0
 _ASKED_AT_ONCE = 500
 _LOAD_SECONDS = 5.0
@@ -52,92 +43,6 @@ _REMEMBERED = 10_000
 """Number of users whose last read revision is remembered."""
 _NOT_AGAIN = -(1 << 30)
 """The count of a state that was too large, which is thus never loaded."""
-_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-
-_State = tuple[int, tuple[str, int]]
-"""A revision, and the active model with its dimensions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The snapshot of a user.
-
-    Attributes:
-        state: Its revision, and the model of its vectors.
-        memories: The current memories.
-        surroundings: Profile, preferences, entities and conversations.
-        messages: The messages; None if there are too many.
-        summaries: The summaries, as a search compares them.
-    """
-
-    state: _State
-    memories: HeldMemories
-    surroundings: HeldSurroundings
-    messages: HeldMessages | None
-    summaries: HeldSummaries
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        parts = (self.memories, self.surroundings, self.messages, self.summaries)
-        return sum(part.size for part in parts if part is not None)
-
-
-class Loading:
-    """A snapshot being loaded.
-
-    Args:
-        scope: The user.
-        model: The active model, with its dimensions.
-    """
-
-    def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
-        name, self._dimensions = model
-        self._user = people.user(scope)
-        self._current = held_memories.current(scope, name)
-        self._whole = memories.current(scope)
-        self._mentioned = held_memories.mentioned(scope)
-        self._surroundings = Surroundings(scope)
-        self._messages = held_passages.messages(scope, name)
-        self._held_back = held_passages.held_back(scope)
-        self._summaries = held_passages.summaries(scope, name)
-
-    @property
-    def statements(self) -> Sequence[Statement[Any]]:
-        """Statements to run, in one state of the database."""
-        return (
-            self._user,
-            self._current,
-            self._whole,
-            self._mentioned,
-            *self._surroundings.statements,
-            self._messages,
-            self._held_back,
-            self._summaries,
-        )
-
-    @property
-    def state(self) -> UserReadState:
-        """The state of the user, once the statements have run."""
-        return self._user.answer
-
-    def snapshot(self) -> Snapshot | None:
-        """The snapshot; None if it is too large. Uses only the CPU."""
-        surroundings, user = self._surroundings.held(), self.state
-        if surroundings is None or len(self._current.answer) > MOST_MEMORIES:
-            return None
-        dimensions = self._dimensions
-        held = HeldMemories(
-            self._current.answer, self._whole.answer, self._mentioned.answer, dimensions
-        )
-        said = self._messages.answer
-        messages = None
-        if len(said) <= MOST_MESSAGES:
-            messages = HeldMessages(said, self._held_back.answer, held, dimensions)
-        summaries = HeldSummaries(self._summaries.answer, dimensions)
-        assert user.active_model is not None
-        state = (user.revision, user.active_model)
-        return Snapshot(state, held, surroundings, messages, summaries)
 
 
 class Believed:
@@ -178,6 +83,21 @@ class Believed:
         return self.snapshot if self._confirmed else None
 
 
+@dataclass(slots=True)
+class _Entry:
+    """A snapshot that is held.
+
+    Attributes:
+        snapshot: The snapshot.
+        database: Where it was read, and where it is refreshed from.
+        answered: Whether any read was answered from it.
+    """
+
+    snapshot: Snapshot
+    database: Reads
+    answered: bool = False
+
+
 class Snapshots:
     """Holds snapshots.
 
@@ -191,9 +111,9 @@ class Snapshots:
         self._sweeping = sweeping
         self._most_bytes = most_bytes
         self._after = after
-        self._held: OrderedDict[Scope, Snapshot] = OrderedDict()
+        self._held: OrderedDict[Scope, _Entry] = OrderedDict()
         self._bytes = 0
-        self._met: OrderedDict[Scope, tuple[_State, int]] = OrderedDict()
+        self._met: OrderedDict[Scope, tuple[State, int]] = OrderedDict()
         self._loading: dict[Scope, asyncio.Task[None]] = {}
         self._sweep: asyncio.Task[None] | None = None
 
@@ -223,7 +143,8 @@ class Snapshots:
 
     def believed(self, scope: Scope) -> Believed:
         """The user's snapshot, to be confirmed."""
-        return Believed(self, scope, self._held.get(scope))
+        held = self._held.get(scope)
+        return Believed(self, scope, None if held is None else held.snapshot)
 
     def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
         """The snapshot of a user whose state was just read; None if the database must be read.
@@ -238,8 +159,9 @@ class Snapshots:
         model = user.active_model
         if (
             model is None
-            or user.may_be_sealed
+            or not user.known
             or user.erased
+            or user.may_be_sealed
             or user.statistics.documents > MOST_MEMORIES
         ):
             self._drop(scope)
@@ -247,13 +169,15 @@ class Snapshots:
         state = (user.revision, model)
         held = self._held.get(scope)
         if held is not None:
-            if held.state == state:
+            if held.snapshot.state == state:
                 self._held.move_to_end(scope)
-                return held
+                held.answered = True
+                return held.snapshot
             # A lagging replica does not invalidate what the primary has.
-            if held.state[0] > user.revision:
+            if held.snapshot.state[0] > user.revision:
                 return None
-            self._drop(scope)
+            if held.snapshot.state[1] != model:
+                self._drop(scope)
         self._meet(scope, state, database)
         return None
 
@@ -263,7 +187,11 @@ class Snapshots:
             await asyncio.gather(*self._loading.values(), return_exceptions=True)
 
     async def sweep(self) -> None:
-        """Drop the snapshots of users who have changed, were erased, or cannot be checked."""
+        """Refresh the snapshots of users who have changed, or drop them.
+
+        Dropped are those of users who were erased or may not have a snapshot any more, those that
+        answered nothing, and those that cannot be checked or refreshed.
+        """
         of_tenants: defaultdict[str, list[Scope]] = defaultdict(list)
         for scope in self._held:
             of_tenants[scope.tenant_id].append(scope)
@@ -285,58 +213,82 @@ class Snapshots:
             true = asked.answer
         except Exception as error:
             logger.info("cannot check the snapshots, which are dropped: %s", error)
-        for scope, snapshot in before.items():
-            if self._held.get(scope) is snapshot and true.get(scope.user_id) != snapshot.state[0]:
+        changed: list[Scope] = []
+        for scope, held in before.items():
+            revision = true.get(scope.user_id)
+            if self._held.get(scope) is not held or revision == held.snapshot.state[0]:
+                continue
+            if revision is None or not held.answered:
+                self._drop(scope)
+            else:
+                changed.append(scope)
+        for scope in changed:
+            held = before[scope]
+            if self._held.get(scope) is not held:
+                continue
+            if scope not in self._loading:
+                await self._start(scope, held.snapshot.state[1], held.database)
+            if self._held.get(scope) is held:
                 self._drop(scope)
 
-    def _meet(self, scope: Scope, state: _State, database: Reads) -> None:
+    def _meet(self, scope: Scope, state: State, database: Reads) -> None:
         """Record the revision at which a user was read; load the snapshot of a returning user."""
         met, times = self._met.pop(scope, (state, 0))
         times = times + 1 if met == state else 1
         self._met[scope] = (state, times)
         if len(self._met) > _REMEMBERED:
             self._met.popitem(last=False)
+        held = self._held.get(scope)
+        earned = held is not None and held.answered
         if (
-            times > self._after
+            (times > self._after or (earned and times > 0))
             and scope not in self._loading
             and len(self._loading) < _LOADED_AT_ONCE
         ):
-            task = asyncio.create_task(self._load(scope, state[1], database))
-            self._loading[scope] = task
-            task.add_done_callback(lambda _: self._loading.pop(scope, None))
+            self._start(scope, state[1], database)
+
+    def _start(self, scope: Scope, model: tuple[str, int], database: Reads) -> asyncio.Task[None]:
+        """Load the snapshot of a user in the background."""
+        task = asyncio.create_task(self._load(scope, model, database))
+        self._loading[scope] = task
+        task.add_done_callback(lambda _: self._loading.pop(scope, None))
+        return task
 
     async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
-        loading = Loading(scope, model)
-
-        async def read(connection: Connection) -> None:
-            async with connection.transaction():
-                await connection.execute(_ONE_STATE, {})
-                await ask(connection, *loading.statements)
-
+        held = self._held.get(scope)
+        loading = Loading(scope, model, None if held is None else held.snapshot)
         try:
             with acting_for(scope.tenant_id):
-                await database.run(read, timeout=_LOAD_SECONDS, repeatable=True)
+                await database.run(loading.run, timeout=_LOAD_SECONDS, repeatable=True)
             state = loading.state
-            if not state.known or state.erased or state.may_be_sealed:
-                return
-            if state.active_model != model:
+            if (
+                not state.known
+                or state.erased
+                or state.may_be_sealed
+                or state.active_model != model
+            ):
+                self._drop(scope)
                 return
             snapshot = await asyncio.to_thread(loading.snapshot)
-            if snapshot is None:
-                self._met[scope] = ((state.revision, model), _NOT_AGAIN)
-            else:
-                self._keep(scope, snapshot)
         except Exception as error:
             # The next read goes to the database like this one.
             logger.info("cannot load a snapshot: %s", error)
-
-    def _keep(self, scope: Scope, snapshot: Snapshot) -> None:
-        self._drop(scope)
-        if snapshot.size > self._most_bytes:
-            self._met[scope] = (snapshot.state, _NOT_AGAIN)
             return
-        self._held[scope] = snapshot
-        self._bytes += snapshot.size
+        if snapshot is None:
+            self._drop(scope)
+            self._met[scope] = ((state.revision, model), _NOT_AGAIN)
+        else:
+            SNAPSHOT_LOADS.labels("changes" if loading.refreshed else "all").inc()
+            self._keep(scope, _Entry(snapshot, database))
+
+    def _keep(self, scope: Scope, held: _Entry) -> None:
+        self._drop(scope)
+        size = held.snapshot.size
+        if size > self._most_bytes:
+            self._met[scope] = (held.snapshot.state, _NOT_AGAIN)
+            return
+        self._held[scope] = held
+        self._bytes += size
         while self._bytes > self._most_bytes:
             self._drop(next(iter(self._held)))
         self._show()
@@ -344,7 +296,7 @@ class Snapshots:
     def _drop(self, scope: Scope) -> None:
         held = self._held.pop(scope, None)
         if held is not None:
-            self._bytes -= held.size
+            self._bytes -= held.snapshot.size
             self._show()
 
     def _show(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,11 +15,12 @@ import pytest
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
+from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
-from hitherto_retrieval.storage import held_memories, memories, people
+from hitherto_retrieval.storage import memories, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_memories import HeldMemories
@@ -28,14 +29,22 @@ from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
-from hitherto_shared.models import Scope
+from hitherto_shared.models import CURRENT_STATUSES, Scope
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 NOW = datetime.now(UTC)
 TYPES = ("fact", "goal", "preference", "decision")
-NAMES = ("Oslo", "Maren", "Kite")
+NAMES = ("Oslo", "Oslo Bay", "Maren", "Kite")
+METADATA: Sequence[Mapping[str, Any]] = (
+    {},
+    {"channel": "web"},
+    {"channel": "web", "urgent": True},
+    {"channel": None},
+    {"urgent": 1},
+    {"channel": "é", "tags": ["a"]},
+)
 
 
 def unit(rng: np.random.Generator, dimensions: int) -> np.ndarray:
@@ -74,6 +83,8 @@ class Person:
                 tags=chance.sample(("work", "home", "trips"), chance.randrange(3)),
                 entities=chance.sample(NAMES, chance.choice((0, 0, 1, 2))),
                 conversation_id=chance.choice((None, "c1", "c2")),
+                also_said_in=["c3"] * chance.choice((0, 0, 1)),
+                metadata=chance.choice(METADATA),
                 created_at=chance.choice(days),
                 valid_from=chance.choice(days),
                 expires_at=chance.choice(
@@ -104,10 +115,11 @@ class Person:
 
     async def held(self, reader: Database) -> HeldMemories:
         """What a process would hold of them."""
-        current = await answer(reader, held_memories.current(self.scope, self.model[0]))
-        mentioned = await answer(reader, held_memories.mentioned(self.scope))
-        whole = await answer(reader, memories.current(self.scope))
-        return HeldMemories(current, whole, mentioned, self.model[1])
+        loading = Loading(self.scope, self.model)
+        await reader.run(loading.run, timeout=60)
+        snapshot = loading.snapshot()
+        assert snapshot is not None
+        return snapshot.memories
 
 
 def random_filters(chance: random.Random) -> Filters:
@@ -125,6 +137,11 @@ def random_filters(chance: random.Random) -> Filters:
         confidences=some(("low", "medium", "high")) if chance.random() < 0.3 else None,
         created_after=NOW - timedelta(days=chance.randrange(12)) if chance.random() < 0.2 else None,
         created_before=NOW - timedelta(days=chance.randrange(8)) if chance.random() < 0.2 else None,
+        conversation_id=chance.choice(("c1", "c2", "c3", "")) if chance.random() < 0.2 else None,
+        entity=chance.choice(("Oslo", "Bay", "oslo bay", "Xi", ""))
+        if chance.random() < 0.2
+        else None,
+        metadata=chance.choice(METADATA[:4]) if chance.random() < 0.2 else {},
     )
 
 
@@ -274,8 +291,7 @@ async def test_what_expires_while_it_is_held_is_not_found(
 ) -> None:
     facts = [Fact("short", expires_at=NOW + timedelta(hours=1)), Fact("long")]
     short, long = await remember(superuser_conninfo, "ana", facts, model=("test-model", 8))
-    current = await answer(reader, held_memories.current(Scope(TENANT, "ana"), "test-model"))
-    held = HeldMemories(current, [], [], 8)
+    held = await Person(Scope(TENANT, "ana"), [], [], ("test-model", 8)).held(reader)
     sought = Sought(None, "test-model", Scores.of({}))
     found = [
         {each.key for each in held.candidates(sought, Filters(), NOW + timedelta(minutes=minutes))}
@@ -296,8 +312,8 @@ async def test_what_is_told_is_what_the_database_has(
             " last_accessed_at) SELECT tenant_id, user_id, memory_id, 3, now() FROM memories"
             " WHERE lexical_no < 20"
         )
-    current = [row[0] for row in await answer(reader, memories.current(person.scope))]
-    theirs = await answer(reader, memories.by_ids(person.scope, current))
+    found = await answer(reader, memories.by_ids(person.scope, person.ids))
+    theirs = [memory for memory in found if memory.status in CURRENT_STATUSES]
     uses = (await answer(reader, state_and_uses(person.scope))).uses
     ours = held.whole(person.ids, uses)
     assert ours == {memory.memory_id: memory for memory in theirs}
@@ -341,9 +357,8 @@ async def test_the_top_list_is_the_databases_own(reader: Database, superuser_con
     "filters",
     [
         Filters(statuses=["archived"], only_current=False),
-        Filters(metadata={"a": 1}),
-        Filters(entity="Oslo"),
-        Filters(conversation_id="c1"),
+        Filters(metadata={"a": 1.0}),
+        Filters(metadata={"channel": "web", "a": ["b"]}),
         Filters(sealed_ids=[]),
     ],
 )

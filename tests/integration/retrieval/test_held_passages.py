@@ -12,13 +12,13 @@ import numpy as np
 import psycopg
 import pytest
 
+from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.held import AtHand, PassagesAtHand
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, StoredPassages, SummaryCorpus
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
-from hitherto_retrieval.snapshots import Loading
 from hitherto_retrieval.storage import held_passages, neighbours
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.passage_filters import PassageFilters
@@ -92,7 +92,7 @@ async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
 async def at_hand(reader: Database, person: Person) -> AtHand:
     """What a process holds of somebody."""
     loading = Loading(person.scope, person.model)
-    await reader.run(lambda connection: ask(connection, *loading.statements), timeout=60)
+    await reader.run(loading.run, timeout=60)
     snapshot = loading.snapshot()
     assert snapshot is not None
     state = await answer(reader, state_and_uses(person.scope))
@@ -129,6 +129,10 @@ def random_filters(chance: random.Random) -> PassageFilters:
         created_after=NOW - timedelta(days=chance.randrange(9)) if chance.random() < 0.4 else None,
         created_before=NOW - timedelta(days=chance.randrange(5)) if chance.random() < 0.4 else None,
         source_types=["gmail"] if chance.random() < 0.2 else None,
+        entity=chance.choice(("Oslo", "Bay", "Xi", "")) if chance.random() < 0.2 else None,
+        metadata=chance.choice(({"channel": "web"}, {"channel": None}))
+        if chance.random() < 0.2
+        else {},
     )
 
 
@@ -198,7 +202,7 @@ async def test_too_many_messages_are_left_to_the_database(
     reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = await talker(superuser_conninfo, "ana", 7, 12)
-    monkeypatch.setattr("hitherto_retrieval.snapshots.MOST_MESSAGES", 5)
+    monkeypatch.setattr("hitherto_retrieval.storage.held_passage_rows.MOST_MESSAGES", 5)
     held = await at_hand(reader, person)
     assert held.messages is None
     assert held.whole("message", [("c1", 1)]) is None
@@ -212,7 +216,6 @@ async def test_too_many_messages_are_left_to_the_database(
 @pytest.mark.parametrize(
     "filters",
     [
-        PassageFilters(entity="Oslo"),
         PassageFilters(metadata={"a": 1}),
         PassageFilters(stored_by=NOW),
     ],

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.held import AtHand
 from hitherto_retrieval.search.lone_characters import LoneCharacters
-from hitherto_retrieval.snapshots import Believed, Snapshot
+from hitherto_retrieval.snapshots import Believed
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.passages import Corpus, Index
 from hitherto_retrieval.storage.people import UserReadState

@@ -65,3 +65,20 @@ _NONE = Filters()
 def forms(name: str) -> list[str]:
     """The stored forms of a name: folded like entities, and in lower case like aliases."""
     return list(dict.fromkeys((fold(name), nfc(name).lower().strip())))
+
+
+def can_compare(wanted: Mapping[str, Any]) -> bool:
+    """Whether Python finds the same values equal as Postgres.
+
+    Texts, truth values and nulls are. Numbers are not: Postgres compares all of their digits, of
+    which a float has lost some.
+    """
+    return all(value is None or isinstance(value, str | bool) for value in wanted.values())
+
+
+def has_all(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether metadata has each of the keys with an equal value."""
+    return all(
+        key in metadata and type(metadata[key]) is type(value) and metadata[key] == value
+        for key, value in wanted.items()
+    )

@@ -5,7 +5,7 @@ What is found is what `memory_candidates.among_filtered` finds in the same state
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from hitherto_retrieval.storage import memories as memories_of
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
+from hitherto_retrieval.storage.held_surroundings import HeldEntity
 from hitherto_retrieval.storage.held_vectors import (
     HeldVectors,
     Vectors,
@@ -25,36 +26,9 @@ from hitherto_retrieval.storage.held_vectors import (
     since_epoch,
 )
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
-from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_retrieval.storage.statement import Rows
 from hitherto_retrieval.storage.uses import Uses
-from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
-
-# The vectors of the present wordings, null for a memory without one. Each is looked up by its full
-# key, whatever the planner's estimate. In the order of the keys, so that a position in the arrays
-# is a position in that order.
-_CURRENT = """
-SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-       m.expires_at, m.type, m.source, m.confidence, m.tags,
-       octet_length(m.content) + octet_length(m.detail) + octet_length(m.context::text)
-           + octet_length(m.metadata::text),
-       (SELECT halfvec_send(e.embedding) FROM memory_embeddings AS e
-        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-          AND e.memory_id = m.memory_id AND e.model = %(model)s
-          AND e.text_version = m.text_version),
-       (SELECT halfvec_send(s.embedding) FROM memory_source_embeddings AS s
-        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-          AND s.memory_id = m.memory_id AND s.model = %(model)s)
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-  AND m.status IN ('active', 'achieved')
-ORDER BY m.memory_id
-"""
-
-_MENTIONED = """
-SELECT entity_id, memory_id
-FROM entity_mentions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
+from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
@@ -62,24 +36,6 @@ _BYTES_OF_A_MEMORY = 4_000
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
 _BYTES_OF_A_BYTE = 4
 """What a byte of text may take; free JSON becomes many small objects."""
-
-
-def current(scope: Scope, model: str) -> Statement[Rows]:
-    """All current memories with their vectors of `model`, for `HeldMemories`."""
-    return Statement(
-        _CURRENT,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "model": model},
-        lambda rows: rows,
-    )
-
-
-def mentioned(scope: Scope) -> Statement[Rows]:
-    """Which entities all memories mention, for `HeldMemories`."""
-    return Statement(
-        _MENTIONED,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id},
-        lambda rows: rows,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,36 +52,67 @@ class HeldMemories:
     """The current memories of a user in one state of the database; immutable.
 
     Args:
-        memories: The answer of `current`.
-        whole: The answer of `memories.current`.
-        mentions: The answer of `mentioned`.
-        dimensions: Dimensions of the model's vectors.
+        stamps: What tells each of them from other versions of it, in the order of their keys.
+        rows: The memories: the fields of `Memory` up to the job, the number in the keyword index,
+            and the size of the text.
+        vectors: Their vectors.
+        source_vectors: The vectors of the words that they came from.
+        made_from: Which messages all memories of the user came from, current or not, in order.
+        mentions: Which entities all memories mention.
+        entities: The entities.
     """
 
-    def __init__(self, memories: Rows, whole: Rows, mentions: Rows, dimensions: int) -> None:
-        self._whole = {row[0]: row for row in whole}
-        self._free: int = sum(row[11] for row in memories)
-        self._facts: list[tuple[Any, ...]] = [row[:6] for row in memories]
-        self._ids: list[UUID] = [row[0] for row in memories]
-        self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(memories)}
-        self._by_number: Mapping[int, int] = {row[5]: n for n, row in enumerate(memories)}
-        self._importance = np.asarray([row[1] for row in memories], dtype=np.float64)
-        self._created = microseconds([row[2] for row in memories])
-        self._valid = microseconds([row[3] for row in memories])
-        self._expires = microseconds([row[6] for row in memories])
-        self._columns = _Columns(
-            np.asarray([row[7] for row in memories], dtype=np.str_),
-            np.asarray([row[8] for row in memories], dtype=np.str_),
-            np.asarray([row[9] for row in memories], dtype=np.str_),
-            [frozenset(row[10]) for row in memories],
-        )
-        self._vectors = HeldVectors([row[12] for row in memories], dimensions)
-        self._sources = HeldVectors([row[13] for row in memories], dimensions)
-        self._mentions: dict[UUID, list[int]] = {}
+    def __init__(
+        self,
+        stamps: Sequence[bytes],
+        rows: Sequence[tuple[Any, ...]],
+        vectors: HeldVectors,
+        source_vectors: HeldVectors,
+        *,
+        made_from: Rows,
+        mentions: Rows,
+        entities: Sequence[HeldEntity],
+    ) -> None:
+        self.stamps = stamps
+        self.rows = rows
+        self.vectors = vectors
+        self.source_vectors = source_vectors
+        self._ids: list[UUID] = [row[0] for row in rows]
+        self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(rows)}
+        self._by_number: Mapping[int, int] = {row[25]: n for n, row in enumerate(rows)}
+        self._importance = np.asarray([row[4] for row in rows], dtype=np.float64)
+        self._created = microseconds([row[10] for row in rows])
+        self._valid = microseconds([row[9] for row in rows])
+        self._expires = microseconds([row[20] for row in rows])
+        self._facts: list[tuple[Any, ...]] = [
+            (row[0], row[4], row[10], row[9], row[18], row[25]) for row in rows
+        ]
+        self._made_from, self._mentions, self._entities = made_from, mentions, entities
+        self._sources: list[list[tuple[str, str]]] = [[] for _ in rows]
+        for memory_id, conversation_id, message_id in made_from:
+            place = self._places.get(memory_id)
+            if place is not None:
+                self._sources[place].append((conversation_id, message_id))
+        self._mentioning: dict[UUID, list[int]] = {}
         for entity_id, memory_id in mentions:
             place = self._places.get(memory_id)
             if place is not None:
-                self._mentions.setdefault(entity_id, []).append(place)
+                self._mentioning.setdefault(entity_id, []).append(place)
+        names: list[list[str]] = [[] for _ in rows]
+        # In the order of the entities' names.
+        for each in entities:
+            for place in self._mentioning.get(each.entity.entity_id, ()):
+                names[place].append(each.entity.name)
+        self._whole = {
+            row[0]: (*row[:25], 0, None, None, sources, called)
+            for row, sources, called in zip(rows, self._sources, names, strict=True)
+        }
+        self._columns = _Columns(
+            np.asarray([row[2] for row in rows], dtype=np.str_),
+            np.asarray([row[6] for row in rows], dtype=np.str_),
+            np.asarray([row[5] for row in rows], dtype=np.str_),
+            [frozenset(row[13]) for row in rows],
+        )
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -133,11 +120,12 @@ class HeldMemories:
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
+        text: int = sum(row[26] for row in self.rows)
         return (
-            self._vectors.size
-            + self._sources.size
+            self.vectors.size
+            + self.source_vectors.size
             + _BYTES_OF_A_MEMORY * len(self._facts)
-            + _BYTES_OF_A_BYTE * self._free
+            + _BYTES_OF_A_BYTE * text
         )
 
     def whole(self, memory_ids: Sequence[UUID], uses: Uses) -> dict[UUID, Memory]:
@@ -183,10 +171,19 @@ class HeldMemories:
     def made_of(self) -> dict[tuple[str, str], list[int]]:
         """The places of the memories made of each message, by its conversation and its id."""
         found: dict[tuple[str, str], list[int]] = {}
-        for place, memory_id in enumerate(self._ids):
-            for source in memories_of.sources(self._whole[memory_id]):
+        for place, sources in enumerate(self._sources):
+            for source in sources:
                 found.setdefault(source, []).append(place)
         return found
+
+    def said_of(self, name: str) -> set[tuple[str, str]]:
+        """The messages from which a memory came that mentions an entity of this name.
+
+        Each by its conversation and its id; also of memories that are not current any more.
+        """
+        called = set(self._called(name))
+        about = {memory_id for entity_id, memory_id in self._mentions if entity_id in called}
+        return {(row[1], row[2]) for row in self._made_from if row[0] in about}
 
     def unexpired(self, places: Sequence[int], at: datetime) -> list[int]:
         """Those of the places whose memories have not expired."""
@@ -195,7 +192,7 @@ class HeldMemories:
 
     def cosines(self, places: Sequence[int], vector: Vectors | None) -> list[float | None]:
         """Of the memories at `places`; None where there is no vector."""
-        return self._vectors.cosines(places, vector)
+        return self.vectors.cosines(places, vector)
 
     def lexical_no(self, place: int) -> int:
         """The number of the memory at `place` in the keyword index."""
@@ -208,16 +205,14 @@ class HeldMemories:
         return (
             filters.only_current
             and tuple(filters.statuses) == tuple(CURRENT_STATUSES)
-            and not filters.metadata
-            and filters.entity is None
-            and filters.conversation_id is None
+            and can_compare(filters.metadata)
             and filters.sealed_ids is None
         )
 
     def candidates(self, sought: Sought, filters: Filters, at: datetime) -> list[Candidate]:
         """Candidates as from `memory_candidates.among_filtered`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
-        entities = self._entities(sought.entity_ids)
+        entities = self._mentioned(sought.entity_ids)
         vector = None if sought.vector is None else as_kept(sought.vector)
         pool = {
             *self._nearest(allowed, vector, sought.wanted),
@@ -227,9 +222,9 @@ class HeldMemories:
             *self._newest(allowed, sought.newest),
         }
         found = sorted(pool)
-        cosines = self._vectors.cosines(found, vector)
+        cosines = self.vectors.cosines(found, vector)
         compared = vector if sought.with_source else None
-        sources = self._sources.cosines(found, compared)
+        sources = self.source_vectors.cosines(found, compared)
         return candidates_of(
             [
                 (*self._facts[n], cosine, source, entities.get(n, 0))
@@ -255,7 +250,38 @@ class HeldMemories:
             allowed &= self._created >= since_epoch(filters.created_after)
         if filters.created_before is not None:
             allowed &= self._created < since_epoch(filters.created_before)
+        for wanted_only in self._rarer(filters):
+            allowed &= wanted_only
         return allowed
+
+    def _rarer(self, filters: Filters) -> Iterator[NDArray[np.bool_]]:
+        """What passes each of the filters for which there is no array."""
+        count = len(self.rows)
+        if filters.conversation_id is not None:
+            named = filters.conversation_id
+            yield np.fromiter(
+                (
+                    row[18] == named or any(source[0] == named for source in sources)
+                    for row, sources in zip(self.rows, self._sources, strict=True)
+                ),
+                bool,
+                count,
+            )
+        if filters.metadata:
+            wanted = filters.metadata
+            yield np.fromiter((has_all(row[16], wanted) for row in self.rows), bool, count)
+        if filters.entity:
+            about = np.zeros(count, dtype=bool)
+            for entity_id in self._called(filters.entity):
+                about[self._mentioning.get(entity_id, [])] = True
+            yield about
+
+    def _called(self, name: str) -> list[UUID]:
+        """The entities with this name, word of a name, alias or address."""
+        wanted = forms(name)
+        return [
+            each.entity.entity_id for each in self._entities if not each.called.isdisjoint(wanted)
+        ]
 
     def _nearest(
         self, allowed: NDArray[np.bool_], vector: Vectors | None, wanted: int
@@ -264,8 +290,8 @@ class HeldMemories:
         found: list[int] = []
         others = allowed
         if vector is not None:
-            found = self._vectors.nearest(allowed, vector, wanted)
-            others = allowed & ~self._vectors.has
+            found = self.vectors.nearest(allowed, vector, wanted)
+            others = allowed & ~self.vectors.has
         if len(found) < wanted:
             rest = np.flatnonzero(others)
             order = np.lexsort((-rest, -self._created[rest], -self._importance[rest]))
@@ -283,11 +309,11 @@ class HeldMemories:
                     break
         return found
 
-    def _entities(self, entity_ids: Sequence[UUID]) -> dict[int, int]:
+    def _mentioned(self, entity_ids: Sequence[UUID]) -> dict[int, int]:
         """How many of the entities each memory mentions, for memories that mention any."""
         counts: dict[int, int] = {}
         for entity_id in set(entity_ids):
-            for place in self._mentions.get(entity_id, ()):
+            for place in self._mentioning.get(entity_id, ()):
                 counts[place] = counts.get(place, 0) + 1
         return counts
 

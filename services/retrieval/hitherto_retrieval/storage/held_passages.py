@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
+from hitherto_retrieval.storage.filters import can_compare, has_all
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.held_vectors import (
     HeldVectors,
@@ -24,56 +25,9 @@ from hitherto_retrieval.storage.held_vectors import (
 )
 from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Message, Scope
+from hitherto_shared.models import Message
 from hitherto_shared.text.bm25 import Scores
-
-MOST_MESSAGES = 3_000
-MOST_SUMMARIES = 1_000
-
-_MESSAGES = """
-SELECT m.conversation_id, m.message_no, coalesce(m.lexical_no, 0), m.said_at, m.accepted_at,
-       m.message_id, m.role, m.name, m.content, m.context_items, m.pending_action_ids, m.metadata,
-       octet_length(m.content) + octet_length(m.metadata::text)
-           + octet_length(m.context_items::text),
-       (SELECT halfvec_send(e.embedding) FROM message_embeddings AS e
-        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-          AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
-          AND e.model = %(model)s)
-FROM messages AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-ORDER BY m.conversation_id, m.message_no
-LIMIT %(limit)s
-"""
-
-# Messages whose memory must not be shown.
-_HELD_BACK = """
-SELECT DISTINCT m.conversation_id, m.message_no
-FROM memories AS f
-JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
-     AND s.memory_id = f.memory_id
-JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-     AND m.conversation_id = s.conversation_id
-     AND md5(m.message_id) = md5(s.message_id) AND m.message_id = s.message_id
-WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-  AND f.status IN ('quarantined', 'forgotten')
-"""
-
-_SUMMARIES = """
-SELECT s.conversation_id, coalesce(s.lexical_no, 0), coalesce(c.last_said_at, s.created_at),
-       s.created_at,
-       (SELECT halfvec_send(e.embedding) FROM summary_embeddings AS e
-        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-          AND e.conversation_id = s.conversation_id AND e.model = %(model)s
-          AND e.text_version = s.text_version)
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-ORDER BY s.conversation_id
-LIMIT %(limit)s
-"""
 
 _BYTES_OF_A_MESSAGE = 2_000
 _BYTES_OF_A_SUMMARY = 500
@@ -83,29 +37,9 @@ _BYTES_OF_A_BYTE = 4
 Mask = NDArray[np.bool_]
 
 
-def messages(scope: Scope, model: str) -> Statement[Rows]:
-    """All messages with their vectors of `model`, for `HeldMessages`, unless too many."""
-    return _of(_MESSAGES, scope, model=model, limit=MOST_MESSAGES + 1)
-
-
-def held_back(scope: Scope) -> Statement[Rows]:
-    """All messages whose memory is quarantined or forgotten."""
-    return _of(_HELD_BACK, scope)
-
-
-def summaries(scope: Scope, model: str) -> Statement[Rows]:
-    """Keys, times and vectors of all summaries, for `HeldSummaries`, unless too many."""
-    return _of(_SUMMARIES, scope, model=model, limit=MOST_SUMMARIES + 1)
-
-
-def _of(sql: str, scope: Scope, **more: Any) -> Statement[Rows]:
-    parameters = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, **more}
-    return Statement(sql, parameters, lambda rows: rows)
-
-
 def can_filter(filters: PassageFilters) -> bool:
     """Whether the snapshot holds the fields that `filters` use for messages and summaries."""
-    return filters.entity is None and filters.stored_by is None and not filters.metadata
+    return filters.stored_by is None and can_compare(filters.metadata)
 
 
 class _Passages:
@@ -168,19 +102,28 @@ class HeldMessages:
     """The messages of a user in one state of the database; immutable.
 
     Args:
-        rows: The answer of `messages`.
-        held_back: The answer of `held_back`.
+        stamps: What tells each of them from other versions of it, in the order of their keys.
+        rows: The messages: key, number in the keyword index, times, and what is told of each; then
+            the size of the text.
+        vectors: Their vectors.
+        held_back: The messages whose memory is quarantined or forgotten.
         memories: The current memories of the same state, some of them learnt from messages.
-        dimensions: Dimensions of the model's vectors.
     """
 
     def __init__(
-        self, rows: Rows, held_back: Rows, memories: HeldMemories, dimensions: int
+        self,
+        stamps: Sequence[tuple[str, bytes]],
+        rows: Sequence[tuple[Any, ...]],
+        vectors: HeldVectors,
+        *,
+        held_back: Iterable[MessageKey],
+        memories: HeldMemories,
     ) -> None:
-        self.held_back: frozenset[MessageKey] = frozenset((row[0], row[1]) for row in held_back)
-        self._rows = [row[:12] for row in rows]
+        self.stamps = stamps
+        self.rows = rows
+        self.vectors = vectors
+        self.held_back: frozenset[MessageKey] = frozenset(held_back)
         self._memories = memories
-        self._free: int = sum(row[12] for row in rows)
         self._places: Mapping[MessageKey, int] = {
             (row[0], row[1]): place for place, row in enumerate(rows)
         }
@@ -188,14 +131,10 @@ class HeldMessages:
             [row[0] for row in rows],
             [row[2] for row in rows],
             microseconds([row[3] for row in rows]),
-            HeldVectors([row[13] for row in rows], dimensions),
+            vectors,
         )
         self._said = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
         self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
-        self._whole = [
-            Message(row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11])
-            for row in rows
-        ]
         made_of = memories.made_of()
         self._learnt: Mapping[int, Sequence[int]] = {
             place: made_of[row[0], row[5]]
@@ -206,16 +145,20 @@ class HeldMessages:
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        return (
-            self._passages.vectors.size
-            + _BYTES_OF_A_MESSAGE * len(self._rows)
-            + _BYTES_OF_A_BYTE * self._free
-        )
+        text: int = sum(row[12] for row in self.rows)
+        return self.vectors.size + _BYTES_OF_A_MESSAGE * len(self.rows) + _BYTES_OF_A_BYTE * text
 
     def whole(self, keys: Iterable[MessageKey]) -> dict[MessageKey, Message]:
         """Messages by their keys; missing keys are left out."""
-        places = self._places
-        return {key: self._whole[places[key]] for key in keys if key in places}
+        found: dict[MessageKey, Message] = {}
+        for key in keys:
+            place = self._places.get(key)
+            if place is not None:
+                row = self.rows[place]
+                found[key] = Message(
+                    row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11]
+                )
+        return found
 
     def find(
         self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
@@ -224,9 +167,9 @@ class HeldMessages:
         passages = self._passages
         if filters.all_that_was_said:
             # Messages of other roles occupy a place, but are not returned.
-            pool = passages.pool(passages.passing(filters), vector, bm25, wanted, wanted)
+            pool = passages.pool(self._passing(filters), vector, bm25, wanted, wanted)
         else:
-            allowed = self._said & passages.passing(filters)
+            allowed = self._said & self._passing(filters)
             pool = passages.pool(allowed, vector, bm25, len(bm25), wanted)
         return self._candidates((place for place in pool if self._said[place]), vector, bm25)
 
@@ -234,13 +177,24 @@ class HeldMessages:
         self, filters: PassageFilters, *, limit: int, vector: Vector | None, bm25: Scores
     ) -> list[Candidate]:
         """See `most_recent.messages`."""
-        these = np.flatnonzero(self._by_user & self._passages.passing(filters))
+        these = np.flatnonzero(self._by_user & self._passing(filters))
         order = np.lexsort((-these, -self._passages.happened[these]))
         newest = these[order][:limit].tolist()
         found = self._candidates(newest, vector, bm25)
         for candidate in found:
             candidate.most_recent = True
         return found
+
+    def _passing(self, filters: PassageFilters) -> Mask:
+        """The messages that pass the filters."""
+        passing = self._passages.passing(filters)
+        if filters.metadata:
+            wanted = filters.metadata
+            passing &= np.fromiter((has_all(row[11], wanted) for row in self.rows), bool)
+        if filters.entity:
+            said = self._memories.said_of(filters.entity)
+            passing &= np.fromiter(((row[0], row[5]) in said for row in self.rows), bool)
+        return passing
 
     def around(
         self,
@@ -264,7 +218,7 @@ class HeldMessages:
 
     def _turns_from(self, at: int, direction: int, turns: int, farthest: int) -> Iterator[int]:
         """The positions of the messages before or after one, as far as they are near."""
-        rows, away, place = self._rows, 0, at + direction
+        rows, away, place = self.rows, 0, at + direction
         conversation, number = rows[at][:2]
         while 0 <= place < len(rows) and rows[place][0] == conversation:
             row, before = rows[place], rows[place - direction]
@@ -306,13 +260,11 @@ class HeldMessages:
         self, found: Iterable[int], vector: Vector | None, bm25: Scores
     ) -> list[Candidate]:
         places = sorted(found)
-        cosines = self._passages.vectors.cosines(
-            places, None if vector is None else as_kept(vector)
-        )
-        scores = bm25.of_each([self._rows[place][2] for place in places])
+        cosines = self.vectors.cosines(places, None if vector is None else as_kept(vector))
+        scores = bm25.of_each([self.rows[place][2] for place in places])
         made = []
         for place, cosine, score in zip(places, cosines, scores, strict=True):
-            row = self._rows[place]
+            row = self.rows[place]
             made.append(
                 Candidate(
                     kind="message",
@@ -333,23 +285,29 @@ class HeldSummaries:
     """The summaries of a user in one state of the database, as a search compares them.
 
     Args:
-        rows: The answer of `summaries`.
-        dimensions: Dimensions of the model's vectors.
+        rows: Their keys, numbers in the keyword index, and times, in the order of their keys; then
+            what tells the vector of each from earlier ones.
+        vectors: Their vectors.
+        memories: The current memories of the same state.
     """
 
-    def __init__(self, rows: Rows, dimensions: int) -> None:
-        self._rows = [row[:4] for row in rows]
+    def __init__(
+        self, rows: Sequence[tuple[Any, ...]], vectors: HeldVectors, memories: HeldMemories
+    ) -> None:
+        self.rows = rows
+        self.vectors = vectors
+        self._memories = memories
         self._passages = _Passages(
             [row[0] for row in rows],
             [row[1] for row in rows],
             microseconds([row[2] for row in rows]),
-            HeldVectors([row[4] for row in rows], dimensions),
+            vectors,
         )
 
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        return self._passages.vectors.size + _BYTES_OF_A_SUMMARY * len(self._rows)
+        return self.vectors.size + _BYTES_OF_A_SUMMARY * len(self.rows)
 
     def find(
         self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
@@ -357,11 +315,15 @@ class HeldSummaries:
         """See `summary_candidates.find`."""
         numbers = wanted if filters.all_that_was_said else len(bm25)
         passing = self._passages.passing(filters)
+        if filters.metadata:
+            # A summary has none.
+            passing &= False
+        if filters.entity:
+            said_in = {source[0] for source in self._memories.said_of(filters.entity)}
+            passing &= np.fromiter((row[0] in said_in for row in self.rows), bool)
         places = sorted(self._passages.pool(passing, vector, bm25, numbers, wanted))
-        cosines = self._passages.vectors.cosines(
-            places, None if vector is None else as_kept(vector)
-        )
-        scores = bm25.of_each([self._rows[place][1] for place in places])
+        cosines = self.vectors.cosines(places, None if vector is None else as_kept(vector))
+        scores = bm25.of_each([self.rows[place][1] for place in places])
         return [
             Candidate(
                 kind="summary",
@@ -373,6 +335,6 @@ class HeldSummaries:
                 cosine=cosine,
             )
             for row, cosine, score in zip(
-                (self._rows[place] for place in places), cosines, scores, strict=True
+                (self.rows[place] for place in places), cosines, scores, strict=True
             )
         ]

@@ -11,20 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitherto_retrieval.storage import conversations, passages, people
-from hitherto_retrieval.storage.held_passages import MOST_SUMMARIES
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Entity, Preference, Profile, Scope, Summary
 from hitherto_shared.text.bm25 import Statistics
 
 MOST_ENTITIES = 2_000
+MOST_SUMMARIES = 1_000
 NAMED = 20
 """Maximum number of entities that a question names, as in `people.lookup`."""
 
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, called,
-       octet_length(name) + octet_length(metadata::text) + octet_length(called::text)
+       octet_length(name) + octet_length(metadata::text) + octet_length(called::text),
+       row_number() OVER (ORDER BY name)
 FROM entities
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
@@ -44,6 +45,14 @@ _BYTES_OF_A_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
+class HeldEntity:
+    """An entity, mentioned or not, and the stored forms of what it is called."""
+
+    entity: Entity
+    called: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class HeldSurroundings:
     """The contents of a context besides memories; immutable.
 
@@ -52,6 +61,7 @@ class HeldSurroundings:
         own_name: The user's name, if the profile has it.
         preferences: The preferences inferred from behaviour, the most certain first.
         statistics: Statistics of the keyword indexes of passages.
+        entities: All entities, in the order of their names.
         size: Approximate size in bytes.
     """
 
@@ -59,23 +69,24 @@ class HeldSurroundings:
     own_name: str
     preferences: Sequence[Preference]
     statistics: Mapping[str, Statistics]
+    entities: Sequence[HeldEntity]
     size: int
-    _entities: Sequence[tuple[Entity, frozenset[str]]]
+    _mentioned: Sequence[HeldEntity]
     _summaries: Sequence[Summary]
 
     def named(self, names: Sequence[str]) -> list[Entity]:
         """The entities with one of the names, as in `people.lookup`."""
         if not names:
             return []
-        found = [entity for entity, called in self._entities if not called.isdisjoint(names)]
+        found = [each.entity for each in self._mentioned if not each.called.isdisjoint(names)]
         return found[:NAMED]
 
     def known(self, *, named: Sequence[str], limit: int) -> list[Entity]:
         """See `people.known_entities`."""
         if not named:
-            return [entity for entity, _ in self._entities[:limit]]
-        first = sorted(self._entities, key=lambda each: each[1].isdisjoint(named))
-        return [entity for entity, _ in first[:limit]]
+            return [each.entity for each in self._mentioned[:limit]]
+        first = sorted(self._mentioned, key=lambda each: each.called.isdisjoint(named))
+        return [each.entity for each in first[:limit]]
 
     def summaries(self, conversation_ids: Sequence[str]) -> dict[str, Summary]:
         """Summaries by their conversations; those without one are left out."""
@@ -127,6 +138,8 @@ class Surroundings:
             return None
         own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
         size += sum(row[7] for row in entities)
+        held = [HeldEntity(Entity(*row[:6]), frozenset(row[6])) for row in entities]
+        by_name = sorted(zip(entities, held, strict=True), key=lambda each: each[0][8])
         size += sum(len(s.title) + len(s.summary) for s in summaries)
         return HeldSurroundings(
             profile=self._profile.answer,
@@ -136,6 +149,7 @@ class Surroundings:
             size=_BYTES_OF_A_BYTE * size
             + _BYTES_OF_AN_ENTITY * (len(entities) + len(self._preferences.answer))
             + _BYTES_OF_A_SUMMARY * len(summaries),
-            _entities=[(Entity(*row[:6]), frozenset(row[6])) for row in entities],
+            entities=[each for _, each in by_name],
+            _mentioned=[each for each in held if each.entity.mention_count > 0],
             _summaries=summaries,
         )

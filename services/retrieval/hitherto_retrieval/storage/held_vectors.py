@@ -9,11 +9,14 @@ exactly 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hitherto_retrieval.storage.held_stamps import Comparison
 
 _LANES = 8
 """How many products pgvector adds side by side."""
@@ -55,6 +58,24 @@ class HeldVectors:
     def size(self) -> int:
         """How many bytes they take."""
         return self._rows.nbytes
+
+    def merged(self, compared: Comparison, read: HeldVectors) -> HeldVectors:
+        """The vectors of a later state.
+
+        Args:
+            compared: The rows of that state, compared with those that these vectors belong to.
+            read: The vectors of the rows that had to be read.
+        """
+        if compared.nothing_changed:
+            return self
+        places = np.asarray(compared.places, dtype=np.int64)
+        kept = places >= 0
+        made = copy(self)
+        made._rows = np.empty((len(places), self._rows.shape[1]), dtype=np.float32)
+        made._rows[kept], made._rows[~kept] = self._rows[places[kept]], read._rows
+        made.has = np.empty(len(places), dtype=bool)
+        made.has[kept], made.has[~kept] = self.has[places[kept]], read.has
+        return made
 
     def nearest(self, allowed: NDArray[np.bool_], vector: Vectors, wanted: int) -> list[int]:
         """The places of the nearest of those allowed; of equals the last place first."""

@@ -25,18 +25,6 @@ JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_i
 ORDER BY wanted.place
 """
 
-# All current memories, expired or not, without their usage.
-_CURRENT = """
-SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
-       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
-       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
-       m.superseded_by, m.supersedes, m.version, m.job_id, 0, NULL,
-       m.sealed_words, m.sources, m.entity_names
-FROM whole_memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-  AND m.status IN ('active', 'achieved')
-"""
-
 _EXISTS = """
 SELECT EXISTS (
     SELECT FROM memories
@@ -148,24 +136,11 @@ def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     return Statement(_BY_IDS, {**scope.parameters, "memory_ids": Uuids(memory_ids)}, whole_memories)
 
 
-def current(scope: Scope) -> Statement[Rows]:
-    """All current memories whole but for their use, in no order; also those that have expired.
-
-    Rows for `used` and `sources`.
-    """
-    return Statement(_CURRENT, scope.parameters, lambda rows: rows)
-
-
 def used(row: tuple[Any, ...], count: int, last: datetime | None) -> Memory:
-    """The memory of a row of `current`, with its usage."""
+    """The memory of a whole row that has no usage, with its usage."""
     whole = [*row[:_USE], count, last, *row[_USE + 2 :]]
     whole[-2] = [SourceRef(*pair) for pair in row[-2]]
     return Memory(*whole)
-
-
-def sources(row: tuple[Any, ...]) -> list[tuple[str, str]]:
-    """The messages that the memory of a row of `current` came from: conversation and id."""
-    return [(conversation_id, message_id) for conversation_id, message_id in row[-2]]
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
+from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus, Item
 from hitherto_retrieval.search.corpora.memories import sought_of
 from hitherto_retrieval.search.corpora.passages import FoundCandidates, StoredPassages
 from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
-from hitherto_retrieval.snapshots import Snapshot
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_passages import can_filter

@@ -1,0 +1,138 @@
+"""A snapshot of a user, and how it is loaded: anew, or from an earlier one and what changed since.
+
+Memories, messages and vectors, which are most of it, are read by what changed; the rest is small
+and read whole. Both ways run the same statements in the same order, and make the same snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hitherto_retrieval.storage import held_stamps, people
+from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.held_memory_rows import MemoryRows
+from hitherto_retrieval.storage.held_passage_rows import MessageRows, SummaryRows
+from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
+from hitherto_retrieval.storage.held_stamps import Server
+from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surroundings
+from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
+from hitherto_retrieval.storage.people import UserReadState
+from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+MOST_MEMORIES = CODES_ABOVE
+"""Above this number, Postgres searches by sign bits first, which finds slightly less than
+everything."""
+_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+State = tuple[int, tuple[str, int]]
+"""A revision, and the active model with its dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The snapshot of a user.
+
+    Attributes:
+        state: Its revision, and the model of its vectors.
+        server: Where it was read.
+        memories: The current memories.
+        surroundings: Profile, preferences, entities and conversations.
+        messages: The messages; None if there are too many.
+        summaries: The summaries, as a search compares them.
+    """
+
+    state: State
+    server: Server
+    memories: HeldMemories
+    surroundings: HeldSurroundings
+    messages: HeldMessages | None
+    summaries: HeldSummaries
+
+    @property
+    def size(self) -> int:
+        """Approximate size in bytes."""
+        parts = (self.memories, self.surroundings, self.messages, self.summaries)
+        return sum(part.size for part in parts if part is not None)
+
+
+class Loading:
+    """A snapshot being loaded.
+
+    Args:
+        scope: The user.
+        model: The active model, with its dimensions.
+        before: An earlier snapshot of the user, if there is one.
+    """
+
+    def __init__(
+        self, scope: Scope, model: tuple[str, int], before: Snapshot | None = None
+    ) -> None:
+        self._before = before
+        self._model = model
+        self._server = held_stamps.server()
+        self._user = people.user(scope)
+        self._memories = MemoryRows(scope, model)
+        self._messages = MessageRows(scope, model)
+        self._summaries = SummaryRows(scope, model)
+        self._surroundings = Surroundings(scope)
+
+    async def run(self, connection: Connection) -> None:
+        """Read one state of the database; `state` and `snapshot` are available afterwards."""
+        async with connection.transaction():
+            await connection.execute(_ONE_STATE, {})
+            await ask(
+                connection,
+                self._server,
+                self._user,
+                *self._memories.first,
+                *self._messages.first,
+                *self._summaries.first,
+                *self._surroundings.statements,
+            )
+            await ask(connection, *self._second())
+
+    def _second(self) -> Sequence[Statement[Any]]:
+        before = self._before
+        if before is not None and (before.server, before.state[1]) != (
+            self._server.answer,
+            self._model,
+        ):
+            before = self._before = None
+        if self._memories.count > MOST_MEMORIES:
+            return ()
+        return (
+            *self._memories.second(None if before is None else before.memories),
+            *self._messages.second(None if before is None else before.messages),
+            *self._summaries.second(None if before is None else before.summaries),
+        )
+
+    @property
+    def state(self) -> UserReadState:
+        """The state of the user."""
+        return self._user.answer
+
+    @property
+    def refreshed(self) -> bool:
+        """Whether anything was kept of the earlier snapshot."""
+        return self._before is not None
+
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot; None if it is too large. Uses only the CPU."""
+        before, surroundings = self._before, self._surroundings.held()
+        if surroundings is None or self._memories.count > MOST_MEMORIES:
+            return None
+        held = self._memories.held(
+            None if before is None else before.memories, surroundings.entities
+        )
+        return Snapshot(
+            (self.state.revision, self._model),
+            self._server.answer,
+            held,
+            surroundings,
+            self._messages.held(None if before is None else before.messages, held),
+            self._summaries.held(None if before is None else before.summaries, held),
+        )

@@ -1,0 +1,146 @@
+"""Reads the current memories of a user for a snapshot: those that changed since an earlier one.
+
+The first round trip reads a stamp of each memory, and which messages and entities memories belong
+to; the second one reads the memories whose stamps are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.held_stamps import Comparison
+from hitherto_retrieval.storage.held_surroundings import HeldEntity
+from hitherto_retrieval.storage.held_vectors import HeldVectors
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Uuids
+from hitherto_shared.models import Scope
+
+# One packed value: the memories and their vectors, in the order of the keys. A vector of an earlier
+# wording is none. Each is looked up by its full key, whatever the planner's estimate.
+_STAMPS = r"""
+SELECT string_agg(
+           uuid_send(m.memory_id) || xidsend(m.xmin)
+           || coalesce((SELECT xidsend(e.xmin) FROM memory_embeddings AS e
+                        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+                          AND e.memory_id = m.memory_id AND e.model = %(model)s
+                          AND e.text_version = m.text_version), '\x00000000')
+           || coalesce((SELECT xidsend(s.xmin) FROM memory_source_embeddings AS s
+                        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+                          AND s.memory_id = m.memory_id AND s.model = %(model)s), '\x00000000'),
+           ''::bytea ORDER BY m.memory_id)
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.status IN ('active', 'achieved')
+"""
+
+# The fields of `Memory` up to the job, then what a search looks at besides.
+_ROWS = """
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id, m.lexical_no,
+       octet_length(m.content) + octet_length(m.detail) + octet_length(m.context::text)
+           + octet_length(m.metadata::text),
+       (SELECT halfvec_send(e.embedding) FROM memory_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.memory_id = m.memory_id AND e.model = %(model)s
+          AND e.text_version = m.text_version),
+       (SELECT halfvec_send(s.embedding) FROM memory_source_embeddings AS s
+        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+          AND s.memory_id = m.memory_id AND s.model = %(model)s)
+FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = wanted.memory_id
+ORDER BY wanted.place
+"""
+
+# Of all memories, whatever their status.
+_SOURCES = """
+SELECT memory_id, conversation_id, message_id
+FROM memory_sources
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY conversation_id, message_id
+"""
+
+_MENTIONS = """
+SELECT entity_id, memory_id
+FROM entity_mentions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_STAMP_BYTES = 16 + 3 * 4
+"""A key and three transactions."""
+
+
+class MemoryRows:
+    """The statements from which `HeldMemories` is built.
+
+    Args:
+        scope: The user.
+        model: The active model, with its dimensions.
+    """
+
+    def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
+        name, self._dimensions = model
+        self._of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "model": name}
+        self._stamps: Statement[Sequence[bytes]] = Statement(_STAMPS, self._of, _stamps)
+        self._sources: Statement[Rows] = Statement(_SOURCES, self._of, lambda rows: rows)
+        self._mentions: Statement[Rows] = Statement(_MENTIONS, self._of, lambda rows: rows)
+        self._rows: Statement[Rows] | None = None
+        self._compared = Comparison((), ())
+
+    @property
+    def first(self) -> Sequence[Statement[Any]]:
+        """Statements of the first round trip."""
+        return self._stamps, self._sources, self._mentions
+
+    @property
+    def count(self) -> int:
+        """The number of memories, after the first round trip."""
+        return len(self._stamps.answer)
+
+    def second(self, before: HeldMemories | None) -> Sequence[Statement[Any]]:
+        """Statements of the second round trip: what `before` lacks."""
+        stamps = self._stamps.answer
+        self._compared = Comparison(stamps, () if before is None else before.stamps)
+        changed = self._compared.to_read([UUID(bytes=stamp[:16]) for stamp in stamps])
+        if not changed:
+            return ()
+        parameters = {**self._of, "memory_ids": Uuids(changed)}
+        self._rows = Statement(_ROWS, parameters, lambda rows: rows)
+        return (self._rows,)
+
+    def held(self, before: HeldMemories | None, entities: Sequence[HeldEntity]) -> HeldMemories:
+        """The memories of the present state.
+
+        Args:
+            before: As given to `second`.
+            entities: The entities of the present state.
+        """
+        read = () if self._rows is None else self._rows.answer
+        vectors, sources = (
+            HeldVectors([row[column] for row in read], self._dimensions) for column in (-2, -1)
+        )
+        rows = [row[:-2] for row in read]
+        if before is not None:
+            compared = self._compared
+            rows = compared.merged(before.rows, rows)
+            vectors = before.vectors.merged(compared, vectors)
+            sources = before.source_vectors.merged(compared, sources)
+        return HeldMemories(
+            self._stamps.answer,
+            rows,
+            vectors,
+            sources,
+            made_from=self._sources.answer,
+            mentions=self._mentions.answer,
+            entities=entities,
+        )
+
+
+def _stamps(rows: Rows) -> Sequence[bytes]:
+    packed: bytes = rows[0][0] or b""
+    return [packed[start : start + _STAMP_BYTES] for start in range(0, len(packed), _STAMP_BYTES)]

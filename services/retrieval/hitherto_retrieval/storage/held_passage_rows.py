@@ -1,0 +1,217 @@
+"""Reads the messages and summaries of a user for a snapshot: what changed since an earlier one.
+
+The first round trip reads a stamp of each message, and all about summaries but their vectors; the
+second one reads the messages, and the vectors of the summaries, whose stamps are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
+from hitherto_retrieval.storage.held_stamps import Comparison
+from hitherto_retrieval.storage.held_surroundings import MOST_SUMMARIES
+from hitherto_retrieval.storage.held_vectors import HeldVectors
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers, Texts
+from hitherto_shared.models import Scope
+
+MOST_MESSAGES = 3_000
+
+# A packed value for each conversation: its messages and their vectors, in the order of the keys.
+_MESSAGE_STAMPS = r"""
+SELECT m.conversation_id, string_agg(
+           int4send(m.message_no) || xidsend(m.writer)
+           || coalesce((SELECT xidsend(e.xmin) FROM message_embeddings AS e
+                        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+                          AND e.conversation_id = m.conversation_id
+                          AND e.message_no = m.message_no AND e.model = %(model)s),
+                       '\x00000000'),
+           ''::bytea ORDER BY m.message_no)
+FROM (SELECT conversation_id, message_no, xmin AS writer
+      FROM messages
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      ORDER BY conversation_id, message_no
+      LIMIT %(limit)s) AS m
+GROUP BY m.conversation_id
+ORDER BY m.conversation_id
+"""
+
+_MESSAGES = """
+SELECT m.conversation_id, m.message_no, coalesce(m.lexical_no, 0), m.said_at, m.accepted_at,
+       m.message_id, m.role, m.name, m.content, m.context_items, m.pending_action_ids, m.metadata,
+       octet_length(m.content) + octet_length(m.metadata::text)
+           + octet_length(m.context_items::text),
+       (SELECT halfvec_send(e.embedding) FROM message_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
+          AND e.model = %(model)s)
+FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+     WITH ORDINALITY AS wanted (conversation_id, message_no, place)
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = wanted.conversation_id AND m.message_no = wanted.message_no
+ORDER BY wanted.place
+"""
+
+# Messages whose memory must not be shown.
+_HELD_BACK = """
+SELECT DISTINCT m.conversation_id, m.message_no
+FROM memories AS f
+JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
+     AND s.memory_id = f.memory_id
+JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+     AND m.conversation_id = s.conversation_id
+     AND md5(m.message_id) = md5(s.message_id) AND m.message_id = s.message_id
+WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+  AND f.status IN ('quarantined', 'forgotten')
+"""
+
+# A vector of an earlier wording is none.
+_SUMMARIES = """
+SELECT s.conversation_id, coalesce(s.lexical_no, 0), coalesce(c.last_said_at, s.created_at),
+       s.created_at,
+       (SELECT xidsend(e.xmin) FROM summary_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.conversation_id = s.conversation_id AND e.model = %(model)s
+          AND e.text_version = s.text_version)
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+ORDER BY s.conversation_id
+LIMIT %(limit)s
+"""
+
+_SUMMARY_VECTORS = """
+SELECT (SELECT halfvec_send(e.embedding)
+        FROM conversation_summaries AS s
+        JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+             AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
+        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+          AND s.conversation_id = wanted.conversation_id AND e.model = %(model)s)
+FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS wanted (conversation_id, place)
+ORDER BY wanted.place
+"""
+
+_STAMP_BYTES = 4 + 2 * 4
+"""The number of a message and two transactions."""
+_Stamp = tuple[str, bytes]
+
+
+class MessageRows:
+    """The statements from which `HeldMessages` is built.
+
+    Args:
+        scope: The user.
+        model: The active model, with its dimensions.
+    """
+
+    def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
+        name, self._dimensions = model
+        self._of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "model": name}
+        self._stamps: Statement[Sequence[_Stamp]] = Statement(
+            _MESSAGE_STAMPS, {**self._of, "limit": MOST_MESSAGES + 1}, _stamps
+        )
+        self._held_back: Statement[Rows] = Statement(_HELD_BACK, self._of, lambda rows: rows)
+        self._rows: Statement[Rows] | None = None
+        self._compared = Comparison((), ())
+
+    @property
+    def first(self) -> Sequence[Statement[Any]]:
+        """Statements of the first round trip."""
+        return self._stamps, self._held_back
+
+    def second(self, before: HeldMessages | None) -> Sequence[Statement[Any]]:
+        """Statements of the second round trip: what `before` lacks, unless there are too many."""
+        stamps = self._stamps.answer
+        if len(stamps) > MOST_MESSAGES:
+            return ()
+        self._compared = Comparison(stamps, () if before is None else before.stamps)
+        changed = self._compared.to_read(stamps)
+        if not changed:
+            return ()
+        wanted = {
+            "conversation_ids": Texts([conversation_id for conversation_id, _ in changed]),
+            "message_nos": Integers([int.from_bytes(stamp[:4]) for _, stamp in changed]),
+        }
+        self._rows = Statement(_MESSAGES, {**self._of, **wanted}, lambda rows: rows)
+        return (self._rows,)
+
+    def held(self, before: HeldMessages | None, memories: HeldMemories) -> HeldMessages | None:
+        """The messages of the present state; None if there are too many.
+
+        Args:
+            before: As given to `second`.
+            memories: The memories of the present state.
+        """
+        stamps = self._stamps.answer
+        if len(stamps) > MOST_MESSAGES:
+            return None
+        read = () if self._rows is None else self._rows.answer
+        vectors = HeldVectors([row[-1] for row in read], self._dimensions)
+        rows = [row[:-1] for row in read]
+        if before is not None:
+            rows = self._compared.merged(before.rows, rows)
+            vectors = before.vectors.merged(self._compared, vectors)
+        held_back = [(row[0], row[1]) for row in self._held_back.answer]
+        return HeldMessages(stamps, rows, vectors, held_back=held_back, memories=memories)
+
+
+class SummaryRows:
+    """The statements from which `HeldSummaries` is built.
+
+    Args:
+        scope: The user.
+        model: The active model, with its dimensions.
+    """
+
+    def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
+        name, self._dimensions = model
+        self._of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "model": name}
+        self._summaries: Statement[Rows] = Statement(
+            _SUMMARIES, {**self._of, "limit": MOST_SUMMARIES + 1}, lambda rows: rows
+        )
+        self._vectors: Statement[Rows] | None = None
+        self._compared = Comparison((), ())
+
+    @property
+    def first(self) -> Sequence[Statement[Any]]:
+        """Statements of the first round trip."""
+        return (self._summaries,)
+
+    def second(self, before: HeldSummaries | None) -> Sequence[Statement[Any]]:
+        """Statements of the second round trip: what `before` lacks."""
+        rows = self._summaries.answer
+        self._compared = Comparison(
+            [(row[0], row[4]) for row in rows],
+            () if before is None else [(row[0], row[4]) for row in before.rows],
+        )
+        changed = self._compared.to_read([row[0] for row in rows])
+        if not changed:
+            return ()
+        wanted = {**self._of, "conversation_ids": Texts(changed)}
+        self._vectors = Statement(_SUMMARY_VECTORS, wanted, lambda rows: rows)
+        return (self._vectors,)
+
+    def held(self, before: HeldSummaries | None, memories: HeldMemories) -> HeldSummaries:
+        """The summaries of the present state.
+
+        Args:
+            before: As given to `second`.
+            memories: The memories of the present state.
+        """
+        read = () if self._vectors is None else self._vectors.answer
+        vectors = HeldVectors([row[0] for row in read], self._dimensions)
+        if before is not None:
+            vectors = before.vectors.merged(self._compared, vectors)
+        return HeldSummaries(self._summaries.answer, vectors, memories)
+
+
+def _stamps(rows: Rows) -> Sequence[_Stamp]:
+    return [
+        (conversation_id, packed[start : start + _STAMP_BYTES])
+        for conversation_id, packed in rows
+        for start in range(0, len(packed), _STAMP_BYTES)
+    ]
