@@ -1,0 +1,22 @@
+"""An integration without its package says which extra brings it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+PACKAGES = {"openai": "openai"}
+
+
+@pytest.mark.parametrize("extra", PACKAGES)
+def test_the_error_names_the_extra(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, module = PACKAGES[extra], f"hitherto_client.integrations.{extra}"
+    for name in list(sys.modules):
+        if name.startswith("hitherto_client.integrations.") or name.split(".")[0] == package:
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"pip install 'hitherto\[{extra}\]'"):
+        importlib.import_module(module)
+    assert module not in sys.modules
