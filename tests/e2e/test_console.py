@@ -82,6 +82,7 @@ async def test_a_memory_shows_the_words_that_it_was_learnt_from(
     await ana.open(f"/memories/{learnt.id}")
     assert "I live in Porto." in ana.text
     assert "A fine place." in ana.text
+    assert "/conversation?id=chat%2F1+%C3%BC" in ana.page
 
 
 async def test_what_was_replaced_stays_on_the_timeline(ana: Visitor, memory: AsyncHitherto) -> None:

@@ -16,7 +16,19 @@ from starlette.types import Scope
 
 from hitherto_client.console.failures import Failure
 from hitherto_client.console.opening import ConsoleTarget, ListenAddress
-from hitherto_client.console.pages import memories, memory, people, signing_in
+from hitherto_client.console.pages import (
+    conversations,
+    data,
+    jobs,
+    memories,
+    memory,
+    operations,
+    people,
+    profile,
+    settings,
+    signing_in,
+    told,
+)
 from hitherto_client.console.protection import Protection
 from hitherto_client.console.rendering import STATIC, render
 from hitherto_client.console.sessions import ConsoleSessions, SignInForms
@@ -24,7 +36,19 @@ from hitherto_client.console.sessions import ConsoleSessions, SignInForms
 MOST_REQUEST_BYTES = 1024 * 1024
 DRAIN_SECONDS = 5
 
-_PAGES = (signing_in, people, memories, memory)
+_PAGES = (
+    signing_in,
+    people,
+    memories,
+    memory,
+    conversations,
+    profile,
+    told,
+    settings,
+    data,
+    jobs,
+    operations,
+)
 
 
 class _Assets(StaticFiles):

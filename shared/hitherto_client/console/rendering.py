@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def pretty(value: Any) -> str:
 
 def plain(value: Any) -> str:
     """A value of free JSON in a line."""
-    if value is None or value in ("", [], {}):
+    if value is None or value in ("", [], {}, ()):
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -71,6 +71,25 @@ def plain(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False, sort_keys=True)
     return str(value)
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What an event of a history changed: names, earlier and later values, down to single keys."""
+    old, new = dict(_flat("", before)), dict(_flat("", after))
+    found = []
+    for name in sorted({**old, **new}):
+        was, now = plain(old.get(name)), plain(new.get(name))
+        if was != now:
+            found.append((name, was, now))
+    return found
+
+
+def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and (value or not path):
+        for key, inner in value.items():
+            yield from _flat(f"{path} · {key}" if path else str(key), inner)
+    else:
+        yield path, value
 
 
 def thousands(value: int) -> str:
@@ -96,7 +115,7 @@ def _environment() -> Environment:
         label=label,
         thousands=thousands,
     )
-    environment.globals.update(asset=asset, stacked=stacked, validity=validity)
+    environment.globals.update(asset=asset, changed=changed, stacked=stacked, validity=validity)
     return environment
 
 

@@ -48,6 +48,8 @@ class Rights:
     write: bool
     maintenance: bool
     admin: bool
+    profiles: bool
+    """It may change profiles of others, departments and access levels."""
     edits_profile: bool
     """It may change the profiles that it sees, as far as can be told beforehand."""
     erases: bool
@@ -98,6 +100,7 @@ async def find_rights(client: AsyncHitherto, person: str = "", token: str = "") 
         write=write,
         maintenance=maintains,
         admin=admin,
+        profiles=write and profiles,
         edits_profile=write and (profiles or bool(whose)),
         erases=admin or (write and bool(whose)),
     )

@@ -31,6 +31,8 @@ class ConsoleSession:
     """Every form of the session repeats it, so that no other site can send one."""
     notices: list[str] = field(default_factory=list)
     """What the next page should say."""
+    receipts: dict[str, str] = field(default_factory=dict)
+    """Proofs of erasures, as JSON by id, until they are downloaded or the session ends."""
 
 
 class ConsoleSessions:

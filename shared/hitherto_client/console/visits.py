@@ -70,7 +70,7 @@ class Visit:
         kept = {name: value for name, value in fields.items() if value not in (None, "", [])}
         return f"{quote(path)}?{urlencode(kept, doseq=True)}" if kept else quote(path)
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         """A page with what every page shows."""
         notices, self.session.notices = self.session.notices, []
         shown = {

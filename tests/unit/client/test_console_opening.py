@@ -10,7 +10,7 @@ from hitherto_client.console.opening import ListenRefused, check_openness, liste
 from hitherto_client.console.rights import Rights
 from hitherto_client.console.sessions import ConsoleSessions
 
-RIGHTS = Rights("ana", False, True, False, False, True, True)
+RIGHTS = Rights("ana", False, True, False, False, False, True, True)
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:8090", "localhost:1", "[::1]:0", "127.8.8.8:80"])

@@ -1,0 +1,121 @@
+"""What belongs to the person: all data to take along, to clear, and to erase for good."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+from urllib.parse import quote
+
+from google.protobuf import json_format
+from starlette.responses import Response, StreamingResponse
+
+from hitherto.v1 import privacy_pb2
+from hitherto_client.console.failures import Failure
+from hitherto_client.console.visits import Visit, change, look
+from hitherto_client.export import ExportBroken
+from hitherto_client.results import EraseReceipt
+
+_PIECE_BYTES = 256 * 1024
+
+
+async def _data(visit: Visit) -> Response:
+    return visit.page("data.html")
+
+
+async def _export(visit: Visit) -> Response:
+    # Received and checked as a whole, so that nobody takes a part for everything.
+    received = tempfile.TemporaryFile(prefix="hitherto-export-")  # noqa: SIM115
+    try:
+        manifest = await visit.client.export_user(visit.user, received)
+    except ExportBroken:
+        received.close()
+        return visit.fail(Failure(502, "The export was incomplete", "Ask for it again."))
+    except BaseException:
+        received.close()
+        raise
+    name = quote(f"hitherto-{visit.user}.jsonl", safe="")
+    return StreamingResponse(
+        _pieces(received),
+        media_type="application/x-ndjson",
+        headers={
+            "content-disposition": f"attachment; filename*=UTF-8''{name}",
+            "content-length": str(manifest.total_bytes),
+        },
+    )
+
+
+def _pieces(received: IO[bytes]) -> Iterator[bytes]:
+    with received:
+        received.seek(0)
+        while piece := received.read(_PIECE_BYTES):
+            yield piece
+
+
+async def _clear(visit: Visit) -> Response:
+    if not _confirmed(visit):
+        return _not_confirmed(visit)
+    counts = await visit.client.clear_memories(
+        visit.user,
+        include_profile=visit.form.ticked("include_profile"),
+        include_conversations=visit.form.ticked("include_conversations"),
+    )
+    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count)
+    return visit.go("/data", f"Cleared: {told or 'there was nothing'}.")
+
+
+async def _erase(visit: Visit) -> Response:
+    if not _confirmed(visit):
+        return _not_confirmed(visit)
+    receipt = await visit.client.erase_user(visit.user)
+    visit.session.receipts[receipt.id] = _as_json(receipt)
+    return visit.go(f"/data/receipts/{receipt.id}")
+
+
+async def _receipt(visit: Visit) -> Response:
+    text = visit.session.receipts.get(visit.named("receipt_id"))
+    if text is None:
+        return visit.fail(Failure(404, "There is no such receipt", "This session made none."))
+    if visit.address.ticked("download"):
+        return Response(
+            text,
+            media_type="application/json",
+            headers={"content-disposition": 'attachment; filename="receipt.json"'},
+        )
+    return visit.page("receipt.html", receipt=json.loads(text), text=text)
+
+
+def _confirmed(visit: Visit) -> bool:
+    return visit.form.text("confirm") == visit.user
+
+
+def _not_confirmed(visit: Visit) -> Response:
+    problem = Failure(
+        400, "Nothing was removed", f"To confirm, type the user id exactly: {visit.user}"
+    )
+    return visit.page("data.html", problem.status, problem=problem)
+
+
+def _as_json(receipt: EraseReceipt) -> str:
+    """The receipt as `hitherto receipt verify` reads it."""
+    message = privacy_pb2.EraseReceipt(
+        id=receipt.id,
+        user_hash=receipt.user_hash,
+        counts=receipt.counts,
+        signed_payload=receipt.signed_payload,
+        signature=receipt.signature,
+        key_id=receipt.key_id,
+    )
+    if receipt.erased_at is not None:
+        message.erased_at.FromDatetime(receipt.erased_at)
+    return json_format.MessageToJson(message, preserving_proto_field_name=True)
+
+
+ROUTES = (
+    look("/data", _data),
+    change("/data/export", _export),
+    change("/data/clear", _clear),
+    change("/data/erase", _erase),
+    look("/data/receipts/{receipt_id}", _receipt),
+)
