@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from examples.demo.show import word
-from hitherto.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2, search_pb2
+from examples.demo.show import EARLIEST, day
+from hitherto_client.results import Context, ConversationSummary, SearchResult
 
 if TYPE_CHECKING:
     from examples.demo.story import Story
@@ -17,11 +17,7 @@ _RECENT = 5
 _SHOWN = 3
 _BUDGET = 800
 _USE_CASE = "Use case: "
-_URGENCY = (
-    conversation_pb2.OUTCOME_NEEDS_FOLLOWUP,
-    conversation_pb2.OUTCOME_ONGOING,
-    conversation_pb2.OUTCOME_RESOLVED,
-)
+_URGENCY = ("needs_followup", "ongoing", "resolved")
 
 
 def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
@@ -35,7 +31,7 @@ def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
 
     page.say("\nUse case 2: a question is completed by the conversation before it", "bold")
     reply = _ask(story, second)
-    latest = max(reply.conversations, key=lambda item: item.updated_at.ToNanoseconds())
+    latest = max(reply.conversations, key=lambda item: item.updated_at or EARLIEST)
     page.say("The latest conversation comes with the context, and says what the question is about:")
     page.item(f"{latest.title}")
     page.item(latest.summary)
@@ -48,7 +44,7 @@ def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
             page.item(suggestion)
 
 
-def _suggestions(summaries: Sequence[conversation_pb2.ConversationSummary]) -> list[str]:
+def _suggestions(summaries: Sequence[ConversationSummary]) -> list[str]:
     """Up to three follow-ups of the last conversations, those that wait for somebody first."""
     recent = [item for item in summaries[:_RECENT] if item.outcome in _URGENCY]
     recent.sort(key=lambda item: _URGENCY.index(item.outcome))
@@ -69,7 +65,7 @@ def tell_answers(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
         _ask(story, item)
 
 
-def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetContextResponse:
+def _ask(story: Story, item: Mapping[str, Any]) -> Context:
     """Ask for the context of one question and print what comes back first."""
     page, user = story.page, story.run.user(item["user_id"])
     # Without the memories that come for their importance: what is told was found for the question.
@@ -80,9 +76,8 @@ def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetCont
     page.say(f"{item['user_id']} asks: {item['query']}", "bold")
     page.say(item["about"].removeprefix(_USE_CASE))
     for result in reply.relevant[:_SHOWN]:
-        if result.HasField("message"):
-            day = result.message.created_at.ToDatetime().date()
-            page.item(f"{result.score:.2f}  said on {day}:")
+        if result.message:
+            page.item(f"{result.score:.2f}  said on {day(result.message.created_at)}:")
             page.quote(result.message.content)
         else:
             page.item(f"{result.score:.2f}  {_found(result)}")
@@ -98,26 +93,24 @@ def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetCont
     return reply
 
 
-def _found(result: search_pb2.SearchResult) -> str:
+def _found(result: SearchResult) -> str:
     """What was found, of whatever kind it is."""
-    match result.WhichOneof("item"):
-        case "memory":
-            reached = result.memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED
-            since = f"since {result.memory.valid_from.ToDatetime().date()}"
-            return f"{result.memory.content} ({'reached' if reached else since})"
-        case "summary":
-            return f"in a conversation: {result.summary.summary or result.summary.title}"
-        case "document_chunk":
-            return f"in “{result.document_chunk.title}”: {result.document_chunk.content}"
-        case _:
-            return f"said: {result.message.content}"
+    if result.memory:
+        reached = result.memory.status == "achieved"
+        since = f"since {day(result.memory.valid_from)}"
+        return f"{result.text} ({'reached' if reached else since})"
+    if result.summary:
+        return f"in a conversation: {result.text or result.summary.title}"
+    if result.document_chunk:
+        return f"in “{result.document_chunk.title}”: {result.text}"
+    return f"said: {result.text}"
 
 
 def _explain(story: Story, item: Mapping[str, Any]) -> None:
     page = story.page
     reply = story.timed(
         "search",
-        lambda: story.running.client.search_memories(
+        lambda: story.running.client.search(
             story.run.user(item["user_id"]), item["query"], explain=True, limit=_SHOWN
         ),
     )
@@ -146,9 +139,9 @@ def _explain(story: Story, item: Mapping[str, Any]) -> None:
     told = "add up to the score" if off < 1e-6 else f"differ from the score by {off:.3g}"
     page.say(f"The parts of each result {told}. The legs of the search:")
     for leg in reply.legs:
-        state = word(search_pb2.LegState, leg.state)
+        state = leg.state.replace("_", " ")
         reason = f" ({leg.reason})" if leg.reason else ""
-        milliseconds = leg.duration.ToNanoseconds() / 1e6
+        milliseconds = leg.duration.total_seconds() * 1e3
         page.item(f"{leg.name}: {state}{reason}, {leg.candidates} found, {milliseconds:.1f} ms")
 
 
@@ -162,7 +155,7 @@ def tell_block(story: Story) -> None:
         lambda: story.running.client.get_context(
             story.run.user("maren"),
             query,
-            template=search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW,
+            template="what_you_know",
             max_tokens=_BUDGET,
         ),
     )

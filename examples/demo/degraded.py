@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from examples.demo.model_server import ModelServer
-from examples.demo.show import word
-from hitherto.v1 import retrieval_service_pb2, search_pb2
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
+from hitherto_client.results import LegReport, SearchResults
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.startup import configured_embedder
 
@@ -40,17 +39,12 @@ def tell_degraded(story: Story) -> None:
         _ask(story, client, FIRST)
 
 
-def _ask(story: Story, client: HithertoClient, query: str) -> None:
+def _ask(story: Story, client: Hitherto, query: str) -> None:
     page, user = story.page, story.run.user("maren")
-    reply = story.timed(
-        "search, second service", lambda: client.search_memories(user, query, limit=_SHOWN)
-    )
+    reply = story.timed("search, second service", lambda: client.search(user, query, limit=_SHOWN))
     page.say(f"maren asks: {query}", "bold")
-    for result in reply.results:
-        page.item(
-            f"{result.score:.2f}  {result.memory.content}  "
-            f"(found by {', '.join(result.matched_legs)})"
-        )
+    for result in reply:
+        page.item(f"{result.score:.2f}  {result.text}  (found by {', '.join(result.matched_legs)})")
     legs = {leg.name: leg for leg in reply.legs}
     for name in _LEGS:
         if name in legs:
@@ -58,16 +52,16 @@ def _ask(story: Story, client: HithertoClient, query: str) -> None:
     page.item(_whole(reply), "yellow" if reply.degraded else "green")
 
 
-def _whole(reply: retrieval_service_pb2.SearchMemoriesResponse) -> str:
+def _whole(reply: SearchResults) -> str:
     if reply.degraded:
         return "the reply says that it is degraded"
     return "the reply is whole"
 
 
-def _ran(leg: search_pb2.LegReport) -> bool:
-    return leg.state == search_pb2.LEG_STATE_RAN
+def _ran(leg: LegReport) -> bool:
+    return leg.state == "ran"
 
 
-def _state(leg: search_pb2.LegReport) -> str:
-    state = word(search_pb2.LegState, leg.state)
+def _state(leg: LegReport) -> str:
+    state = leg.state.replace("_", " ")
     return f"{state} ({leg.reason})" if leg.reason else f"{state}, {leg.candidates} found"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from examples.demo.show import day, word
-from examples.demo.story import Story
-from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
+from examples.demo.show import EARLIEST, day
+from examples.demo.story import Story, sent_at
+from hitherto.v1 import conversation_pb2
+from hitherto_client.results import Memory, SearchResult
 
 USER = "maren"
 QUESTION = "Where does Maren live now?"
@@ -17,10 +18,10 @@ _SAID = (
     ("maren-6-moving", "m01"),
 )
 _TYPES = (
-    memory_pb2.MEMORY_TYPE_PREFERENCE,
-    memory_pb2.MEMORY_TYPE_FACT,
-    memory_pb2.MEMORY_TYPE_DECISION,
-    memory_pb2.MEMORY_TYPE_GOAL,
+    "preference",
+    "fact",
+    "decision",
+    "goal",
 )
 _MEMORIES = 6
 _BUDGET = 260
@@ -37,7 +38,7 @@ def tell_in_one_screen(story: Story) -> None:
     )
     for conversation_id, message_id in _SAID:
         message = _message(story, conversation_id, message_id)
-        page.item(f"{day(message.created_at, zone)}  {message.content}")
+        page.item(f"{day(sent_at(message), zone)}  {message.content}")
 
     page.chapter("What was learnt")
     page.say(f"{len(memories)} memories about Maren, each with the messages that state it:")
@@ -58,9 +59,9 @@ def tell_in_one_screen(story: Story) -> None:
     page.say(QUESTION, "bold")
     found = story.timed(
         "search",
-        lambda: story.running.client.search_memories(story.run.user(USER), QUESTION, limit=1),
+        lambda: story.running.client.search(story.run.user(USER), QUESTION, limit=1),
     )
-    for result in found.results:
+    for result in found:
         _prove(story, result, memories)
     _tell_what_it_took(story)
 
@@ -75,12 +76,12 @@ def _message(story: Story, conversation_id: str, message_id: str) -> conversatio
     )
 
 
-def _selection(memories: Sequence[memory_pb2.Memory]) -> list[memory_pb2.Memory]:
+def _selection(memories: Sequence[Memory]) -> list[Memory]:
     """A few memories that show the most: replaced, reached, from the messages above, by type."""
     rank = {
-        memory_pb2.MEMORY_STATUS_CONTRADICTED: 0,
-        memory_pb2.MEMORY_STATUS_ACHIEVED: 1,
-        memory_pb2.MEMORY_STATUS_ACTIVE: 2,
+        "contradicted": 0,
+        "achieved": 1,
+        "active": 2,
     }
     shown = [memory for memory in memories if memory.status in rank and memory.type in _TYPES]
     shown.sort(
@@ -89,34 +90,34 @@ def _selection(memories: Sequence[memory_pb2.Memory]) -> list[memory_pb2.Memory]
             not any((one.conversation_id, one.message_id) in _SAID for one in memory.sources),
             -len(memory.sources),
             _TYPES.index(memory.type),
-            memory.valid_from.ToNanoseconds(),
+            memory.valid_from or EARLIEST,
         )
     )
     return shown[:_MEMORIES]
 
 
-def _learnt(memory: memory_pb2.Memory, memories: Sequence[memory_pb2.Memory], zone: str) -> str:
+def _learnt(memory: Memory, memories: Sequence[Memory], zone: str) -> str:
     """A memory in a line: since when, how often it was said, what became of it."""
     newer = next((one.content for one in memories if one.id == memory.superseded_by), "")
-    facts = [f"{word(memory_pb2.MemoryType, memory.type)}, {day(memory.valid_from, zone)}"]
+    facts = [f"{memory.type}, {day(memory.valid_from, zone)}"]
     if len(memory.sources) > 1:
         facts.append(f"said {len(memory.sources)} times")
-    if memory.status == memory_pb2.MEMORY_STATUS_CONTRADICTED:
+    if memory.status == "contradicted":
         facts.append(f"true until {day(memory.valid_to, zone)}, since then: {newer}")
-    elif memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED:
+    elif memory.status == "achieved":
         facts.append(f"reached: {newer}" if newer else "reached")
     return f"{memory.content} ({'; '.join(facts)})"
 
 
-def _prove(
-    story: Story, result: search_pb2.SearchResult, memories: Sequence[memory_pb2.Memory]
-) -> None:
+def _prove(story: Story, result: SearchResult, memories: Sequence[Memory]) -> None:
     """The best answer, the message that states it, and what it replaced."""
     page, zone, memory = story.page, story.zone(USER), result.memory
+    if memory is None:
+        return
     page.item(f"{memory.content}", "green")
     for source in memory.sources[:1]:
         message = _message(story, source.conversation_id, source.message_id)
-        page.item(f"because she said on {day(message.created_at, zone)}:")
+        page.item(f"because she said on {day(sent_at(message), zone)}:")
         page.quote(message.content)
     for older in memories:
         if older.superseded_by == memory.id:

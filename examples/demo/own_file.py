@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from examples.demo.show import LEARNT_COLUMNS, learnt, profile_lines, word
+from examples.demo.show import LEARNT_COLUMNS, learnt, profile_lines
 from examples.demo.story import Story, tell_cost
-from hitherto.v1 import job_pb2, memory_pb2
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 
 _ROWS = 25
@@ -28,9 +27,7 @@ def tell_own(story: Story) -> None:
     totals: Counter[str] = Counter()
     for name in users:
         user = name.rpartition("~")[0]
-        memories = story.memories(
-            user, memory_pb2.MEMORY_STATUS_ACTIVE, memory_pb2.MEMORY_STATUS_ACHIEVED
-        )
+        memories = story.memories(user, "active", "achieved")
         everything = story.memories(user)
         summaries = story.conversations(user)
         totals["memories"] += len(everything)
@@ -57,7 +54,7 @@ def tell_own(story: Story) -> None:
         )
         page.block(reply.prompt_block or "(nothing: there is nothing to tell)")
     page.chapter("Totals")
-    states = Counter(word(job_pb2.JobState, item.job.state) for item in story.work.learnt)
+    states = Counter(item.job.state for item in story.work.learnt)
     page.item(
         f"{len(story.work.learnt)} transcripts of {len(users)} users, "
         f"{story.work.messages} messages"

@@ -23,11 +23,11 @@ def tell_past(story: Story) -> None:
     page.say(f"“{QUERY}”, asked about two days (as_of), and what the best answer is:")
     for moment in (BEFORE, AFTER):
         _tell(story, moment)
-    first = min(item.job.created_at.ToNanoseconds() for item in story.work.learnt) / 1e9
-    earlier = datetime.fromtimestamp(first, UTC) - timedelta(minutes=1)
-    known = story.running.client.list_memories(
+    first = min(at for item in story.work.learnt if (at := item.job.created_at))
+    earlier = first - timedelta(minutes=1)
+    known = story.running.client.memories(
         story.run.user("maren"), as_of=BEFORE, known_at=earlier
-    )
+    ).page()
     page.say(
         f"What was true is one thing, what was known another: a minute before the conversations "
         f"were handed over (known_at), {known.total_size} memories were known of that day."
@@ -38,14 +38,11 @@ def _tell(story: Story, moment: datetime) -> None:
     page, zone = story.page, story.zone("maren")
     reply = story.timed(
         "search in the past",
-        lambda: story.running.client.search_memories(
-            story.run.user("maren"), QUERY, limit=1, as_of=moment
-        ),
+        lambda: story.running.client.search(story.run.user("maren"), QUERY, limit=1, as_of=moment),
     )
-    for result in reply.results:
-        memory = result.memory
+    for memory in (result.memory for result in reply if result.memory):
         since, until = day(memory.valid_from, zone), "today"
-        if memory.HasField("valid_to"):
+        if memory.valid_to:
             until = day(memory.valid_to, zone)
         page.item(f"on {moment:%Y-%m-%d}: “{memory.content}” ({since} to {until})", "green")
     if not reply.results:

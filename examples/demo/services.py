@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hitherto_client import HithertoCallError
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto, HithertoCallError
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.processes.held_signals import signals_held
@@ -58,7 +57,7 @@ class _Service:
 class Running:
     """The two services while they run."""
 
-    client: HithertoClient
+    client: Hitherto
     start_seconds: float
     extractor: str
     """`openai` or `offline`."""
@@ -68,7 +67,7 @@ class Running:
     environment: Mapping[str, str]
 
     @contextlib.contextmanager
-    def another_reader(self, settings: Mapping[str, str]) -> Iterator[HithertoClient]:
+    def another_reader(self, settings: Mapping[str, str]) -> Iterator[Hitherto]:
         """A second retrieval service on the same data while the two run; leaving ends it.
 
         Args:
@@ -83,8 +82,8 @@ class Running:
             with signals_held():
                 services.append(_start("retrieval", self.folder, environment, "another retrieval"))
             _await_ready(services[0])
-            writes = self.client.target.extraction.address
-            with HithertoClient(services[0].address, writes) as client:
+            writes = self.client.connection.target.extraction.address
+            with Hitherto(services[0].address, writes) as client:
                 yield client
         except HithertoCallError as error:
             raise ServiceFailed("\n".join([str(error), services[0].last_words()])) from error
@@ -110,7 +109,7 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
         for service in services:
             _await_ready(service)
         reads, writes = services
-        with HithertoClient(reads.address, writes.address) as client:
+        with Hitherto(reads.address, writes.address) as client:
             yield Running(
                 client,
                 time.monotonic() - started,

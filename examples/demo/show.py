@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from google.protobuf import json_format
-from google.protobuf.timestamp_pb2 import Timestamp
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hitherto.v1 import memory_pb2, profile_pb2
+from hitherto_client.results import Memory, Profile
 
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""In the place of a time that is not set."""
 _PIPE_WIDTH = 100
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -104,44 +103,37 @@ class StoryPage:
         self.console.print(table)
 
 
-def day(moment: Timestamp, zone: str = "UTC") -> str:
+def day(moment: datetime | None, zone: str = "UTC") -> str:
     """The date of a moment in a time zone."""
-    found: datetime = moment.ToDatetime(tzinfo=ZoneInfo("UTC"))
-    return found.astimezone(ZoneInfo(zone or "UTC")).date().isoformat()
+    return (moment or EARLIEST).astimezone(ZoneInfo(zone or "UTC")).date().isoformat()
 
 
-def word(enum: Any, value: int) -> str:
-    """A value of an enum in plain words: MEMORY_TYPE_FACT is `fact`."""
-    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.DESCRIPTOR.name).upper() + "_"
-    return str(enum.Name(value)).removeprefix(prefix).lower().replace("_", " ")
+def oldest_first(memory: Memory) -> tuple[datetime, str]:
+    """What memories are sorted by."""
+    return memory.valid_from or EARLIEST, memory.content
 
 
 LEARNT_COLUMNS = ("type", "what was learnt", "since", "sure", "said#")
 
 
-def learnt(memories: Iterable[memory_pb2.Memory], zone: str = "UTC") -> list[tuple[str, ...]]:
+def learnt(memories: Iterable[Memory], zone: str = "UTC") -> list[tuple[str, ...]]:
     """Rows for LEARNT_COLUMNS, oldest statement first."""
-    achieved = memory_pb2.MEMORY_STATUS_ACHIEVED
     return [
         (
-            word(memory_pb2.MemoryType, memory.type)
-            + (" (reached)" if memory.status == achieved else ""),
+            memory.type + (" (reached)" if memory.status == "achieved" else ""),
             memory.content,
             day(memory.valid_from, zone),
-            word(memory_pb2.Confidence, memory.confidence),
+            memory.confidence,
             f"{len(memory.sources)}×",
         )
-        for memory in sorted(
-            memories, key=lambda memory: (memory.valid_from.ToNanoseconds(), memory.content)
-        )
+        for memory in sorted(memories, key=oldest_first)
     ]
 
 
-def profile_lines(profile: profile_pb2.Profile) -> list[str]:
+def profile_lines(profile: Profile) -> list[str]:
     """The profile's fields as `path: value`, without what is empty."""
-    told = json_format.MessageToDict(profile, preserving_proto_field_name=True)
     kept = ("summary", "current_projects", "preferences", "frequent_intents", "facts")
-    return list(_flat({name: told[name] for name in kept if told.get(name)}))
+    return list(_flat({name: getattr(profile, name) for name in kept}))
 
 
 def _flat(value: Mapping[str, Any], path: str = "") -> Iterable[str]:
@@ -151,5 +143,5 @@ def _flat(value: Mapping[str, Any], path: str = "") -> Iterable[str]:
         if isinstance(inner, Mapping):
             yield from _flat(inner, here)
         elif inner:
-            told = ", ".join(map(str, inner)) if isinstance(inner, list) else str(inner)
+            told = ", ".join(map(str, inner)) if isinstance(inner, list | tuple) else str(inner)
             yield f"{here}: {told}"

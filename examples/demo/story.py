@@ -7,29 +7,29 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
-
-import grpc
+from typing import Any, TypeVar, get_args
 
 from examples.demo.answers import tell_answers, tell_block, tell_use_cases
 from examples.demo.degraded import tell_degraded
 from examples.demo.past import tell_past
 from examples.demo.said import tell_said
 from examples.demo.services import Running
-from examples.demo.show import LEARNT_COLUMNS, StoryPage, day, learnt, profile_lines
+from examples.demo.show import LEARNT_COLUMNS, StoryPage, day, learnt, oldest_first, profile_lines
 from examples.demo.upkeep import tell_upkeep
 from examples.demo.work import DemoRun, SubmissionResult
-from hitherto.v1 import conversation_pb2, memory_pb2, profile_pb2
-from hitherto_client import HithertoCallError
+from hitherto.v1 import conversation_pb2
+from hitherto_client.results import ConversationSummary, Memory, Profile
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
+from hitherto_client.words import MemoryStatus
 from hitherto_extraction.provider.offline.evaluation import measure
 
 FOLDER = Path(__file__).parent
 PLANTED = ("administrator", "invoice", "full access", "pay@", "dropped without confirmation")
 """Words of the planted instructions of 24 September and 23 October, and of nothing else."""
 
-_ALL_STATUSES = [value for value in memory_pb2.MemoryStatus.values() if value]
+_ALL_STATUSES: tuple[MemoryStatus, ...] = get_args(MemoryStatus)
 _T = TypeVar("_T")
 
 
@@ -62,43 +62,26 @@ class Story:
             "UTC",
         )
 
-    def memories(self, user: str, *statuses: int) -> Sequence[memory_pb2.Memory]:
+    def memories(self, user: str, *statuses: MemoryStatus) -> Sequence[Memory]:
         """All memories of a person, or those with one of `statuses`."""
-        found: list[memory_pb2.Memory] = []
-        page = ""
-        while True:
-            reply = self.running.client.list_memories(
-                self.run.user(user),
-                statuses=statuses or _ALL_STATUSES,
-                page_size=1000,
-                page_token=page,
-            )
-            found += reply.memories
-            page = reply.next_page_token
-            if not page:
-                return found
+        found = self.running.client.memories(
+            self.run.user(user), statuses=statuses or _ALL_STATUSES, page_size=1000
+        )
+        return list(found)
 
-    def profile(self, user: str) -> profile_pb2.Profile | None:
+    def profile(self, user: str) -> Profile | None:
         """The profile of a person; None if nothing is in one yet."""
-        try:
-            return self.running.client.get_profile(self.run.user(user)).profile
-        except HithertoCallError as error:
-            if error.code is grpc.StatusCode.NOT_FOUND:
-                return None
-            raise
+        return self.running.client.get_profile(self.run.user(user))
 
-    def conversations(self, user: str) -> Sequence[conversation_pb2.ConversationSummary]:
+    def conversations(self, user: str) -> Sequence[ConversationSummary]:
         """The summaries of a person's conversations, last changed first."""
-        found: list[conversation_pb2.ConversationSummary] = []
-        page = ""
-        while True:
-            reply = self.running.client.list_conversations(
-                self.run.user(user), page_size=200, page_token=page
-            )
-            found += reply.conversations
-            page = reply.next_page_token
-            if not page:
-                return found
+        return list(self.running.client.conversations(self.run.user(user)))
+
+
+def sent_at(message: conversation_pb2.Message) -> datetime:
+    """When a message of the file was sent."""
+    found: datetime = message.created_at.ToDatetime(tzinfo=UTC)
+    return found
 
 
 def sample_transcripts() -> list[FileTranscript]:
@@ -179,9 +162,7 @@ def _tell_what_was_learnt(story: Story) -> None:
         f"runs stay in the same database, under other names."
     )
     for user in _people(story):
-        memories = story.memories(
-            user, memory_pb2.MEMORY_STATUS_ACTIVE, memory_pb2.MEMORY_STATUS_ACHIEVED
-        )
+        memories = story.memories(user, "active", "achieved")
         page.say(f"\n{user}: {len(memories)} memories that hold today", "bold")
         if memories:
             page.table(LEARNT_COLUMNS, learnt(memories, story.zone(user)))
@@ -198,10 +179,7 @@ def _tell_what_changed(story: Story) -> None:
     page = story.page
     page.chapter("3. What was merged, contradicted, reached and decided")
     for user in _people(story):
-        everything = sorted(
-            story.memories(user),
-            key=lambda memory: (memory.valid_from.ToNanoseconds(), memory.content),
-        )
+        everything = sorted(story.memories(user), key=oldest_first)
         by_id = {memory.id: memory for memory in everything}
         for memory in everything:
             told = _change(memory, by_id.get(memory.superseded_by), story.zone(user))
@@ -209,20 +187,20 @@ def _tell_what_changed(story: Story) -> None:
                 page.item(f"{user}, {told}")
 
 
-def _change(memory: memory_pb2.Memory, newer: memory_pb2.Memory | None, zone: str) -> str:
+def _change(memory: Memory, newer: Memory | None, zone: str) -> str:
     """What happened to a memory, in a sentence; empty if nothing did."""
     since = day(memory.valid_from, zone)
-    if memory.status == memory_pb2.MEMORY_STATUS_CONTRADICTED:
+    if memory.status == "contradicted":
         held = f"held from {since} until {day(memory.valid_to, zone)} and is kept, not deleted."
         after = f" Since then: “{newer.content}”" if newer else ""
         return f"contradicted: “{memory.content}” {held}{after}"
-    if memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED:
+    if memory.status == "achieved":
         shown = f" Shown by: “{newer.content}”" if newer else ""
         return f"reached: “{memory.content}”{shown}"
     if len(memory.sources) > 1:
         said = ", ".join(f"{item.conversation_id}/{item.message_id}" for item in memory.sources)
         return f"merged: “{memory.content}” is one memory, said in {said}"
-    if memory.type == memory_pb2.MEMORY_TYPE_DECISION:
+    if memory.type == "decision":
         return f"decided on {since}: “{memory.content}”"
     return ""
 
@@ -262,7 +240,7 @@ def _tell_what_was_planted(story: Story) -> None:
         if item.transcript.user_id == story.run.user("visitor")
     )
     page.quote(said)
-    held_back = story.memories("visitor", memory_pb2.MEMORY_STATUS_QUARANTINED)
+    held_back = story.memories("visitor", "quarantined")
     page.say(
         f"The first is learnt. The other reads as an instruction: {len(held_back)} memory is held "
         "in quarantine, out of every read, until ReviewMemory decides. The prompt block itself is "

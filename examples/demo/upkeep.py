@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hitherto.v1 import (
-    history_pb2,
-    job_pb2,
-    maintenance_service_pb2,
-    memory_pb2,
-    memory_service_pb2,
-)
+from hitherto_client.results import SavedMemory
 
 if TYPE_CHECKING:
     from examples.demo.story import Story
@@ -33,7 +26,7 @@ def tell_upkeep(story: Story) -> None:
     page = story.page
     page.chapter("11. Upkeep")
     _tell_merge(story)
-    reply = story.running.client.run_decay(user_id=story.run.user("maren"), dry_run=True)
+    reply = story.running.client.run_decay(story.run.user("maren"), dry_run=True)
     counts = reply.counts
     page.say(
         f"\nDecay, as a dry run over Maren's memories: {counts['archived']} would be archived now "
@@ -53,17 +46,15 @@ def _tell_merge(story: Story) -> None:
         saved = story.timed("save", partial(_save, story, content))
         ids.append(saved.memory.id)
         page.item(saved.memory.content)
-    begun = client.consolidate(user_id=user, tag=TAG)
-    job = _ended(story, begun.job)
+    begun = client.consolidate(user, tag=TAG)
+    job = client.wait_for_job(begun.job, timeout=120) if begun.job else None
     merged = [
-        memory
-        for memory in story.memories("maren", memory_pb2.MEMORY_STATUS_ACTIVE)
-        if memory.source == memory_pb2.MEMORY_SOURCE_CONSOLIDATION
+        memory for memory in story.memories("maren", "active") if memory.source == "consolidation"
     ]
     if not merged:
         page.say(
-            f"Consolidation found nothing to merge ({dict(job.result.counts)}): the model answered "
-            "nothing that its originals support."
+            f"Consolidation found nothing to merge ({job.result.counts if job else {}}): the model "
+            "answered nothing that its originals support."
         )
         return
     page.say("Consolidation merges them:")
@@ -71,35 +62,25 @@ def _tell_merge(story: Story) -> None:
         page.item(f"“{memory.content}” replaces {len(memory.supersedes)} memories", "green")
     page.say("The originals are kept as superseded. Undoing it restores them:")
     for memory in merged:
-        for original in client.undo_consolidation(user, memory.id).memories:
+        for original in client.undo_consolidation(user, memory.id):
             page.item(f"{original.content} (version {original.version})")
     _tell_history(story, ids[0])
 
 
-def _save(story: Story, content: str) -> memory_service_pb2.SaveMemoryResponse:
+def _save(story: Story, content: str) -> SavedMemory:
     return story.running.client.save_memory(
-        story.run.user("maren"), content, type=memory_pb2.MEMORY_TYPE_PREFERENCE, tags=[TAG]
+        story.run.user("maren"), content, type="preference", tags=[TAG]
     )
 
 
 def _tell_history(story: Story, memory_id: str) -> None:
-    reply = story.running.client.get_memory_history(story.run.user("maren"), memory_id)
-    steps = [f"{_happened(event.kind)} by {event.actor}" for event in reversed(reply.events)]
+    events = list(story.running.client.memory_history(story.run.user("maren"), memory_id))
+    steps = [f"{event.kind} by {event.actor}" for event in reversed(events)]
     story.page.say(f"The history of the first: {', '.join(steps)}.")
 
 
-def _happened(kind: int) -> str:
-    """What happened, in a word."""
-    name = history_pb2.HistoryEventKind.Name(kind)  # type: ignore[arg-type]
-    return name.removeprefix("HISTORY_EVENT_KIND_").lower()
-
-
 def _tell_usage(story: Story) -> None:
-    client = story.running.client
-    rows: Sequence[maintenance_service_pb2.UsageRow] = client.get_usage(
-        user_id=story.run.user("maren"),
-        group_by=[maintenance_service_pb2.USAGE_DIMENSION_KIND],
-    ).rows
+    report = story.running.client.get_usage(story.run.user("maren"), group_by=["kind"])
     story.page.say("\nWhat Maren's memory has cost so far, by kind of work (GetUsage):")
     story.page.table(
         ("work", "model calls#", "tokens in#", "tokens out#", "embedding calls#", "US dollars#"),
@@ -112,12 +93,6 @@ def _tell_usage(story: Story) -> None:
                 str(row.usage.embedding_calls),
                 f"{row.usage.cost_usd:.4f}",
             )
-            for row in rows
+            for row in report.rows
         ],
     )
-
-
-def _ended(story: Story, job: job_pb2.Job) -> job_pb2.Job:
-    for latest in story.running.client.watch_job(job.id, timeout=120):
-        job = latest
-    return job

@@ -16,9 +16,11 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from hitherto.v1 import conversation_pb2, job_pb2
+from hitherto.v1 import conversation_pb2
+from hitherto.v1.extraction_service_pb2 import SubmitTranscriptsRequest
+from hitherto_client import Hitherto
 from hitherto_client.batches import batches
-from hitherto_client.client import HithertoClient
+from hitherto_client.results import Job
 from hitherto_client.transcripts import FileTranscript
 
 _JOB_SECONDS = 900.0
@@ -52,18 +54,18 @@ class ProcessedTranscript:
     """One transcript and the job that read it, at its end."""
 
     transcript: conversation_pb2.Transcript
-    job: job_pb2.Job
+    job: Job
 
     @property
     def succeeded(self) -> bool:
         """True when the conversation was read to its end."""
-        return self.job.state == job_pb2.JOB_STATE_SUCCEEDED
+        return self.job.succeeded
 
     @property
     def seconds(self) -> float:
         """How long its last attempt took, without the wait for its turn."""
-        job = self.job
-        return (job.finished_at.ToNanoseconds() - job.started_at.ToNanoseconds()) / 1e9
+        began, ended = self.job.started_at, self.job.finished_at
+        return (ended - began).total_seconds() if began and ended else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class SubmissionResult:
 
 
 def learn(
-    client: HithertoClient, transcripts: Sequence[FileTranscript], console: Console
+    client: Hitherto, transcripts: Sequence[FileTranscript], console: Console
 ) -> SubmissionResult:
     """Submit the transcripts and wait for their jobs.
 
@@ -112,7 +114,8 @@ def learn(
         bar = progress.add_task("handing over", total=len(transcripts))
         for batch in batches(transcripts):
             asked = time.monotonic()
-            reply = client.submit_transcripts([item.transcript for item in batch])
+            request = SubmitTranscriptsRequest(transcripts=[item.transcript for item in batch])
+            reply = client.connection.extraction.SubmitTranscripts(request)
             accept.append(time.monotonic() - asked)
             waiting += [
                 (item.transcript, job.id) for item, job in zip(batch, reply.jobs, strict=True)
@@ -120,9 +123,7 @@ def learn(
             progress.advance(bar, len(batch))
         progress.reset(bar, description="learning", total=len(waiting))
         for transcript, job_id in waiting:
-            job = job_pb2.Job()
-            for seen in client.watch_job(job_id, timeout=_JOB_SECONDS):
-                job = seen
+            job = client.wait_for_job(job_id, timeout=_JOB_SECONDS)
             learnt.append(ProcessedTranscript(transcript, job))
             progress.advance(bar)
     return SubmissionResult(learnt, accept, time.monotonic() - began)

@@ -16,7 +16,7 @@ from hitherto_client.command.job_table import exit_code, show_jobs
 from hitherto_client.command.options import add_command, add_group, add_wait, connect, read_text
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, add_options, declare
-from hitherto_client.command.show import Column, CountsLine, Fields, Rows
+from hitherto_client.command.show import Column, CountsLine, OneRecord, Rows
 from hitherto_client.command.values import day
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.records import fill, parse_object
@@ -71,7 +71,7 @@ _SHOW = Rpc(
     lambda to: to.retrieval.GetDocument,
     retrieval_service_pb2.GetDocumentRequest,
     (USER, _ID, CONSISTENCY),
-    Fields(
+    OneRecord(
         "document",
         (
             ("id", "id"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
-from hitherto_client.command.show import Column, Fields, Rows, Value
+from hitherto_client.command.show import Column, OneRecord, Rows, Value
 from hitherto_client.command.values import day
 
 FILTERS = (
@@ -79,7 +79,7 @@ _ONE = Rpc(
     lambda to: to.retrieval.GetMemory,
     pb.GetMemoryRequest,
     (USER, Option("id", "memory_id"), CONSISTENCY),
-    Fields("memory", _MEMORY, "the memory is not shown"),
+    OneRecord("memory", _MEMORY, "the memory is not shown"),
 )
 
 

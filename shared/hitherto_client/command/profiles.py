@@ -15,7 +15,7 @@ from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.options import connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, add_options, declare
-from hitherto_client.command.show import Column, Fields, Rows, Value, show_record
+from hitherto_client.command.show import Column, OneRecord, Rows, Value, show_record
 
 _TEXTS = ("summary", "department", "access_level")
 _LISTS = ("current_projects", "frequent_intents")
@@ -41,7 +41,7 @@ _SHOW = Rpc(
     lambda to: to.retrieval.GetProfile,
     pb.GetProfileRequest,
     (USER, CONSISTENCY),
-    Fields("profile", _PROFILE, "the profile is not shown"),
+    OneRecord("profile", _PROFILE, "the profile is not shown"),
 )
 
 

@@ -16,7 +16,7 @@ from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import USER, Option, Rpc, declare
-from hitherto_client.command.show import CountsLine, Fields
+from hitherto_client.command.show import CountsLine, OneRecord
 from hitherto_client.command.values import words
 
 _FIELDS = {field.name: field for field in privacy_pb2.UserSettings.DESCRIPTOR.fields}
@@ -30,7 +30,7 @@ def _setting(name: str) -> tuple[str, Any]:
     return name, lambda settings: _shown(_FIELDS[name], getattr(settings, name))
 
 
-_SETTINGS = Fields("user_settings", tuple(map(_setting, _FIELDS)))
+_SETTINGS = OneRecord("user_settings", tuple(map(_setting, _FIELDS)))
 _GET = Rpc(lambda to: to.privacy.GetUserSettings, pb.GetUserSettingsRequest, (USER,), _SETTINGS)
 _UPDATE = Rpc(lambda to: to.privacy.UpdateUserSettings, pb.UpdateUserSettingsRequest, (), _SETTINGS)
 _CLEAR = Rpc(

@@ -87,7 +87,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class OneRecord:
     """Shows one thing."""
 
     field: str

@@ -18,7 +18,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     search_pb2,
 )
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto
 from hitherto_client.command import main
 from hitherto_client.command.result_view import speaker, whole_parts
 from tests.unit.client.command_samples import memory
@@ -129,16 +129,16 @@ class TestRequest:
         assert not fakes.calls("SearchMemories")
 
     def test_the_client_takes_every_field_as_plain_python(self, fakes: Fakes) -> None:
-        with HithertoClient() as client:
-            client.search_memories(
+        with Hitherto() as client:
+            client.search(
                 "sarah",
                 "q",
-                scopes=[search_pb2.SEARCH_SCOPE_MESSAGES],
+                scopes=["messages"],
                 ranking="seed003",
                 weights={"keyword": 2},
                 metadata_filter={"team": "data"},
                 as_of=SPRING.ToDatetime(),
-                known_at=AUTUMN,
+                known_at=AUTUMN.ToDatetime(),
                 excerpt_messages=1,
                 explain=True,
             )

@@ -8,11 +8,11 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import conversation_pb2, item_error_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto_client import HithertoCallError, Progress, RetryPolicy
-from hitherto_client.client import HithertoClient
+from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
+from hitherto_client.inputs import MemoryInput, TranscriptInput
+from hitherto_client.results import ImportedMemories, ImportedTranscripts, ItemError
 from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -22,10 +22,10 @@ QUEUE_FULL = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_aft
 
 
 @pytest.fixture
-def client(fakes: Fakes) -> Iterator[HithertoClient]:
+def client(fakes: Fakes) -> Iterator[Hitherto]:
     fakes.others.replies["StreamTranscripts"] = take_transcripts
     fakes.others.replies["StreamMemories"] = save_memories
-    with HithertoClient(retry=QUICK) as client:
+    with Hitherto(retry=QUICK) as client:
         yield client
 
 
@@ -53,55 +53,55 @@ def save_memories(requests: list[memory.StreamMemoriesRequest]) -> memory.Stream
     )
 
 
-def talks(count: int, bad: tuple[int, ...] = ()) -> Iterator[conversation_pb2.Transcript]:
+def talks(count: int, bad: tuple[int, ...] = ()) -> Iterator[TranscriptInput]:
     for number in range(count):
         user = "bad" if number in bad else "ana"
-        yield conversation_pb2.Transcript(user_id=user, conversation_id=f"c{number}")
+        yield {"user_id": user, "conversation_id": f"c{number}", "messages": []}
+
+
+def large(size: int) -> TranscriptInput:
+    messages: Any = [{"role": "user", "content": "x" * size}]
+    return {"user_id": "ana", "conversation_id": "c", "messages": messages}
 
 
 def sent(fakes: Fakes, method: str = "StreamTranscripts") -> list[int]:
     return [len(asked.request) for asked in fakes.calls(method)]
 
 
-def test_windows_cover_everything_in_order(client: HithertoClient, fakes: Fakes) -> None:
+def test_windows_cover_everything_in_order(client: Hitherto, fakes: Fakes) -> None:
     told: list[Progress] = []
-    reply = client.stream_transcripts(talks(250, bad=(0, 120, 249)), progress=told.append)
+    reply = client.import_transcripts(talks(250, bad=(0, 120, 249)), progress=told.append)
     assert sent(fakes) == [100, 100, 50]
     assert (reply.accepted_count, reply.rejected_count) == (247, 3)
     assert [error.index for error in reply.errors] == [0, 120, 249]
     assert len(reply.job_ids) == 247
     assert reply.job_ids[-1] == "job of c248"
-    assert reply.consistency_token == "t50"
+    client.get_context("ana")
+    assert fakes.calls("GetContext")[0].request.consistency_token == "t50"
     assert told == [Progress(100, 99, 1), Progress(200, 198, 2), Progress(250, 247, 3)]
 
 
-def test_only_a_window_is_held(client: HithertoClient, fakes: Fakes) -> None:
+def test_only_a_window_is_held(client: Hitherto, fakes: Fakes) -> None:
     """The next item is asked for when the window before it is taken."""
     ahead: list[int] = []
 
-    def counting() -> Iterator[conversation_pb2.Transcript]:
+    def counting() -> Iterator[TranscriptInput]:
         for number, transcript in enumerate(talks(300)):
             ahead.append(number - sum(sent(fakes)))
             yield transcript
 
-    client.stream_transcripts(counting())
+    client.import_transcripts(counting())
     assert max(ahead) <= 100
 
 
-def test_large_items_make_small_windows(client: HithertoClient, fakes: Fakes) -> None:
-    message = conversation_pb2.Message(content="x" * 3_000_000)
-    large = conversation_pb2.Transcript(user_id="ana", messages=[message])
-    client.stream_transcripts(large for _ in range(7))
+def test_large_items_make_small_windows(client: Hitherto, fakes: Fakes) -> None:
+    client.import_transcripts(large(3_000_000) for _ in range(7))
     assert sent(fakes) == [3, 3, 1]
 
 
-def test_an_item_that_no_service_takes_is_refused_here(
-    client: HithertoClient, fakes: Fakes
-) -> None:
+def test_an_item_that_no_service_takes_is_refused_here(client: Hitherto, fakes: Fakes) -> None:
     """Row 43: one item that is too large does not end the import."""
-    message = conversation_pb2.Message(content="x" * (5 * 2**20))
-    large = conversation_pb2.Transcript(user_id="ana", messages=[message])
-    reply = client.stream_transcripts([*talks(1), large, *talks(1, bad=(0,))])
+    reply = client.import_transcripts([*talks(1), large(5 * 2**20), *talks(1, bad=(0,))])
     assert (reply.accepted_count, reply.rejected_count) == (1, 2)
     assert [(error.index, error.reason) for error in reply.errors] == [
         (1, "REQUEST_TOO_LARGE"),
@@ -112,10 +112,10 @@ def test_an_item_that_no_service_takes_is_refused_here(
 
 @pytest.mark.parametrize("failure", [UNAVAILABLE, QUEUE_FULL])
 def test_a_window_that_breaks_off_is_sent_again_with_its_keys(
-    client: HithertoClient, fakes: Fakes, failure: Failure
+    client: Hitherto, fakes: Fakes, failure: Failure
 ) -> None:
     fakes.fail("StreamTranscripts", failure, failure)
-    reply = client.stream_transcripts(talks(3))
+    reply = client.import_transcripts(talks(3))
     assert reply.accepted_count == 3
     attempts = [
         [request.idempotency_key for request in asked.request]
@@ -127,49 +127,46 @@ def test_a_window_that_breaks_off_is_sent_again_with_its_keys(
     assert all(attempts[0])
 
 
-def test_what_no_retry_helps_ends_the_import(client: HithertoClient, fakes: Fakes) -> None:
+def test_what_no_retry_helps_ends_the_import(client: Hitherto, fakes: Fakes) -> None:
     fakes.fail(
         "StreamTranscripts", Failure(grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING", "no")
     )
     with pytest.raises(HithertoCallError) as ended:
-        client.stream_transcripts(talks(300))
+        client.import_transcripts(talks(300))
     assert ended.value.reason == "SCOPE_MISSING"
     assert ended.value.service == "extraction"
     assert sent(fakes) == [100]
 
 
-def test_attempts_have_an_end(client: HithertoClient, fakes: Fakes) -> None:
+def test_attempts_have_an_end(client: Hitherto, fakes: Fakes) -> None:
     fakes.fail("StreamTranscripts", *[UNAVAILABLE] * 9)
     with pytest.raises(HithertoCallError):
-        client.stream_transcripts(talks(1))
+        client.import_transcripts(talks(1))
     assert len(fakes.calls("StreamTranscripts")) == 3
 
 
-def test_nothing_is_nothing(client: HithertoClient, fakes: Fakes) -> None:
-    assert client.stream_transcripts([]) == extraction.StreamTranscriptsResponse()
-    assert client.stream_memories([]) == memory.StreamMemoriesResponse()
+def test_nothing_is_nothing(client: Hitherto, fakes: Fakes) -> None:
+    assert client.import_transcripts([]) == ImportedTranscripts(0, 0, (), ())
+    assert client.import_memories([]) == ImportedMemories(0, 0, 0, (), ())
     assert not fakes.calls("StreamTranscripts")
 
 
-def test_errors_are_told_up_to_a_bound(client: HithertoClient, fakes: Fakes) -> None:
-    reply = client.stream_transcripts(talks(1_200, bad=tuple(range(1_200))))
+def test_errors_are_told_up_to_a_bound(client: Hitherto, fakes: Fakes) -> None:
+    reply = client.import_transcripts(talks(1_200, bad=tuple(range(1_200))))
     assert reply.rejected_count == 1_200
     assert len(reply.errors) == MAX_ERRORS
-    assert reply.errors[-1] == item_error_pb2.ItemError(
-        index=MAX_ERRORS - 1, code=3, reason="INVALID_FIELD"
-    )
+    assert reply.errors[-1] == ItemError(MAX_ERRORS - 1, 3, "INVALID_FIELD", "", ())
 
 
-def test_memories_are_summed_up(client: HithertoClient, fakes: Fakes) -> None:
+def test_memories_are_summed_up(client: Hitherto, fakes: Fakes) -> None:
     words: list[Any] = ["known" if number % 10 == 0 else f"m{number}" for number in range(150)]
     told: list[Progress] = []
-    items = [memory.SaveMemoryRequest(user_id="ana", content=word) for word in words]
-    items[7].idempotency_key = "mine"
-    reply = client.stream_memories(items, progress=told.append)
+    items: list[MemoryInput] = [{"user_id": "ana", "content": word} for word in words]
+    items[7]["idempotency_key"] = "mine"
+    reply = client.import_memories(items, progress=told.append)
     assert (reply.saved_count, reply.deduplicated_count) == (150, 15)
     assert list(reply.memory_ids) == words
     assert told[-1] == Progress(150, 150, 0)
     keys = [request.item.idempotency_key for request in fakes.calls("StreamMemories")[0].request]
     assert keys[7] == "mine"
     assert len(set(keys)) == 100
-    assert not items[0].idempotency_key
