@@ -68,6 +68,7 @@ def remembering(
     conversation: str = "",
     timeout: float = 2.0,
     max_tokens: int | None = None,
+    keep: bool = True,
     tools: bool = False,
 ) -> SyncClient: ...
 
@@ -81,6 +82,7 @@ def remembering(
     conversation: str = "",
     timeout: float = 2.0,
     max_tokens: int | None = None,
+    keep: bool = True,
     tools: bool = False,
 ) -> AsyncClient: ...
 
@@ -93,6 +95,7 @@ def remembering(
     conversation: str = "",
     timeout: float = 2.0,
     max_tokens: int | None = None,
+    keep: bool = True,
     tools: bool = False,
 ) -> Any:
     """A client like `client` whose calls remember; `client` itself stays as it is.
@@ -114,6 +117,7 @@ def remembering(
         conversation: Your id for the chat. Unset: a new one.
         timeout: Seconds that a call waits for memory at most, before the model and again after it.
         max_tokens: The budget of the block. Unset: 4,000.
+        keep: False: nothing is added, because a session or your own code keeps the conversation.
         tools: True: calls of functions, with their arguments, and their results are kept too.
 
     Raises:
@@ -125,6 +129,7 @@ def remembering(
         conversation or str(uuid.uuid4()),
         timeout,
         max_tokens,
+        keep,
         tools,
     )
     if isinstance(client, OpenAI) and isinstance(memory, Hitherto):
@@ -160,6 +165,7 @@ class _Remembrance:
     conversation: str
     timeout: float
     max_tokens: int | None
+    keep: bool
     tools: bool
     waiting: list[MessageInput] = field(default_factory=list)
     """What could not be added yet."""
@@ -290,7 +296,9 @@ class _Remembering:
             if turn is None:
                 return call(**request)
             block = self._context(turn)
-            given = call(**form.with_block(request, block)) if block else call(**request)
+            given = call(**form.with_block(request, block) if block else request)
+            if not self._remembrance.keep:
+                return given
             reply = form.reply(tools=self._remembrance.tools)
             add = functools.partial(self._add, turn, reply)
             if isinstance(given, Stream):
@@ -345,6 +353,8 @@ class _AsyncRemembering:
                 return await call(**request)
             block = await self._context(turn)
             given = await call(**form.with_block(request, block) if block else request)
+            if not self._remembrance.keep:
+                return given
             reply = form.reply(tools=self._remembrance.tools)
             if isinstance(given, AsyncStream):
                 loop = asyncio.get_running_loop()

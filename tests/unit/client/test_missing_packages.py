@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-PACKAGES = {"openai": "openai"}
+PACKAGES = {"openai": "openai", "agents": "agents", "langchain": "langchain_core"}
 
 
 @pytest.mark.parametrize("extra", PACKAGES)

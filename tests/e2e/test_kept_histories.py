@@ -1,0 +1,375 @@
+"""Sessions of the OpenAI Agents SDK and chat histories of LangChain, kept in conversations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import openai
+import pytest
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    Session,
+    SessionSettings,
+    SQLiteSession,
+    function_tool,
+)
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.history import RunnableWithMessageHistory
+
+from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
+from hitherto_client.integrations.agents import HithertoSession
+from hitherto_client.integrations.langchain import HithertoChatMessageHistory
+from hitherto_client.integrations.openai import remembering
+from tests.e2e.conftest import Services
+from tests.scripted_model.assistant import Answer, ScriptedAssistant
+
+Items = list[Any]
+
+SAID: Items = [
+    {"role": "user", "content": "Tôi sống ở Đà Nẵng 🏖️"},
+    {"role": "user", "content": [{"type": "input_text", "text": "我住在上海。"}]},
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "eA=="},
+    {
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "log_in",
+        "arguments": '{"password": "hunter2"}',
+    },
+    {"type": "function_call_output", "call_id": "call_1", "output": "token\x00 4711 \ud800"},
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [
+            {
+                "type": "output_text",
+                "text": "You are in.",
+                "annotations": [],
+                "logprobs": [{"token": "You", "logprob": -0.5, "bytes": [89, 2**60], "top": None}],
+            }
+        ],
+    },
+]
+LARGE: Items = [
+    {"type": "function_call_output", "call_id": "call_2", "output": "大 🎉" * 40_000},
+    {"role": "user", "content": "lặp lại 🎉 " * 10_000},
+]
+
+
+@pytest.fixture
+async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
+    addresses = (services.retrieval_address, services.extraction_address)
+    async with AsyncHitherto(*addresses, token=services.token, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def blocking(services: Services) -> Iterator[Hitherto]:
+    addresses = (services.retrieval_address, services.extraction_address)
+    with Hitherto(*addresses, token=services.token, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedAssistant]:
+    async with ScriptedAssistant() as server:
+        yield server
+
+
+def session(memory: AsyncHitherto, user: str = "ana", **options: Any) -> HithertoSession:
+    return HithertoSession("s1", memory=memory, user=user, **options)
+
+
+# --- the Agents SDK ------------------------------------------------------------------------------
+
+
+async def test_a_session_does_what_the_packages_own_does(memory: AsyncHitherto) -> None:
+    """The same steps on the SDK's SQLiteSession give the same items."""
+    ours, theirs = session(memory), SQLiteSession("s1")
+    assert isinstance(ours, Session)
+    both: tuple[Any, Any] = (ours, theirs)
+
+    async def same(step: Any) -> Any:
+        first, second = [await step(one) for one in both]
+        assert first == second
+        return first
+
+    assert await same(lambda s: s.pop_item()) is None
+    await same(lambda s: s.clear_session())
+    await same(lambda s: s.add_items([]))
+    for number in range(len(SAID)):
+        await same(lambda s, at=number: s.add_items([SAID[at]]))
+    await same(lambda s: s.add_items([*LARGE, SAID[0], SAID[0]]))
+    for limit in (None, 0, 1, 3, 50):
+        await same(lambda s, limit=limit: s.get_items(limit))
+    for _ in range(5):
+        assert await same(lambda s: s.pop_item()) is not None
+    await same(lambda s: s.add_items([SAID[4], SAID[0]]))
+    await same(lambda s: s.get_items(limit=2))
+    assert len(await same(lambda s: s.get_items())) == len(SAID) + 1
+    await same(lambda s: s.clear_session())
+    await same(lambda s: s.get_items())
+    await same(lambda s: s.add_items(SAID))
+    assert await same(lambda s: s.get_items()) == SAID
+    theirs.close()
+
+
+async def test_a_long_session_is_read_whole(memory: AsyncHitherto) -> None:
+    said: Items = [{"role": "user", "content": f"Line {number}."} for number in range(450)]
+    ours = session(memory)
+    await ours.add_items(said[:440])
+    await ours.add_items(said[440:])
+    assert await ours.get_items() == said
+    assert await ours.get_items(limit=3) == said[-3:]
+    bounded = session(memory, session_settings=SessionSettings(limit=210))
+    assert await bounded.get_items() == said[-210:]
+
+
+@pytest.mark.parametrize("form", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
+async def test_a_run_goes_on_in_another_process(
+    memory: AsyncHitherto, model: ScriptedAssistant, form: Any
+) -> None:
+    """With a tool call; the second run has a session object and an agent of its own."""
+    weather: list[str] = []
+
+    @function_tool
+    def get_weather(city: str) -> str:
+        """The weather."""
+        weather.append(city)
+        return f"Mưa ở {city} ☔"
+
+    async def run(question: str) -> str:
+        async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as client:
+            agent = Agent(
+                name="A",
+                instructions="Be brief.",
+                tools=[get_weather],
+                model=form("scripted", openai_client=client),
+            )
+            config = RunConfig(tracing_disabled=True)
+            done = await Runner.run(agent, question, session=session(memory), run_config=config)
+            return str(done.final_output)
+
+    model.queue(Answer(calls=(("call_1", "get_weather", '{"city": "Huế"}'),)), Answer("Rain."))
+    assert await run("How is the weather in Huế?") == "Rain."
+    assert weather == ["Huế"]
+    assert await run("And tomorrow?") == "You said: And tomorrow?"
+    history = [
+        ("user", "How is the weather in Huế?"),
+        ("assistant", "Rain."),
+        ("user", "And tomorrow?"),
+    ]
+    assert [said for said in model.requests[-1].history if said[1]] == history
+    sent = str(model.requests[-1].body)
+    assert "Mưa ở Huế ☔" in sent
+    assert "call_1" in sent
+
+
+async def test_the_agent_knows_what_was_said_elsewhere(
+    memory: AsyncHitherto, model: ScriptedAssistant
+) -> None:
+    """Through `remembering`, which leaves the keeping to the session."""
+    await HithertoSession("earlier", memory=memory, user="ana").add_items(
+        [{"role": "user", "content": "I live in Porto."}]
+    )
+    async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
+        client = remembering(plain, memory=memory, user="ana", keep=False, timeout=60)
+        agent = Agent(name="A", model=OpenAIChatCompletionsModel("scripted", openai_client=client))
+        config = RunConfig(tracing_disabled=True)
+        await Runner.run(agent, "Where do I live?", session=session(memory), run_config=config)
+    assert "Porto" in model.requests[0].instructions
+    said = [message.content async for message in memory.messages("ana", "s1")]
+    assert said == ["You said: Where do I live?", "Where do I live?"]
+    listed = [found.conversation_id async for found in memory.conversations("ana")]
+    assert sorted(listed) == ["earlier", "s1"]
+
+
+async def test_words_are_learnt_from_and_secrets_of_tools_are_not(memory: AsyncHitherto) -> None:
+    await session(memory).add_items(SAID)
+    messages = [m async for m in memory.messages("ana", "s1")]
+    assert [(m.role, m.content) for m in reversed(messages)] == [
+        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
+        ("user", "我住在上海。"),
+        ("system", "reasoning"),
+        ("system", "function_call log_in"),
+        ("system", "function_call_output"),
+        ("assistant", "You are in."),
+    ]
+    found = await memory.search("ana", "Đà Nẵng", scopes=["messages"])
+    assert [result.text for result in found][:1] == ["Tôi sống ở Đà Nẵng 🏖️"]
+    hidden = await memory.search("ana", "hunter2 password token 4711", scopes=["messages"])
+    assert not [result for result in hidden if "log_in" in result.text or "4711" in result.text]
+
+
+async def test_a_conversation_that_began_otherwise_goes_on(memory: AsyncHitherto) -> None:
+    await memory.add(
+        "ana",
+        [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Hello!"},
+            {"role": "assistant", "content": "Hi."},
+        ],
+        conversation="s1",
+    )
+    ours = session(memory)
+    await ours.add_items(SAID[:1])
+    hello: Items = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hi."}]
+    assert await ours.get_items() == [*hello, *SAID[:1]]
+    assert [await ours.pop_item() for _ in range(4)] == [SAID[0], hello[1], hello[0], None]
+    assert await ours.get_items() == []
+
+
+async def test_at_once_and_of_several_users(memory: AsyncHitherto) -> None:
+    """One session id for two users; batches stay together; an item is popped once."""
+    users = ("ana", "bea")
+
+    def batch(user: str, number: int) -> Items:
+        return [{"role": "user", "content": f"{user} {number} {part}"} for part in range(3)]
+
+    await asyncio.gather(
+        *(
+            session(memory, user).add_items(batch(user, number))
+            for number in range(6)
+            for user in users
+        )
+    )
+    for user in users:
+        items = cast(Items, await session(memory, user).get_items())
+        numbers = [int(item["content"].split()[1]) for item in items[::3]]
+        assert sorted(numbers) == list(range(6))
+        assert items == [item for number in numbers for item in batch(user, number)]
+    popped = await asyncio.gather(*(session(memory).pop_item() for _ in range(6)))
+    left = cast(Items, await session(memory).get_items())
+    texts = [item["content"] for item in (*popped, *left)]
+    assert len(texts) == len(set(texts)) == 18
+    assert len(await session(memory, "bea").get_items()) == 18
+
+
+async def test_what_is_not_kept_raises(memory: AsyncHitherto, blocking: Hitherto) -> None:
+    await memory.update_user_settings("ana", memory_enabled=False)
+    with pytest.raises(HithertoCallError) as refused:
+        await session(memory).add_items(SAID)
+    assert refused.value.reason == "MEMORY_DISABLED"
+    history = HithertoChatMessageHistory("h1", memory=blocking, user="ana")
+    with pytest.raises(HithertoCallError) as refused:
+        await in_thread(lambda: history.add_user_message("Hello!"))
+    assert refused.value.reason == "MEMORY_DISABLED"
+    assert await session(memory).get_items() == []
+    with pytest.raises(TypeError):
+        await session(memory, "bea").add_items([cast(Any, {"role": "user", "content": object()})])
+    # A port of 127.0.0.1 on which nobody listens.
+    async with AsyncHitherto("127.0.0.1:1", "127.0.0.1:1", timeout=1) as nowhere:
+        for step in (session(nowhere).add_items(SAID), session(nowhere).get_items()):
+            with pytest.raises(HithertoCallError):
+                await step
+
+
+# --- LangChain -----------------------------------------------------------------------------------
+
+THREADS = ThreadPoolExecutor(4)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_threads() -> Iterator[None]:
+    yield
+    THREADS.shutdown()
+
+
+async def in_thread(blocking: Callable[[], Any]) -> Any:
+    """Run in a thread of our own: the services need those of their loop, which is ours."""
+    return await asyncio.get_running_loop().run_in_executor(THREADS, blocking)
+
+
+DEPRECATED = pytest.mark.filterwarnings(
+    "ignore::langchain_core._api.deprecation.LangChainDeprecationWarning"
+)
+"""For the package's own parts; it advises its users to move to LangGraph."""
+
+MESSAGES = [
+    SystemMessage("Be brief."),
+    HumanMessage("Tôi sống ở Đà Nẵng 🏖️", id="h1", name="Ana"),
+    HumanMessage([{"type": "text", "text": "我住在"}, {"type": "text", "text": "上海。"}]),
+    AIMessage(
+        "", tool_calls=[{"name": "log_in", "args": {"password": "hunter2", "n": 3}, "id": "1"}]
+    ),
+    ToolMessage("token 4711", tool_call_id="1", artifact={"rows": [1, 2.5, None]}),
+    AIMessage("You are in.", additional_kwargs={"x": {"y": 2**60}}, response_metadata={"m": "t"}),
+]
+
+
+@DEPRECATED
+async def test_a_history_does_what_the_packages_own_does(
+    blocking: Hitherto, memory: AsyncHitherto
+) -> None:
+    ours = HithertoChatMessageHistory("h1", memory=blocking, user="ana")
+    theirs = InMemoryChatMessageHistory()
+
+    def steps() -> None:
+        for history in (ours, theirs):
+            assert history.messages == []
+            history.clear()
+            history.add_messages(MESSAGES)
+            history.add_user_message("Hello!")
+            history.add_ai_message("Hi.")
+        assert ours.messages == theirs.messages
+        assert str(ours) == str(theirs)
+        bounded = HithertoChatMessageHistory("h1", memory=blocking, user="ana", limit=2)
+        assert bounded.messages == theirs.messages[-2:]
+        assert HithertoChatMessageHistory("h1", memory=blocking, user="bea").messages == []
+
+    await in_thread(steps)
+    said = [(m.role, m.content) async for m in memory.messages("ana", "h1")]
+    assert said[::-1] == [
+        ("system", "system"),
+        ("user", "Tôi sống ở Đà Nẵng 🏖️"),
+        ("user", "我住在\n上海。"),
+        ("system", "ai"),
+        ("system", "tool"),
+        ("assistant", "You are in."),
+        ("user", "Hello!"),
+        ("assistant", "Hi."),
+    ]
+    await in_thread(ours.clear)
+    assert await in_thread(lambda: ours.messages) == []
+    # Its words are those of any conversation.
+    await memory.add("ana", [{"role": "user", "content": "Hello!"}], conversation="h1")
+    assert await in_thread(lambda: ours.messages) == [HumanMessage("Hello!")]
+
+
+@DEPRECATED
+async def test_a_chain_remembers_its_turns(blocking: Hitherto) -> None:
+    """A runnable with history, in another object for every turn."""
+
+    def reply(messages: Any) -> AIMessage:
+        return AIMessage(" | ".join(message.content for message in messages))
+
+    def turn(text: str, user: str) -> str:
+        chain = RunnableWithMessageHistory(
+            RunnableLambda(reply),
+            lambda session_id: HithertoChatMessageHistory(session_id, memory=blocking, user=user),
+        )
+        config: Any = {"configurable": {"session_id": "h1"}}
+        return str(chain.invoke([HumanMessage(text)], config).content)
+
+    assert await in_thread(lambda: turn("Một", "ana")) == "Một"
+    assert await in_thread(lambda: turn("Hai", "bea")) == "Hai"
+    assert await in_thread(lambda: turn("Ba", "ana")) == "Một | Một | Ba"
+
+
+async def test_the_asynchronous_methods(blocking: Hitherto) -> None:
+    """The base class runs them in threads."""
+    history = HithertoChatMessageHistory("h1", memory=blocking, user="ana")
+    await history.aadd_messages([HumanMessage("Hello!"), AIMessage("Hi.")])
+    assert [message.content for message in await history.aget_messages()] == ["Hello!", "Hi."]
+    await history.aclear()
+    assert await history.aget_messages() == []
