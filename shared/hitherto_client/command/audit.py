@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hitherto.v1 import privacy_pb2
-from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.local_database import on_database
 from hitherto_client.command.options import add_group, add_local_command
@@ -32,8 +31,7 @@ def _touched(event: privacy_pb2.AuditEvent) -> str:
 
 
 _LIST = Rpc(
-    lambda to: to.privacy.ListAuditEvents,
-    pb.ListAuditEventsRequest,
+    "ListAuditEvents",
     (
         EVERYBODY,
         Option("--actor", "actor", "only entries of this credential", "NAME"),
@@ -50,14 +48,13 @@ _LIST = Rpc(
         "audit_events",
         (
             Column("time", "created_at"),
-            Column("actor", "actor"),
+            "actor",
             Column("method", lambda event: event.method.rpartition("/")[2]),
             Column("user", lambda event: event.user_hash[:_HASH_DIGITS]),
             Column("touched", _touched),
             Column("count", "count", number=True),
         ),
     ),
-    rows="audit_events",
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client.command.exits import UsageError
 from hitherto_client.command.legs_view import show_legs, warn
 from hitherto_client.command.memories import TIME_TRAVEL
@@ -30,8 +29,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 _CONTEXT = Rpc(
-    lambda to: to.retrieval.GetContext,
-    pb.GetContextRequest,
+    "GetContext",
     (
         USER,
         Option("query", "query", needed=False),

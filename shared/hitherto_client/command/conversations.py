@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hitherto.v1 import conversation_pb2, privacy_service_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import conversation_pb2
 from hitherto_client.command.confirm import add_yes
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
 from hitherto_client.command.show import (
     Column,
     CountsLine,
+    Pair,
     Rows,
-    Value,
     nothing,
     show_record,
     show_rows,
@@ -22,41 +21,39 @@ from hitherto_client.command.show import (
 from hitherto_client.command.values import word_of
 
 _ROLES = conversation_pb2.Role.DESCRIPTOR
-SUMMARY: tuple[tuple[str, Value], ...] = (
+SUMMARY: tuple[Pair, ...] = (
     ("conversation", "conversation_id"),
-    ("title", "title"),
-    ("summary", "summary"),
+    "title",
+    "summary",
     ("topics", "key_topics"),
     ("technologies", "technical_topics"),
-    ("outcome", "outcome"),
+    "outcome",
     ("next", lambda summary: "\n".join(summary.followup_suggestions)),
     ("messages", lambda summary: summary.message_count or None),
     ("begun", "created_at"),
     ("updated", "updated_at"),
 )
 _MESSAGES = (
-    Column("id", "id"),
+    "id",
     Column("when", "created_at"),
     Column("who", lambda message: message.name or word_of(_ROLES, message.role)),
     Column("what", "content"),
 )
 _LIST = Rpc(
-    lambda to: to.retrieval.ListConversations,
-    pb.ListConversationsRequest,
+    "ListConversations",
     (USER, Option("--outcome", "outcomes", "only those that ended so"), CONSISTENCY),
     Rows(
         "conversations",
         (
             Column("conversation", "conversation_id"),
-            Column("title", "title"),
-            Column("summary", "summary"),
-            Column("outcome", "outcome"),
+            "title",
+            "summary",
+            "outcome",
             Column("messages", "message_count", number=True),
             Column("updated", "updated_at"),
         ),
         "no matching conversations of {user_id}",
     ),
-    rows="conversations",
 )
 
 
@@ -72,8 +69,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 _ONE = Rpc(
-    lambda to: to.retrieval.GetConversation,
-    pb.GetConversationRequest,
+    "GetConversation",
     (
         USER,
         Option("id", "conversation_id"),
@@ -83,8 +79,7 @@ _ONE = Rpc(
     _show,
 )
 _DELETE = Rpc(
-    lambda to: to.privacy.DeleteConversation,
-    privacy_service_pb2.DeleteConversationRequest,
+    "DeleteConversation",
     (),
     CountsLine("deleted"),
     confirm="Delete the messages and the summary of {conversation_id} of {user_id} for good? "

@@ -6,8 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from hitherto.v1 import memory_pb2, retrieval_service_pb2
-from hitherto.v1 import memory_service_pb2 as pb
+from hitherto.v1 import memory_pb2
 from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import add_paging, connect
@@ -65,8 +64,7 @@ def _show_forgotten(output: Output, options: argparse.Namespace, reply: Any) -> 
 
 
 _SAVE = Rpc(
-    lambda to: to.memories.SaveMemory,
-    pb.SaveMemoryRequest,
+    "SaveMemory",
     (
         USER,
         Option("text", "content", "the statement; - reads standard input"),
@@ -78,29 +76,15 @@ _SAVE = Rpc(
     _show_saved,
 )
 _CORRECT = Rpc(
-    lambda to: to.memories.UpdateMemory,
-    pb.UpdateMemoryRequest,
+    "UpdateMemory",
     (USER, _ID, Option("--version", "version", "correct it only if it has this version")),
     _show_corrected,
 )
-_FORGET = Rpc(
-    lambda to: to.memories.ForgetMemory,
-    pb.ForgetMemoryRequest,
-    (USER, _ID, _REASON),
-    _show_forgotten,
-)
-_RESTORE = Rpc(
-    lambda to: to.memories.RestoreMemory, pb.RestoreMemoryRequest, (USER, _ID, _REASON), _show
-)
-_REVIEW = Rpc(
-    lambda to: to.memories.ReviewMemory,
-    pb.ReviewMemoryRequest,
-    (USER, Option("id", "memory_id", needed=False), _REASON),
-    _show,
-)
+_FORGET = Rpc("ForgetMemory", (USER, _ID, _REASON), _show_forgotten)
+_RESTORE = Rpc("RestoreMemory", (USER, _ID, _REASON), _show)
+_REVIEW = Rpc("ReviewMemory", (USER, Option("id", "memory_id", needed=False), _REASON), _show)
 _QUARANTINE = Rpc(
-    lambda to: to.retrieval.ListMemories,
-    retrieval_service_pb2.ListMemoriesRequest,
+    "ListMemories",
     (),
     Rows(
         "memories",
@@ -108,7 +92,6 @@ _QUARANTINE = Rpc(
         "no memory of {user_id} waits for review",
         "decide with `hitherto review {user_id} ID --approve` or `--reject`",
     ),
-    rows="memories",
     fixed={"statuses": ["quarantined"]},
 )
 

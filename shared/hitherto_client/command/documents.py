@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hitherto.v1 import document_pb2, job_pb2, retrieval_service_pb2
+from hitherto.v1 import document_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_client.batches import MAX_BYTES, groups
 from hitherto_client.command.exits import OK, UsageError
@@ -43,8 +43,7 @@ def _source(document: document_pb2.Document) -> str:
 
 
 _LIST = Rpc(
-    lambda to: to.retrieval.ListDocuments,
-    retrieval_service_pb2.ListDocumentsRequest,
+    "ListDocuments",
     (
         USER,
         Option("--source-type", "source_types", metavar="NAME"),
@@ -58,39 +57,36 @@ _LIST = Rpc(
             Column("id", "id", whole=True),
             Column("from", _source),
             Column("kind", "content_type"),
-            Column("title", "title"),
-            Column("author", "author"),
+            "title",
+            "author",
             Column("made", lambda document: day(document.created_at)),
         ),
         "no matching documents of {user_id}",
     ),
-    rows="documents",
 )
 _ID = Option("id", "document_id", "the id that list shows")
 _SHOW = Rpc(
-    lambda to: to.retrieval.GetDocument,
-    retrieval_service_pb2.GetDocumentRequest,
+    "GetDocument",
     (USER, _ID, CONSISTENCY),
     OneRecord(
         "document",
         (
-            ("id", "id"),
+            "id",
             ("from", _source),
             ("kind", "content_type"),
-            ("title", "title"),
-            ("author", "author"),
+            "title",
+            "author",
             ("made", "created_at"),
             ("taken in", "updated_at"),
-            ("summary", "summary"),
-            ("metadata", "metadata"),
+            "summary",
+            "metadata",
             ("text", "content"),
         ),
         "the document is not shown",
     ),
 )
 _DELETE = Rpc(
-    lambda to: to.extraction.DeleteDocument,
-    pb.DeleteDocumentRequest,
+    "DeleteDocument",
     (USER, _ID),
     CountsLine("deleted"),
     confirm="Delete document {document_id} of {user_id} for good? "
@@ -116,10 +112,7 @@ def register(commands: Any) -> None:
     declare(actions, "list", "List documents, newest first.", _LIST)
     declare(actions, "show", "Show one document with its text.", _SHOW)
     declare(
-        actions,
-        "delete",
-        "Remove a document for good; what was learnt from it stays.",
-        _DELETE,
+        actions, "delete", "Remove a document for good; what was learnt from it stays.", _DELETE
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.options import connect, read_text
 from hitherto_client.command.output import Output
@@ -34,8 +33,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 _FEEDBACK = Rpc(
-    lambda to: to.memories.RecordFeedback,
-    pb.RecordFeedbackRequest,
+    "RecordFeedback",
     (
         USER,
         Option("conversation", "conversation_id"),

@@ -39,12 +39,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         output.table(
             ("service", "address", "state", "latency"),
             [
-                (
-                    health.service,
-                    health.address,
-                    _state(health),
-                    f"{health.seconds * 1000:.1f} ms",
-                )
+                (health.service, health.address, _state(health), f"{health.seconds * 1000:.1f} ms")
                 for health in found
             ],
             numbers=("latency",),

@@ -9,7 +9,6 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import history_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
 from hitherto_client.command.show import Column, Rows
 from hitherto_client.command.values import short
@@ -59,28 +58,17 @@ _HISTORY = Rows(
     "nothing has changed yet",
 )
 _OF_MEMORY = Rpc(
-    lambda to: to.retrieval.GetMemoryHistory,
-    pb.GetMemoryHistoryRequest,
+    "GetMemoryHistory",
     (
         USER,
         Option(
-            "id",
-            "memory_id",
-            "a memory; without it the profile's history is shown",
-            needed=False,
+            "id", "memory_id", "a memory; without it the profile's history is shown", needed=False
         ),
         CONSISTENCY,
     ),
     _HISTORY,
-    rows="events",
 )
-_OF_PROFILE = Rpc(
-    lambda to: to.retrieval.GetProfileHistory,
-    pb.GetProfileHistoryRequest,
-    (),
-    _HISTORY,
-    rows="events",
-)
+_OF_PROFILE = Rpc("GetProfileHistory", (), _HISTORY)
 
 
 def register(commands: Any) -> None:

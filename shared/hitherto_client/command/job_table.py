@@ -27,10 +27,7 @@ def show_jobs(output: Output, jobs: Sequence[job_pb2.Job], *, totals: bool = Tru
         rows.append((f"{len(jobs)} jobs", "", _states(jobs), *counts(jobs)))
     headings = _COUNTS if wide else ("result",)
     output.table(
-        ("job", "about", "state", *headings),
-        rows,
-        numbers=headings if wide else (),
-        whole=("job",),
+        ("job", "about", "state", *headings), rows, numbers=headings if wide else (), whole=("job",)
     )
     for job in jobs:
         if told := counted(job.result.counts):

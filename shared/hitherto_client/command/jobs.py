@@ -27,22 +27,17 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 _LIST = Rpc(
-    lambda to: to.extraction.ListJobs,
-    pb.ListJobsRequest,
+    "ListJobs",
     (
         Option("--user", "user_id", "only jobs about this user", "USER"),
         Option("--conversation", "conversation_id", "only jobs that read this conversation", "ID"),
         Option("--state", "states", "only jobs in this state"),
     ),
     _show,
-    rows="jobs",
 )
 _MATCHES = (
     Option(
-        "--reason",
-        "reasons",
-        "with --retry --all, only jobs whose error begins with it",
-        "REASON",
+        "--reason", "reasons", "with --retry --all, only jobs whose error begins with it", "REASON"
     ),
     Option("--since", "created_after", "with --retry --all, only created at this time or later"),
     Option("--until", "created_before", "with --retry --all, only created before this time"),

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hitherto.v1 import privacy_pb2
-from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client._sync.exports import receive_export
 from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.confirm import confirmed
@@ -41,18 +40,15 @@ def _show_reinstated(output: Output, options: argparse.Namespace, reply: Any) ->
         output.line(f"{options.user_id} was not erased: nothing has changed")
 
 
-_EXPORT = Rpc(lambda to: to.privacy.ExportUser, pb.ExportUserRequest, (USER,), lambda *given: None)
+_EXPORT = Rpc("ExportUser", (USER,), lambda *given: None)
 _ERASE = Rpc(
-    lambda to: to.privacy.EraseUser,
-    pb.EraseUserRequest,
+    "EraseUser",
     (USER,),
     _show_erased,
     confirm="Remove everything about {user_id} for good? Nothing brings it back; "
     "`hitherto export` keeps a copy.",
 )
-_REINSTATE = Rpc(
-    lambda to: to.privacy.ReinstateUser, pb.ReinstateUserRequest, (USER,), _show_reinstated
-)
+_REINSTATE = Rpc("ReinstateUser", (USER,), _show_reinstated)
 
 
 def register(commands: Any) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
-from hitherto_client.command.show import Column, OneRecord, Rows, Value
+from hitherto_client.command.show import Column, OneRecord, Pair, Rows
 from hitherto_client.command.values import day
 
 FILTERS = (
@@ -29,27 +28,27 @@ TIME_TRAVEL = (
 )
 MEMORIES = (
     Column("id", "id", whole=True),
-    Column("type", "type"),
-    Column("status", "status"),
+    "type",
+    "status",
     Column("importance", lambda memory: f"{memory.importance:.2f}", number=True),
     Column("what", "content"),
     Column("since", lambda memory: day(memory.valid_from)),
 )
-_MEMORY: tuple[tuple[str, Value], ...] = (
-    ("id", "id"),
+_MEMORY: tuple[Pair, ...] = (
+    "id",
     ("user", "user_id"),
-    ("type", "type"),
-    ("status", "status"),
-    ("content", "content"),
-    ("detail", "detail"),
+    "type",
+    "status",
+    "content",
+    "detail",
     ("importance", lambda memory: f"{memory.importance:.2f}"),
-    ("confidence", "confidence"),
-    ("source", "source"),
-    ("origin", "origin"),
-    ("sensitive", "sensitive"),
-    ("tags", "tags"),
-    ("keywords", "keywords"),
-    ("entities", "entities"),
+    "confidence",
+    "source",
+    "origin",
+    "sensitive",
+    "tags",
+    "keywords",
+    "entities",
     (
         "said in",
         lambda memory: ", ".join(f"{s.conversation_id}: {s.message_id}" for s in memory.sources),
@@ -58,26 +57,23 @@ _MEMORY: tuple[tuple[str, Value], ...] = (
     ("valid to", "valid_to"),
     ("expires", "expires_at"),
     ("superseded by", "superseded_by"),
-    ("supersedes", "supersedes"),
-    ("version", "version"),
+    "supersedes",
+    "version",
     ("created", "created_at"),
     ("updated", "updated_at"),
     ("last used", "last_accessed_at"),
     ("times used", "access_count"),
     ("written by job", "job_id"),
-    ("context", "context"),
-    ("metadata", "metadata"),
+    "context",
+    "metadata",
 )
 _LIST = Rpc(
-    lambda to: to.retrieval.ListMemories,
-    pb.ListMemoriesRequest,
+    "ListMemories",
     (USER, *FILTERS, *TIME_TRAVEL),
     Rows("memories", MEMORIES, "no matching memories of {user_id}"),
-    rows="memories",
 )
 _ONE = Rpc(
-    lambda to: to.retrieval.GetMemory,
-    pb.GetMemoryRequest,
+    "GetMemory",
     (USER, Option("id", "memory_id"), CONSISTENCY),
     OneRecord("memory", _MEMORY, "the memory is not shown"),
 )

@@ -67,10 +67,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, Commands]:
     )
     parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
     parsers = parser.add_subparsers(
-        required=True,
-        metavar="COMMAND",
-        prog="hitherto",
-        parser_class=argparse.ArgumentParser,
+        required=True, metavar="COMMAND", prog="hitherto", parser_class=argparse.ArgumentParser
     )
     parser.commands = Commands(parsers)
     return parser, parser.commands

@@ -9,13 +9,12 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from hitherto.v1 import memory_service_pb2, profile_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import profile_pb2
 from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.options import connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, add_options, declare
-from hitherto_client.command.show import Column, OneRecord, Rows, Value, show_record
+from hitherto_client.command.show import Column, OneRecord, Pair, Rows, show_record
 
 _TEXTS = ("summary", "department", "access_level")
 _LISTS = ("current_projects", "frequent_intents")
@@ -23,25 +22,22 @@ _STRUCTS = ("facts", "preferences", "metadata")
 _FIELDS = (*_TEXTS, *_LISTS, *_STRUCTS)
 
 
-_PROFILE: tuple[tuple[str, Value], ...] = (
+_PROFILE: tuple[Pair, ...] = (
     ("user", "user_id"),
-    ("department", "department"),
-    ("summary", "summary"),
+    "department",
+    "summary",
     ("projects", lambda profile: "\n".join(profile.current_projects)),
     ("often wants", lambda profile: "\n".join(profile.frequent_intents)),
-    ("preferences", "preferences"),
-    ("facts", "facts"),
-    ("metadata", "metadata"),
+    "preferences",
+    "facts",
+    "metadata",
     ("access level", "access_level"),
-    ("version", "version"),
+    "version",
     ("updated", "updated_at"),
     ("last looked at", "last_extracted_at"),
 )
 _SHOW = Rpc(
-    lambda to: to.retrieval.GetProfile,
-    pb.GetProfileRequest,
-    (USER, CONSISTENCY),
-    OneRecord("profile", _PROFILE, "the profile is not shown"),
+    "GetProfile", (USER, CONSISTENCY), OneRecord("profile", _PROFILE, "the profile is not shown")
 )
 
 
@@ -51,27 +47,24 @@ def _show_changed(output: Output, options: argparse.Namespace, reply: Any) -> No
 
 
 _UPDATE = Rpc(
-    lambda to: to.memories.UpdateProfile,
-    memory_service_pb2.UpdateProfileRequest,
+    "UpdateProfile",
     (Option("--version", "version", "change it only if it has this version"),),
     _show_changed,
 )
 _LIST = Rpc(
-    lambda to: to.retrieval.ListProfiles,
-    pb.ListProfilesRequest,
+    "ListProfiles",
     (Option("--department", "department", "only profiles of this department", "NAME"), CONSISTENCY),
     Rows(
         "profiles",
         (
             Column("user", "user_id"),
-            Column("department", "department"),
-            Column("summary", "summary"),
+            "department",
+            "summary",
             Column("version", "version", number=True),
             Column("updated", "updated_at"),
         ),
         "no profiles that this credential may see",
     ),
-    rows="profiles",
 )
 
 

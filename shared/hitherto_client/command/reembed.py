@@ -18,7 +18,7 @@ from hitherto_client.command.options import add_group, add_wait, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
 from hitherto_client.command.rpc import Option, Rpc, declare
-from hitherto_client.command.show import Value, show_record
+from hitherto_client.command.show import Pair, show_record
 
 _POLL_SECONDS = 0.5
 
@@ -27,7 +27,7 @@ def _model(name: str, dimensions: int) -> str:
     return f"{name} ({dimensions} dimensions)" if name else ""
 
 
-_STATE: tuple[tuple[str, Value], ...] = (
+_STATE: tuple[Pair, ...] = (
     ("reads use", lambda state: _model(state.active_model, state.active_dimensions)),
     ("being filled", lambda state: _model(state.target_model, state.target_dimensions)),
     ("embedded", lambda state: state.embedded_count if state.target_model else ""),
@@ -46,14 +46,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 def _phase(word: str, *options: Option, confirm: str = "") -> Rpc:
-    return Rpc(
-        lambda to: to.maintenance.Reembed,
-        pb.ReembedRequest,
-        options,
-        _show,
-        confirm=confirm,
-        fixed={"phase": word},
-    )
+    return Rpc("Reembed", options, _show, confirm=confirm, fixed={"phase": word})
 
 
 _START = _phase(

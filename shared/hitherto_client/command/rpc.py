@@ -9,11 +9,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from google.protobuf import message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from hitherto.v1 import (
+    extraction_service_pb2,
+    maintenance_service_pb2,
+    memory_service_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
+    session_service_pb2,
+)
 from hitherto_client import Hitherto
 from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK, UsageError
@@ -101,22 +111,48 @@ DRY_RUN = Option("--dry-run", "dry_run", "only count; change nothing")
 Show = Callable[[Output, argparse.Namespace, Any], None]
 
 
-@dataclass(frozen=True, slots=True)
+_SERVICES = {
+    "retrieval": retrieval_service_pb2,
+    "extraction": extraction_service_pb2,
+    "memories": memory_service_pb2,
+    "sessions": session_service_pb2,
+    "maintenance": maintenance_service_pb2,
+    "privacy": privacy_service_pb2,
+}
+"""By the name of its stub in a connection."""
+_METHODS: dict[str, tuple[str, Any]] = {
+    method.name: (stub, method)
+    for stub, module in _SERVICES.items()
+    for service in module.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+
+
+@dataclass(frozen=True)
 class Rpc:
     """A call of the contract as a command."""
 
-    stub: Callable[[Any], Callable[..., Any]]
-    """Of a connection, the method to call."""
-    request: type[Message]
+    name: str
+    """That of the RPC."""
     options: tuple[Option, ...]
     show: Show
     """Writes a reply for people."""
-    rows: str = ""
-    """Of a list, the field of the reply that pages are joined in."""
     confirm: str = ""
     """What to ask before the call; names in braces are fields of the request."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields that no option sets."""
+
+    @cached_property
+    def request(self) -> type[Message]:
+        """The kind of its request."""
+        return message_factory.GetMessageClass(_METHODS[self.name][1].input_type)
+
+    @cached_property
+    def rows(self) -> str:
+        """Of a list, the field of the reply that pages are joined in; empty for others."""
+        fields = _METHODS[self.name][1].output_type.fields
+        lists = [of.name for of in fields if of.is_repeated]
+        return lists[0] if any(of.name == "next_page_token" for of in fields) else ""
 
     def make(self, options: argparse.Namespace, **more: Any) -> Any:
         """The request that the options describe; `more` are fields beside them.
@@ -141,7 +177,7 @@ class Rpc:
     ) -> Any:
         """The reply; with `--all`, every page of a list in one. `more` as for `make`."""
         request = self.make(options, **more)
-        call = self.stub(client.connection)
+        call = getattr(getattr(client.connection, _METHODS[self.name][0]), self.name)
         every = bool(self.rows) and options.all
         if every:
             request.page_size = _MAX_PAGE

@@ -34,13 +34,7 @@ from hitherto_client.command import (
     upkeep,
     usage,
 )
-from hitherto_client.command.exits import (
-    BROKEN_PIPE,
-    INTERRUPTED,
-    USAGE,
-    UsageError,
-    report,
-)
+from hitherto_client.command.exits import BROKEN_PIPE, INTERRUPTED, USAGE, UsageError, report
 from hitherto_client.command.interrupts import interruptible
 from hitherto_client.command.options import make_parser
 from hitherto_client.command.output import Output

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from hitherto.v1 import entity_pb2
-from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_client.command.exits import UsageError
 from hitherto_client.command.legs_view import show_legs, warn
 from hitherto_client.command.memories import FILTERS, TIME_TRAVEL
@@ -45,8 +44,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 _SEARCH = Rpc(
-    lambda to: to.retrieval.SearchMemories,
-    pb.SearchMemoriesRequest,
+    "SearchMemories",
     (
         USER,
         Option("query", "query", needed=False),
@@ -69,11 +67,7 @@ _SEARCH = Rpc(
 def register(commands: Any) -> None:
     """Add the sub-command."""
     search = declare(
-        commands,
-        "search",
-        "Find memories, messages, summaries and documents.",
-        _SEARCH,
-        _search,
+        commands, "search", "Find memories, messages, summaries and documents.", _SEARCH, _search
     )
     search.set_defaults(limit=10)
     search.add_argument(

@@ -7,12 +7,11 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from hitherto.v1 import profile_pb2, retrieval_service_pb2
-from hitherto.v1 import session_service_pb2 as pb
+from hitherto.v1 import profile_pb2
 from hitherto_client.command.options import add_group, json_object, number
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
-from hitherto_client.command.show import Column, Value, nothing, show_record, show_rows
+from hitherto_client.command.show import Column, Pair, nothing, show_record, show_rows
 
 _STEPS = {
     "confirm": ("confirmed", "Say that the user agreed."),
@@ -21,15 +20,15 @@ _STEPS = {
 }
 _ACTIONS = (
     Column("action", "id", whole=True),
-    Column("type", "type"),
+    "type",
     Column("what", "description"),
-    Column("params", "params"),
+    "params",
     Column("state", "status"),
-    Column("result", "result"),
+    "result",
     Column("expires", "expires_at"),
 )
-_UPDATED: tuple[tuple[str, Value], ...] = (
-    ("context", "context"),
+_UPDATED: tuple[Pair, ...] = (
+    "context",
     (
         "used last",
         lambda session: "\n".join(
@@ -37,7 +36,7 @@ _UPDATED: tuple[tuple[str, Value], ...] = (
         ),
     ),
 )
-_SESSION: tuple[tuple[str, Value], ...] = (
+_SESSION: tuple[Pair, ...] = (
     *_UPDATED,
     ("preferences", lambda session: "\n".join(map(_preference, session.preferences))),
 )
@@ -69,15 +68,13 @@ def _show_action(output: Output, options: argparse.Namespace, reply: Any) -> Non
 
 
 _GET = Rpc(
-    lambda to: to.retrieval.GetSession,
-    retrieval_service_pb2.GetSessionRequest,
+    "GetSession",
     (USER, Option("session", "session_id", "by convention the conversation's id"), CONSISTENCY),
     _show,
 )
-_UPDATE = Rpc(lambda to: to.sessions.UpdateSession, pb.UpdateSessionRequest, (), _show_updated)
+_UPDATE = Rpc("UpdateSession", (), _show_updated)
 _ADD = Rpc(
-    lambda to: to.sessions.AddPendingAction,
-    pb.AddPendingActionRequest,
+    "AddPendingAction",
     (
         USER,
         Option("type", "type", "the kind of action, such as send_email"),
@@ -118,8 +115,7 @@ def register(commands: Any) -> None:
     declare(actions, "add", "Add an action that waits for the user's confirmation.", _ADD)
     for name, (status, summary) in _STEPS.items():
         resolve = Rpc(
-            lambda to: to.sessions.ResolvePendingAction,
-            pb.ResolvePendingActionRequest,
+            "ResolvePendingAction",
             (
                 USER,
                 Option("id", "pending_action_id", "the id that `hitherto session` shows"),

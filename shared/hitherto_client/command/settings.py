@@ -9,7 +9,6 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 
 from hitherto.v1 import memory_pb2, privacy_pb2
-from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK, UsageError
@@ -31,14 +30,13 @@ def _setting(name: str) -> tuple[str, Any]:
 
 
 _SETTINGS = OneRecord("user_settings", tuple(map(_setting, _FIELDS)))
-_GET = Rpc(lambda to: to.privacy.GetUserSettings, pb.GetUserSettingsRequest, (USER,), _SETTINGS)
-_UPDATE = Rpc(lambda to: to.privacy.UpdateUserSettings, pb.UpdateUserSettingsRequest, (), _SETTINGS)
+_GET = Rpc("GetUserSettings", (USER,), _SETTINGS)
+_UPDATE = Rpc("UpdateUserSettings", (), _SETTINGS)
 _CLEAR = Rpc(
-    lambda to: to.privacy.ClearMemories,
-    pb.ClearMemoriesRequest,
+    "ClearMemories",
     (
         USER,
-        Option("--profile", "include_profile", "also empty the profile"),
+        Option("--profile", "include_profile", "also empty the profile and learnt preferences"),
         Option(
             "--conversations", "include_conversations", "also delete all conversations, for good"
         ),
@@ -50,11 +48,7 @@ _CLEAR = Rpc(
 def register(commands: Any) -> None:
     """Add the sub-commands."""
     settings = declare(
-        commands,
-        "settings",
-        "Show a user's settings, or change them: NAME=VALUE.",
-        _GET,
-        _settings,
+        commands, "settings", "Show a user's settings, or change them: NAME=VALUE.", _GET, _settings
     )
     settings.add_argument(
         "changes",

@@ -28,6 +28,10 @@ class Column:
     """True keeps its cells on one line."""
 
 
+Pair = str | tuple[str, Value]
+"""A line of a record: its heading and its value, or one field that is called like its heading."""
+
+
 def cell(message: Message, value: Value) -> object:
     """A field as it is shown: words for enums, times to the minute, lists in one line."""
     if not isinstance(value, str):
@@ -45,8 +49,9 @@ def cell(message: Message, value: Value) -> object:
     return found
 
 
-def show_rows(output: Output, columns: Sequence[Column], rows: Iterable[Any]) -> None:
-    """A table with a row for each message."""
+def show_rows(output: Output, given: Sequence[Column | str], rows: Iterable[Any]) -> None:
+    """A table with a row for each message; a column may be a field called like its heading."""
+    columns = [Column(each, each) if isinstance(each, str) else each for each in given]
     output.table(
         [column.heading for column in columns],
         [[cell(row, column.value) for column in columns] for row in rows],
@@ -55,8 +60,9 @@ def show_rows(output: Output, columns: Sequence[Column], rows: Iterable[Any]) ->
     )
 
 
-def show_record(output: Output, pairs: Sequence[tuple[str, Value]], message: Any) -> None:
+def show_record(output: Output, given: Sequence[Pair], message: Any) -> None:
     """One message, a line for each field that has a value."""
+    pairs = [(each, each) if isinstance(each, str) else each for each in given]
     output.pairs((heading, cell(message, value)) for heading, value in pairs)
 
 
@@ -66,7 +72,7 @@ class Rows:
 
     field: str
     """The field of the reply."""
-    columns: Sequence[Column]
+    columns: Sequence[Column | str]
     empty: str = ""
     """What is said of an empty list; empty: its headings are shown."""
     note: str = ""
@@ -92,7 +98,7 @@ class OneRecord:
 
     field: str
     """The field of the reply."""
-    pairs: Sequence[tuple[str, Value]]
+    pairs: Sequence[Pair]
     missing: str = ""
     """What is said if the reply gives a reason for having none."""
 

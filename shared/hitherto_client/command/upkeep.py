@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from hitherto.v1 import job_pb2
-from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_client import Hitherto
 from hitherto_client._sync.watch import FINAL
 from hitherto_client.command.confirm import add_yes, confirmed
@@ -31,20 +30,12 @@ def _show_started(output: Output, options: argparse.Namespace, reply: Any) -> No
 
 
 _CONSOLIDATE = Rpc(
-    lambda to: to.maintenance.Consolidate,
-    pb.ConsolidateRequest,
+    "Consolidate",
     (Option("--tag", "tag", "only this tag (default: all)"), EVERYBODY, DRY_RUN),
     _show_started,
 )
-_DECAY = Rpc(
-    lambda to: to.maintenance.RunDecay, pb.RunDecayRequest, (EVERYBODY, DRY_RUN), _show_started
-)
-_RETENTION = Rpc(
-    lambda to: to.maintenance.RunRetention,
-    pb.RunRetentionRequest,
-    (EVERYBODY, DRY_RUN),
-    _show_started,
-)
+_DECAY = Rpc("RunDecay", (EVERYBODY, DRY_RUN), _show_started)
+_RETENTION = Rpc("RunRetention", (EVERYBODY, DRY_RUN), _show_started)
 
 
 def _show_originals(output: Output, options: argparse.Namespace, reply: Any) -> None:
@@ -53,14 +44,12 @@ def _show_originals(output: Output, options: argparse.Namespace, reply: Any) -> 
 
 
 _UNDO = Rpc(
-    lambda to: to.maintenance.UndoConsolidation,
-    pb.UndoConsolidationRequest,
+    "UndoConsolidation",
     (USER, Option("id", "memory_id", "the memory that consolidation made")),
     _show_originals,
 )
 _SCHEDULES = Rpc(
-    lambda to: to.maintenance.ListSchedules,
-    pb.ListSchedulesRequest,
+    "ListSchedules",
     (),
     Rows(
         "schedules",
@@ -73,7 +62,6 @@ _SCHEDULES = Rpc(
         ),
         "nothing is scheduled: see the variables HITHERTO_SCHEDULE_…",
     ),
-    rows="schedules",
 )
 
 
@@ -84,12 +72,7 @@ def _show_undone(output: Output, options: argparse.Namespace, reply: Any) -> Non
         output.note("nothing was changed")
 
 
-_ROLLBACK = Rpc(
-    lambda to: to.maintenance.RollbackSource,
-    pb.RollbackSourceRequest,
-    (USER, DRY_RUN),
-    _show_undone,
-)
+_ROLLBACK = Rpc("RollbackSource", (USER, DRY_RUN), _show_undone)
 
 
 def register(commands: Any) -> None:
@@ -99,10 +82,7 @@ def register(commands: Any) -> None:
     _add_started(commands, "decay", "Archive unimportant and unused memories.", _DECAY)
     add_yes(
         _add_started(
-            commands,
-            "retention",
-            "Remove data that is past its retention, for good.",
-            _RETENTION,
+            commands, "retention", "Remove data that is past its retention, for good.", _RETENTION
         )
     )
     declare(commands, "schedules", "List the upkeep schedules.", _SCHEDULES)

@@ -32,8 +32,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
 
 
 _USAGE = Rpc(
-    lambda to: to.maintenance.GetUsage,
-    pb.GetUsageRequest,
+    "GetUsage",
     (
         EVERYBODY,
         Option("--kind", "kinds", "only jobs of this kind", "KIND"),
@@ -41,7 +40,6 @@ _USAGE = Rpc(
         Option("--until", "until", UNTIL),
     ),
     _show,
-    rows="rows",
 )
 
 
