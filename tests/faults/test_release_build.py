@@ -32,6 +32,11 @@ def test_a_release_is_complete(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "hitherto/v1/conversation_pb2.py" in names
     assert any(name.startswith("hitherto_shared/database/migrations/0001") for name in names)
+    console = "hitherto_client/console"
+    assert {
+        f"{console}/static/{name}" for name in ("console.css", "htmx.min.js", "htmx.LICENSE")
+    } < {*names}
+    assert f"{console}/templates/page.html" in names
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 
     for line in (into / "SHA256SUMS").read_text().splitlines():
