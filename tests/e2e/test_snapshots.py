@@ -26,6 +26,7 @@ from hitherto.v1 import (
 from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.snapshots import Snapshots
+from hitherto_retrieval.storage import memory_candidates
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.metrics import REGISTRY
@@ -304,8 +305,9 @@ async def test_both_answer_alike_while_everything_changes(stage: Stage) -> None:
     assert refreshes() > before + 5
 
 
-async def test_many_of_one_user(stage: Stage) -> None:
-    """More memories than any leg brings in, words that many share, some that expire."""
+async def test_many_of_one_user(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More memories than any leg brings in, words that many share; found by signs first."""
+    monkeypatch.setattr(memory_candidates, "CODES_ABOVE", 100)
     facts = [
         Fact(
             f"Ana {('likes tea', 'saw Oslo', 'plans trips', 'works')[n % 4]} for the {n}th time",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from hitherto_retrieval.storage import held_stamps, people
@@ -17,15 +18,12 @@ from hitherto_retrieval.storage.held_passage_rows import MessageRows, SummaryRow
 from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
 from hitherto_retrieval.storage.held_stamps import Server
 from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surroundings
-from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-MOST_MEMORIES = CODES_ABOVE
-"""Above this number, Postgres searches by sign bits first, which finds slightly less than
-everything."""
+MOST_MEMORIES = 3_000
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]
@@ -93,9 +91,11 @@ class Loading:
                 *self._summaries.first,
                 *self._surroundings.statements,
             )
-            await ask(connection, *self._second())
+            # One after the other, so that other calls proceed in between.
+            for together in zip_longest(*self._second()):
+                await ask(connection, *(each for each in together if each is not None))
 
-    def _second(self) -> Sequence[Statement[Any]]:
+    def _second(self) -> Sequence[Sequence[Statement[Any]]]:
         before = self._before
         if before is not None and (before.server, before.state[1]) != (
             self._server.answer,
@@ -105,9 +105,9 @@ class Loading:
         if self._memories.count > MOST_MEMORIES:
             return ()
         return (
-            *self._memories.second(None if before is None else before.memories),
-            *self._messages.second(None if before is None else before.messages),
-            *self._summaries.second(None if before is None else before.summaries),
+            self._memories.second(None if before is None else before.memories),
+            self._messages.second(None if before is None else before.messages),
+            self._summaries.second(None if before is None else before.summaries),
         )
 
     @property
@@ -126,7 +126,9 @@ class Loading:
         if surroundings is None or self._memories.count > MOST_MEMORIES:
             return None
         held = self._memories.held(
-            None if before is None else before.memories, surroundings.entities
+            None if before is None else before.memories,
+            surroundings.entities,
+            self.state.statistics.documents,
         )
         return Snapshot(
             (self.state.revision, self._model),

@@ -8,9 +8,9 @@ steps, so that no two states of a user share one, not even those of a lost prima
 that took over.
 
 A snapshot is loaded in the background when a second read finds a revision unchanged. When the user
-changes, what changed is loaded. A snapshot that answered a read is refreshed as soon as a read or
-the sweep notices the change; one that answered none waits for a second read like a new one, and the
-sweep drops it. So nobody is loaded again and again without anything to show for it.
+changes, what changed is loaded. A snapshot that answered several reads is refreshed as soon as a
+read or the sweep notices the change; one that answered fewer waits for a second read like a new
+one, and the sweep drops it. So nobody is loaded again and again without anything to show for it.
 
 There is no snapshot of users who have ever decided on encryption, or who have too much data. The
 most recently used stay within the limit in bytes.
@@ -35,9 +35,13 @@ from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.snapshots")
 
+EARNED = 3
+"""The reads that a snapshot must have answered to be refreshed at once: those save what a refresh
+costs."""
 SWEEP_SECONDS = 20.0
 _ASKED_AT_ONCE = 500
-_LOAD_SECONDS = 5.0
+_CHECK_SECONDS = 5.0
+_LOAD_SECONDS = 15.0
 _LOADED_AT_ONCE = 2
 _REMEMBERED = 10_000
 """Number of users whose last read revision is remembered."""
@@ -90,12 +94,12 @@ class _Entry:
     Attributes:
         snapshot: The snapshot.
         database: Where it was read, and where it is refreshed from.
-        answered: Whether any read was answered from it.
+        answered: How many reads were answered from it.
     """
 
     snapshot: Snapshot
     database: Reads
-    answered: bool = False
+    answered: int = 0
 
 
 class Snapshots:
@@ -171,7 +175,7 @@ class Snapshots:
         if held is not None:
             if held.snapshot.state == state:
                 self._held.move_to_end(scope)
-                held.answered = True
+                held.answered += 1
                 return held.snapshot
             # A lagging replica does not invalidate what the primary has.
             if held.snapshot.state[0] > user.revision:
@@ -190,7 +194,7 @@ class Snapshots:
         """Refresh the snapshots of users who have changed, or drop them.
 
         Dropped are those of users who were erased or may not have a snapshot any more, those that
-        answered nothing, and those that cannot be checked or refreshed.
+        answered too few reads, and those that cannot be checked or refreshed.
         """
         of_tenants: defaultdict[str, list[Scope]] = defaultdict(list)
         for scope in self._held:
@@ -207,7 +211,7 @@ class Snapshots:
             with acting_for(tenant_id):
                 await self._sweeping.run(
                     lambda connection: ask(connection, asked),
-                    timeout=_LOAD_SECONDS,
+                    timeout=_CHECK_SECONDS,
                     repeatable=True,
                 )
             true = asked.answer
@@ -218,7 +222,7 @@ class Snapshots:
             revision = true.get(scope.user_id)
             if self._held.get(scope) is not held or revision == held.snapshot.state[0]:
                 continue
-            if revision is None or not held.answered:
+            if revision is None or held.answered < EARNED:
                 self._drop(scope)
             else:
                 changed.append(scope)
@@ -239,7 +243,7 @@ class Snapshots:
         if len(self._met) > _REMEMBERED:
             self._met.popitem(last=False)
         held = self._held.get(scope)
-        earned = held is not None and held.answered
+        earned = held is not None and held.answered >= EARNED
         if (
             (times > self._after or (earned and times > 0))
             and scope not in self._loading

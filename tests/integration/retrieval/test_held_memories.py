@@ -20,7 +20,7 @@ from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
-from hitherto_retrieval.storage import memories, people
+from hitherto_retrieval.storage import memories, memory_candidates, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_memories import HeldMemories
@@ -251,6 +251,54 @@ async def test_the_same_is_found_of_random_people(
             assert found == as_found(await quick_or_exact(reader, person, sought, filters))
             compared += len(found)
     assert compared > 1_000
+
+
+async def test_many_are_found_by_signs_first(
+    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many memories the database finds slightly less than everything: so does what is held."""
+    monkeypatch.setattr(memory_candidates, "CODES_ABOVE", 25)
+    monkeypatch.setattr(memory_candidates, "_LEAST_RANKED_AGAIN", 20)
+    monkeypatch.setattr(memory_candidates, "_RANKED_AGAIN", 1)
+    rng, chance = np.random.default_rng(6), random.Random(6)
+    less = 0
+    for number, count in enumerate((20, 40, 140)):
+        person = await Person.make(superuser_conninfo, f"user{number}", number, 20, count)
+        with psycopg.connect(superuser_conninfo) as connection:
+            connection.execute(
+                "DELETE FROM memory_embeddings AS e USING memories AS m"
+                " WHERE m.memory_id = e.memory_id AND m.text_version <> e.text_version"
+            )
+            connection.execute("UPDATE memories SET expires_at = NULL WHERE lexical_no > 20")
+        held = await person.held(reader)
+        assert held.can_answer(Filters())
+        at = (await answer(reader, people.user(person.scope))).at
+        for _ in range(60):
+            sought = random_question(chance, rng, person, [])
+            filters = Filters() if chance.random() < 0.7 else random_filters(chance)
+            found = told(held.candidates(sought, filters, at))
+            assert found == as_found(await quick_or_exact(reader, person, sought, filters))
+            exact = among_filtered(person.scope, sought, filters)
+            everything: list[Candidate] = await answer(reader, exact)
+            less += found != as_found(everything)
+    assert less > 10
+
+
+async def test_outdated_vectors_of_many_are_left_to_the_database(
+    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are compared by signs there, and push others out."""
+    monkeypatch.setattr(memory_candidates, "CODES_ABOVE", 25)
+    person = await Person.make(superuser_conninfo, "ana", 1, 20, 30)
+    with psycopg.connect(superuser_conninfo) as connection:
+        connection.execute(
+            "UPDATE memories SET text_version = text_version + 1, version = version + 1"
+            " WHERE memory_id IN (SELECT e.memory_id FROM memory_embeddings AS e"
+            " WHERE e.status = 'active' LIMIT 1)"
+        )
+    held = await person.held(reader)
+    assert not held.can_answer(Filters())
+    assert held.can_answer(Filters(types=["fact"]))
 
 
 async def test_cosines_are_the_databases_own(reader: Database, superuser_conninfo: str) -> None:

@@ -338,7 +338,7 @@ class Searching:
             if kind == "memory" and question.moment is not None:
                 indexed = self._indexed(kind)
                 made.append(PastMemoryCorpus(filters, question.moment, indexed))
-            elif kind == "memory" and held is not None and held.memories.can_filter(filters):
+            elif kind == "memory" and held is not None and held.memories.can_answer(filters):
                 made.append(MemoriesAtHand(held, filters))
             elif kind == "memory":
                 made.append(MemoryCorpus(filters, user.statistics.documents))

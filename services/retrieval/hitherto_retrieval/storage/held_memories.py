@@ -1,6 +1,7 @@
 """The current memories of one user as arrays in this process, and a search's candidates from them.
 
-What is found is what `memory_candidates.among_filtered` finds in the same state of the database.
+What is found is what `memory_candidates.among_filtered` finds in the same state of the database, or
+`among_all` where that finds less: of many memories.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitherto_retrieval.storage import memories as memories_of
+from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
 from hitherto_retrieval.storage.held_surroundings import HeldEntity
@@ -60,6 +62,8 @@ class HeldMemories:
         made_from: Which messages all memories of the user came from, current or not, in order.
         mentions: Which entities all memories mention.
         entities: The entities.
+        documents: Approximate number of the user's memories, as the user's row has it.
+        compared: How many vectors the database compares by their signs, outdated ones included.
     """
 
     def __init__(
@@ -72,11 +76,18 @@ class HeldMemories:
         made_from: Rows,
         mentions: Rows,
         entities: Sequence[HeldEntity],
+        documents: int,
+        compared: int,
     ) -> None:
         self.stamps = stamps
         self.rows = rows
         self.vectors = vectors
         self.source_vectors = source_vectors
+        self._documents = documents
+        coded = documents > memory_candidates.CODES_ABOVE
+        self._signs = vectors.signs() if coded else None
+        # A vector of an earlier wording, which is not held, would be one of those compared.
+        self._complete = not coded or compared == int(vectors.has.sum())
         self._ids: list[UUID] = [row[0] for row in rows]
         self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(rows)}
         self._by_number: Mapping[int, int] = {row[25]: n for n, row in enumerate(rows)}
@@ -199,6 +210,10 @@ class HeldMemories:
         number: int = self._facts[place][5]
         return number
 
+    def can_answer(self, filters: Filters) -> bool:
+        """Whether a search with these filters finds here what the database finds."""
+        return (self._complete or not filters.none) and self.can_filter(filters)
+
     @staticmethod
     def can_filter(filters: Filters) -> bool:
         """Whether the snapshot holds the fields that `filters` use."""
@@ -214,9 +229,12 @@ class HeldMemories:
         allowed = self._allowed(filters, at)
         entities = self._mentioned(sought.entity_ids)
         vector = None if sought.vector is None else as_kept(sought.vector)
+        quick = None
+        if self._signs is not None and filters.none and self._documents > sought.wanted:
+            quick = self._quickly(allowed, vector, sought)
         pool = {
-            *self._nearest(allowed, vector, sought.wanted),
-            *self._worded(allowed, sought),
+            *(self._nearest(allowed, vector, sought.wanted) if quick is None else quick),
+            *self._worded(allowed, sought.bm25.best(len(sought.bm25)), sought.wanted),
             *self._naming(allowed, entities, sought.wanted),
             *self._of_the_time(allowed, sought),
             *self._newest(allowed, sought.newest),
@@ -298,14 +316,34 @@ class HeldMemories:
             found += rest[order][: wanted - len(found)].tolist()
         return found
 
-    def _worded(self, allowed: NDArray[np.bool_], sought: Sought) -> list[int]:
-        """The best by words."""
+    def _quickly(
+        self, allowed: NDArray[np.bool_], vector: Vectors | None, sought: Sought
+    ) -> list[int] | None:
+        """The nearest among the nearest by signs, as in `memory_candidates.among_all`.
+
+        None if that might miss something, so that all must be compared.
+        """
+        if vector is None or self._signs is None:
+            return None
+        several = memory_candidates.ranked_again(sought.wanted)
+        coarse = np.zeros(len(self.rows), dtype=bool)
+        coarse[self.vectors.nearest_by_signs(self._signs, vector, several)] = True
+        found = self.vectors.nearest(coarse, vector, sought.wanted)
+        if len(found) < sought.wanted or not allowed[found].all():
+            return None
+        numbers = sought.bm25.best(several)
+        worded = self._worded(allowed, numbers, sought.wanted)
+        all_numbers = len(numbers) == len(sought.bm25)
+        return found if all_numbers or len(worded) == sought.wanted else None
+
+    def _worded(self, allowed: NDArray[np.bool_], numbers: Sequence[int], wanted: int) -> list[int]:
+        """The first of those with these numbers in the keyword index."""
         found: list[int] = []
-        for number in sought.bm25.best(len(sought.bm25)):
+        for number in numbers:
             place = self._by_number.get(number)
             if place is not None and allowed[place]:
                 found.append(place)
-                if len(found) == sought.wanted:
+                if len(found) == wanted:
                     break
         return found
 

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.held_stamps import Comparison
+from hitherto_retrieval.storage.held_stamps import Comparison, parts
 from hitherto_retrieval.storage.held_surroundings import HeldEntity
 from hitherto_retrieval.storage.held_vectors import HeldVectors
 from hitherto_retrieval.storage.statement import Rows, Statement
@@ -19,7 +19,8 @@ from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.models import Scope
 
 # One packed value: the memories and their vectors, in the order of the keys. A vector of an earlier
-# wording is none. Each is looked up by its full key, whatever the planner's estimate.
+# wording is none. Each is looked up by its full key, whatever the planner's estimate. Then the
+# number of vectors that a search compares by signs.
 _STAMPS = r"""
 SELECT string_agg(
            uuid_send(m.memory_id) || xidsend(m.xmin)
@@ -30,7 +31,10 @@ SELECT string_agg(
            || coalesce((SELECT xidsend(s.xmin) FROM memory_source_embeddings AS s
                         WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
                           AND s.memory_id = m.memory_id AND s.model = %(model)s), '\x00000000'),
-           ''::bytea ORDER BY m.memory_id)
+           ''::bytea ORDER BY m.memory_id),
+       (SELECT count(*) FROM memory_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
+          AND e.status IN ('active', 'achieved'))
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.status IN ('active', 'achieved')
@@ -86,10 +90,10 @@ class MemoryRows:
     def __init__(self, scope: Scope, model: tuple[str, int]) -> None:
         name, self._dimensions = model
         self._of = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "model": name}
-        self._stamps: Statement[Sequence[bytes]] = Statement(_STAMPS, self._of, _stamps)
+        self._stamps: Statement[tuple[Sequence[bytes], int]] = Statement(_STAMPS, self._of, _stamps)
         self._sources: Statement[Rows] = Statement(_SOURCES, self._of, lambda rows: rows)
         self._mentions: Statement[Rows] = Statement(_MENTIONS, self._of, lambda rows: rows)
-        self._rows: Statement[Rows] | None = None
+        self._rows: list[Statement[Rows]] = []
         self._compared = Comparison((), ())
 
     @property
@@ -100,47 +104,53 @@ class MemoryRows:
     @property
     def count(self) -> int:
         """The number of memories, after the first round trip."""
-        return len(self._stamps.answer)
+        return len(self._stamps.answer[0])
 
     def second(self, before: HeldMemories | None) -> Sequence[Statement[Any]]:
-        """Statements of the second round trip: what `before` lacks."""
-        stamps = self._stamps.answer
+        """What `before` lacks: statements to run one after the other, none of which takes long."""
+        stamps, _ = self._stamps.answer
         self._compared = Comparison(stamps, () if before is None else before.stamps)
         changed = self._compared.to_read([UUID(bytes=stamp[:16]) for stamp in stamps])
-        if not changed:
-            return ()
-        parameters = {**self._of, "memory_ids": Uuids(changed)}
-        self._rows = Statement(_ROWS, parameters, lambda rows: rows)
-        return (self._rows,)
+        self._rows = [
+            Statement(_ROWS, {**self._of, "memory_ids": Uuids(part)}, lambda rows: rows)
+            for part in parts(changed)
+        ]
+        return self._rows
 
-    def held(self, before: HeldMemories | None, entities: Sequence[HeldEntity]) -> HeldMemories:
+    def held(
+        self, before: HeldMemories | None, entities: Sequence[HeldEntity], documents: int
+    ) -> HeldMemories:
         """The memories of the present state.
 
         Args:
             before: As given to `second`.
             entities: The entities of the present state.
+            documents: See `HeldMemories`.
         """
-        read = () if self._rows is None else self._rows.answer
+        stamps, compared = self._stamps.answer
+        read = [row for statement in self._rows for row in statement.answer]
         vectors, sources = (
             HeldVectors([row[column] for row in read], self._dimensions) for column in (-2, -1)
         )
         rows = [row[:-2] for row in read]
         if before is not None:
-            compared = self._compared
-            rows = compared.merged(before.rows, rows)
-            vectors = before.vectors.merged(compared, vectors)
-            sources = before.source_vectors.merged(compared, sources)
+            rows = self._compared.merged(before.rows, rows)
+            vectors = before.vectors.merged(self._compared, vectors)
+            sources = before.source_vectors.merged(self._compared, sources)
         return HeldMemories(
-            self._stamps.answer,
+            stamps,
             rows,
             vectors,
             sources,
             made_from=self._sources.answer,
             mentions=self._mentions.answer,
             entities=entities,
+            documents=documents,
+            compared=compared,
         )
 
 
-def _stamps(rows: Rows) -> Sequence[bytes]:
+def _stamps(rows: Rows) -> tuple[Sequence[bytes], int]:
     packed: bytes = rows[0][0] or b""
-    return [packed[start : start + _STAMP_BYTES] for start in range(0, len(packed), _STAMP_BYTES)]
+    starts = range(0, len(packed), _STAMP_BYTES)
+    return [packed[start : start + _STAMP_BYTES] for start in starts], rows[0][1]

@@ -11,7 +11,7 @@ from typing import Any
 
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
-from hitherto_retrieval.storage.held_stamps import Comparison
+from hitherto_retrieval.storage.held_stamps import Comparison, parts
 from hitherto_retrieval.storage.held_surroundings import MOST_SUMMARIES
 from hitherto_retrieval.storage.held_vectors import HeldVectors
 from hitherto_retrieval.storage.statement import Rows, Statement
@@ -115,7 +115,7 @@ class MessageRows:
             _MESSAGE_STAMPS, {**self._of, "limit": MOST_MESSAGES + 1}, _stamps
         )
         self._held_back: Statement[Rows] = Statement(_HELD_BACK, self._of, lambda rows: rows)
-        self._rows: Statement[Rows] | None = None
+        self._rows: list[Statement[Rows]] = []
         self._compared = Comparison((), ())
 
     @property
@@ -124,20 +124,21 @@ class MessageRows:
         return self._stamps, self._held_back
 
     def second(self, before: HeldMessages | None) -> Sequence[Statement[Any]]:
-        """Statements of the second round trip: what `before` lacks, unless there are too many."""
+        """See `MemoryRows.second`; nothing if there are too many."""
         stamps = self._stamps.answer
         if len(stamps) > MOST_MESSAGES:
             return ()
         self._compared = Comparison(stamps, () if before is None else before.stamps)
         changed = self._compared.to_read(stamps)
-        if not changed:
-            return ()
+        self._rows = [self._read(part) for part in parts(changed)]
+        return self._rows
+
+    def _read(self, changed: Sequence[_Stamp]) -> Statement[Rows]:
         wanted = {
             "conversation_ids": Texts([conversation_id for conversation_id, _ in changed]),
             "message_nos": Integers([int.from_bytes(stamp[:4]) for _, stamp in changed]),
         }
-        self._rows = Statement(_MESSAGES, {**self._of, **wanted}, lambda rows: rows)
-        return (self._rows,)
+        return Statement(_MESSAGES, {**self._of, **wanted}, lambda rows: rows)
 
     def held(self, before: HeldMessages | None, memories: HeldMemories) -> HeldMessages | None:
         """The messages of the present state; None if there are too many.
@@ -149,7 +150,7 @@ class MessageRows:
         stamps = self._stamps.answer
         if len(stamps) > MOST_MESSAGES:
             return None
-        read = () if self._rows is None else self._rows.answer
+        read = [row for statement in self._rows for row in statement.answer]
         vectors = HeldVectors([row[-1] for row in read], self._dimensions)
         rows = [row[:-1] for row in read]
         if before is not None:
@@ -173,7 +174,7 @@ class SummaryRows:
         self._summaries: Statement[Rows] = Statement(
             _SUMMARIES, {**self._of, "limit": MOST_SUMMARIES + 1}, lambda rows: rows
         )
-        self._vectors: Statement[Rows] | None = None
+        self._vectors: list[Statement[Rows]] = []
         self._compared = Comparison((), ())
 
     @property
@@ -182,18 +183,20 @@ class SummaryRows:
         return (self._summaries,)
 
     def second(self, before: HeldSummaries | None) -> Sequence[Statement[Any]]:
-        """Statements of the second round trip: what `before` lacks."""
+        """What `before` lacks: statements to run one after the other, none of which takes long."""
         rows = self._summaries.answer
         self._compared = Comparison(
             [(row[0], row[4]) for row in rows],
             () if before is None else [(row[0], row[4]) for row in before.rows],
         )
         changed = self._compared.to_read([row[0] for row in rows])
-        if not changed:
-            return ()
-        wanted = {**self._of, "conversation_ids": Texts(changed)}
-        self._vectors = Statement(_SUMMARY_VECTORS, wanted, lambda rows: rows)
-        return (self._vectors,)
+        self._vectors = [
+            Statement(
+                _SUMMARY_VECTORS, {**self._of, "conversation_ids": Texts(part)}, lambda rows: rows
+            )
+            for part in parts(changed)
+        ]
+        return self._vectors
 
     def held(self, before: HeldSummaries | None, memories: HeldMemories) -> HeldSummaries:
         """The summaries of the present state.
@@ -202,7 +205,7 @@ class SummaryRows:
             before: As given to `second`.
             memories: The memories of the present state.
         """
-        read = () if self._vectors is None else self._vectors.answer
+        read = [row for statement in self._vectors for row in statement.answer]
         vectors = HeldVectors([row[0] for row in read], self._dimensions)
         if before is not None:
             vectors = before.vectors.merged(self._compared, vectors)

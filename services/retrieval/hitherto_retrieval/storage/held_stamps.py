@@ -19,6 +19,9 @@ SELECT pg_postmaster_start_time(), inet_server_addr()::text, inet_server_port(),
        (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
+_READ_AT_ONCE = 250
+"""Rows with vectors whose arrival keeps the event loop busy for some 15 ms."""
+
 Server = tuple[Any, ...]
 Row = TypeVar("Row")
 
@@ -59,3 +62,8 @@ class Comparison:
         """All rows: the kept ones of the earlier state, and those that were read."""
         missing = iter(read)
         return [before[place] if place >= 0 else next(missing) for place in self.places]
+
+
+def parts(keys: Sequence[Row]) -> list[Sequence[Row]]:
+    """Keys in groups whose rows are read together."""
+    return [keys[start : start + _READ_AT_ONCE] for start in range(0, len(keys), _READ_AT_ONCE)]

@@ -27,6 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _NEVER = np.iinfo(np.int64).max
 
 Vectors = NDArray[np.float32]
+Signs = NDArray[np.uint64]
 
 _NUMBERS = (
     np.arange(1 << 16, dtype=">u2")
@@ -91,6 +92,22 @@ class HeldVectors:
         found: list[int] = near.tolist()
         return found
 
+    def signs(self) -> Signs:
+        """The signs of all numbers, as pgvector's `binary_quantize` keeps them."""
+        return _signs(self._rows)
+
+    def nearest_by_signs(self, signs: Signs, vector: Vectors, wanted: int) -> NDArray[np.int64]:
+        """The places of those that share the most signs with a vector; of equals the last first.
+
+        Args:
+            signs: What `signs` returned.
+            vector: The vector.
+            wanted: How many at most.
+        """
+        near = np.flatnonzero(self.has)
+        differing = np.bitwise_count(signs[near] ^ _signs(vector)).sum(axis=1, dtype=np.int64)
+        return near[np.lexsort((-near, differing))][:wanted]
+
     def cosines(self, places: Sequence[int], vector: Vectors | None) -> list[float | None]:
         """Those of the rows at `places`; None where there is no vector."""
         if vector is None or not len(places):
@@ -101,6 +118,14 @@ class HeldVectors:
             cosine if known else None
             for cosine, known in zip(exact, self.has[these].tolist(), strict=True)
         ]
+
+
+def _signs(vectors: Vectors) -> Signs:
+    """A bit for each number, in whole words."""
+    bits = np.packbits(vectors > 0, axis=-1)
+    missing = -bits.shape[-1] % 8
+    padding = [(0, 0)] * (bits.ndim - 1) + [(0, missing)]
+    return np.ascontiguousarray(np.pad(bits, padding)).view(np.uint64)
 
 
 def as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:

@@ -250,6 +250,11 @@ class Looked:
     whole: bool
 
 
+def ranked_again(wanted: int) -> int:
+    """How many the first pass over the signs finds, to be ranked by the vectors themselves."""
+    return max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * wanted)
+
+
 def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looked]:
     """Candidates among all current memories; `sought.vector` is not None.
 
@@ -261,7 +266,7 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
         sought: The parameters of the legs.
         memories: Approximate number of the user's memories.
     """
-    several = max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted)
+    several = ranked_again(sought.wanted)
     numbers = sought.bm25.best(several)
     all_numbers = len(numbers) == len(sought.bm25)
 

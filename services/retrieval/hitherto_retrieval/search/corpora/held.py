@@ -73,7 +73,7 @@ class MemoriesAtHand:
 
     Args:
         held: The snapshot.
-        filters: Which memories count; `HeldMemories.can_filter` has confirmed that it supports
+        filters: Which memories count; `HeldMemories.can_answer` has confirmed that it supports
             them.
     """
 
