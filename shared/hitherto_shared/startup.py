@@ -37,7 +37,13 @@ from hitherto_shared.database.connect import (
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.logins import passwords_for, require_no_more
-from hitherto_shared.database.migrate import COMMAND, MigrationError, migrate, pending
+from hitherto_shared.database.migrate import (
+    COMMAND,
+    MigrationError,
+    SchemaState,
+    migrate,
+    schema_state,
+)
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.embeddings.factory import build_embedder
 from hitherto_shared.embeddings.protocol import Embedder
@@ -124,24 +130,29 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
             for name in migrate(given, stop=stop):
                 logger.info("applied migration %s", name)
         conninfo = settings.for_service(given)
-        behind = _behind(conninfo, settings.logins)
+        state = _schema_state(conninfo, settings.logins)
     except DatabaseUnreachable as error:
         raise StartupFailed(f"DATABASE_URL: {error}") from None
-    if behind:
+    if state.pending:
         raise StartupFailed(
-            f"the database lacks {len(behind)} migration(s), from {behind[0]} on: run `{COMMAND}` "
-            "with the same DATABASE_URL, or start with HITHERTO_MIGRATE=1"
+            f"the database lacks {len(state.pending)} migration(s), from {state.pending[0]} on: run"
+            f" `{COMMAND}` with the same DATABASE_URL, or start with HITHERTO_MIGRATE=1"
+        )
+    if state.newer:
+        logger.warning(
+            "the schema is newer than this version, which can run on it: %s",
+            ", ".join(state.newer),
         )
     return Located(conninfo, None)
 
 
-def _behind(conninfo: str, roles: Sequence[Role]) -> list[str]:
-    """The migrations that the database lacks, read after a login as each of `roles`."""
+def _schema_state(conninfo: str, roles: Sequence[Role]) -> SchemaState:
+    """How the schema compares with this program, read after a login as each of `roles`."""
     for role in roles:
         with connected(with_role(conninfo, role, application="hitherto-start")) as connection:
             require_no_more(connection, role)
     try:
-        return pending(with_role(conninfo, roles[0], application="hitherto-start"))
+        return schema_state(with_role(conninfo, roles[0], application="hitherto-start"))
     except DatabaseUnreachable:
         raise
     except psycopg.Error as error:

@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.migrate import pending
+from hitherto_shared.database.migrate import schema_state
 from tests.faults.processes import Name, Processes, Service
 
 NAMES: list[Name] = ["extraction", "retrieval"]
@@ -62,8 +62,26 @@ async def test_hitherto_migrate_migrates(
         )
     conninfo = postgres.conninfo(empty_database)
     service = await shared.start(name, DATABASE_URL=conninfo, HITHERTO_MIGRATE="1")
-    assert pending(f"{admin} options='-c search_path=hitherto,public'") == []
+    assert schema_state(f"{admin} options='-c search_path=hitherto,public'").pending == ()
     assert await service.end() == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_schema_that_is_newer(
+    shared: Processes, superuser_conninfo: str, name: Name
+) -> None:
+    """A version that was rolled back serves, unless a migration excludes it."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("INSERT INTO schema_migrations VALUES ('9998_more', 'x')")
+        service = await shared.start(name)
+        assert "newer than this version" in service.said
+        assert await service.end() == 0
+        connection.execute(
+            "INSERT INTO schema_migrations VALUES ('9999_less', 'x', DEFAULT, '9998')"
+        )
+    service = shared.launch(name)
+    assert await service.ended() == 1
+    assert "exclude this version (9999_less)" in complaint(service)
 
 
 @pytest.mark.parametrize("name", NAMES)

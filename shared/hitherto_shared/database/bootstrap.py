@@ -95,6 +95,18 @@ def bootstrap(
             return
 
 
+def missing_statements(connection: psycopg.Connection) -> list[str]:
+    """What `bootstrap` would run in the database of the connection, without passwords.
+
+    Raises:
+        BootstrapError: The server is too old or has no pgvector.
+    """
+    passwords: dict[Role, str | None] = dict.fromkeys(LOGINS)
+    return [
+        step.shown.as_string(connection) for step in _missing(connection, passwords, None, None)
+    ]
+
+
 def _missing(
     connection: psycopg.Connection,
     passwords: Mapping[Role, str | None],

@@ -3,6 +3,10 @@
 `hitherto-migrate` applies what is pending; services on the embedded database do so at start-up, on
 `DATABASE_URL` they only check. One process migrates at a time: the others poll an advisory lock
 (waiting *inside* `pg_advisory_lock` deadlocks with CREATE INDEX CONCURRENTLY).
+
+A program also runs on a newer schema: a deployment migrates first and restarts later, and may be
+rolled back. A migration that takes away what older programs use says so in its first lines:
+`-- oldest-program: NNNN` names the newest migration that a program must know to go on.
 """
 
 from __future__ import annotations
@@ -11,25 +15,47 @@ import argparse
 import hashlib
 import logging
 import os
+import re
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
 
-from hitherto_shared.database.bootstrap import bootstrap
-from hitherto_shared.database.connect import SCHEMA, DatabaseUnreachable, connected, with_role
+from hitherto_shared.database.bootstrap import bootstrap, missing_statements
+from hitherto_shared.database.connect import (
+    OWNER,
+    SCHEMA,
+    DatabaseUnreachable,
+    connected,
+    with_role,
+)
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
 
 logger = logging.getLogger("hitherto.migrate")
 
 COMMAND = "hitherto-migrate"
-_LOCK = 0x7265636F  # "reco": one number for the whole program
+_LOCK = 0x68697468  # "hith": one number for the whole program
 _NO_TRANSACTION = "-- no-transaction"
+_OLDEST_PROGRAM = re.compile(r"^-- oldest-program: (\d{4})$", re.MULTILINE)
+_CREATE_LEDGER: LiteralString = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    name text PRIMARY KEY,
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+-- The number that a program must know to run on this schema; NULL if every one may.
+ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS oldest_program text;
+"""
+_RECORD: LiteralString = (
+    "INSERT INTO schema_migrations (name, checksum, oldest_program) VALUES (%s, %s, %s)"
+)
 
 
 class MigrationError(Exception):
@@ -53,6 +79,12 @@ class Migration:
         """False for files that hold statements Postgres refuses inside a transaction."""
         return not self.text.startswith(_NO_TRANSACTION)
 
+    @property
+    def oldest_program(self) -> str | None:
+        """The number a program must know to run on the schema after this; None if any may."""
+        found = _OLDEST_PROGRAM.search(self.text)
+        return found[1] if found else None
+
 
 def all_migrations() -> list[Migration]:
     """Every migration this program ships, in order."""
@@ -61,16 +93,30 @@ def all_migrations() -> list[Migration]:
     return [Migration(f.name.removesuffix(".sql"), f.read_text("utf-8")) for f in files]
 
 
-def pending(conninfo: str) -> list[str]:
-    """Names of the migrations that are not applied yet; empty if there are none.
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """How the schema of a database compares with the migrations of this program.
+
+    Attributes:
+        pending: Names of the migrations that are not applied yet, in order.
+        newer: Names of applied migrations that this program does not know and can live with.
+    """
+
+    pending: tuple[str, ...]
+    newer: tuple[str, ...]
+
+
+def schema_state(conninfo: str) -> SchemaState:
+    """Compare the schema with the migrations of this program.
 
     Raises:
-        MigrationError: An applied migration differs from the file, or the database knows migrations
-            this program does not: it is older than the database.
+        MigrationError: An applied migration differs from the file, or the database has migrations
+            that this program cannot live with.
         DatabaseUnreachable: No connection could be made.
     """
     with connected(conninfo) as connection:
-        return [m.name for m in _pending(connection)]
+        missing, newer = _compared(connection)
+    return SchemaState(tuple(m.name for m in missing), tuple(newer))
 
 
 def migrate(
@@ -84,16 +130,16 @@ def migrate(
         stop: If set during the wait, nothing is applied.
 
     Raises:
-        MigrationError: See `pending`; or another process holds the lock for `wait_seconds`.
+        MigrationError: See `schema_state`; or another process holds the lock for `wait_seconds`.
         DatabaseUnreachable: No connection could be made.
     """
-    owner = with_role(conninfo, "hitherto_owner", application=COMMAND, statement_timeout_ms=0)
+    owner = with_role(conninfo, OWNER, application=COMMAND, statement_timeout_ms=0)
     applied: list[str] = []
     with connected(owner) as connection:
         if not _take_lock(connection, wait_seconds, stop or threading.Event()):
             return applied
         _ensure_ledger(connection)
-        for migration in _pending(connection):
+        for migration in _compared(connection)[0]:
             logger.info("applying %s", migration.name)
             _apply(connection, migration)
             applied.append(migration.name)
@@ -116,58 +162,96 @@ def _take_lock(connection: psycopg.Connection, wait_seconds: float, stop: thread
             return False
 
 
+def script(conninfo: str) -> str:
+    """The SQL that `hitherto-migrate` would run, for people to read; runs nothing.
+
+    Raises:
+        MigrationError: See `schema_state`.
+        DatabaseUnreachable: No connection could be made.
+    """
+    with connected(conninfo) as connection:
+        found = connection.execute("SELECT to_regrole(%s)", [OWNER]).fetchone()
+        preparing = missing_statements(connection)
+    missing = all_migrations()
+    if found is not None and found[0] is not None:
+        with connected(with_role(conninfo, OWNER, application=COMMAND)) as connection:
+            missing, _ = _compared(connection)
+    parts = [f"-- As an administrator\n{statement};" for statement in preparing]
+    if missing:
+        parts.append(
+            f"-- As {OWNER}\nSET ROLE {OWNER};\nCREATE SCHEMA IF NOT EXISTS {SCHEMA};\n"
+            f"SET search_path = {SCHEMA}, public;{_CREATE_LEDGER}"
+        )
+    for one in missing:
+        record = sql.SQL(_RECORD.replace("%s", "{}")).format(
+            one.name, one.checksum, one.oldest_program
+        )
+        whole = f"{one.text.rstrip()}\n{record.as_string()};"
+        if one.transactional:
+            whole = f"BEGIN;\nSET LOCAL lock_timeout = '2s';\n{whole}\nCOMMIT;"
+        parts.append(f"-- {one.name}\n{whole}")
+    return "\n\n".join(parts)
+
+
 def _ensure_ledger(connection: psycopg.Connection) -> None:
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
-    connection.execute(
-        """
-        CREATE TABLE IF NOT EXISTS schema_migrations (
-            name text PRIMARY KEY,
-            checksum text NOT NULL,
-            applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
-        )
-        """
-    )
+    connection.execute(_CREATE_LEDGER)
 
 
-def _pending(connection: psycopg.Connection) -> list[Migration]:
+def _compared(connection: psycopg.Connection) -> tuple[list[Migration], list[str]]:
+    """The migrations that the database lacks, and the names of those that this program lacks."""
     found = connection.execute("SELECT to_regclass('schema_migrations')").fetchone()
-    ledger: dict[str, str] = {}
+    ledger: dict[str, tuple[str, str | None]] = {}
     if found is not None and found[0] is not None:
-        ledger = dict(connection.execute("SELECT name, checksum FROM schema_migrations").fetchall())
+        # By way of jsonb, because the ledger of an older program has no such column.
+        ledger = {
+            name: (checksum, oldest_program)
+            for name, checksum, oldest_program in connection.execute(
+                "SELECT name, checksum, to_jsonb(m) ->> 'oldest_program' FROM schema_migrations m"
+            ).fetchall()
+        }
     migrations = all_migrations()
-    unknown = sorted(set(ledger) - {m.name for m in migrations})
-    if unknown:
+    newer = sorted(set(ledger) - {m.name for m in migrations})
+    known = max(m.name for m in migrations)[:4]
+    barred = [name for name in newer if (ledger[name][1] or "") > known]
+    if barred:
         raise MigrationError(
-            f"the database has migrations this version does not know ({', '.join(unknown)}): "
+            f"the database has migrations that exclude this version ({', '.join(barred)}): "
             "run a newer version"
         )
     for migration in migrations:
-        if migration.name in ledger and ledger[migration.name] != migration.checksum:
+        if migration.name in ledger and ledger[migration.name][0] != migration.checksum:
             raise MigrationError(
                 f"migration {migration.name} was applied with different content: never change an"
                 " applied migration, add a new one instead"
             )
-    return [m for m in migrations if m.name not in ledger]
+    return [m for m in migrations if m.name not in ledger], newer
 
 
 def _apply(connection: psycopg.Connection, migration: Migration) -> None:
     statement = migration.text.encode()
-    record = "INSERT INTO schema_migrations (name, checksum) VALUES (%s, %s)"
+    entry = [migration.name, migration.checksum, migration.oldest_program]
     if not migration.transactional:
         connection.execute(statement)
-        connection.execute(record, [migration.name, migration.checksum])
+        connection.execute(_RECORD, entry)
         return
     with connection.transaction():
         # Waiting for an unavailable lock would queue every reader behind us.
         connection.execute("SET LOCAL lock_timeout = '2s'")
         connection.execute(statement)
-        connection.execute(record, [migration.name, migration.checksum])
+        connection.execute(_RECORD, entry)
 
 
 def main() -> None:
     """The command `hitherto-migrate`: roles, logins, extension, schema on `DATABASE_URL`."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="only report pending migrations")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
+        "--check",
+        action="store_true",
+        help="only list pending migrations; the exit code is 1 if there are any",
+    )
+    only.add_argument("--dry-run", action="store_true", help="only print the SQL that would run")
     parser.add_argument(
         "--set-passwords",
         action="store_true",
@@ -184,19 +268,23 @@ def main() -> None:
         )
     given = [os.environ.get(name) or None for name in PASSWORD_VARIABLES]
     try:
+        if arguments.dry_run:
+            print(script(conninfo) or "-- the database is up to date")
+            return
         if arguments.check:
-            names = pending(with_role(conninfo, "hitherto_owner", application=COMMAND))
-            print("\n".join(names) if names else "the database is up to date")
-            sys.exit(1 if names else 0)
+            state = schema_state(with_role(conninfo, OWNER, application=COMMAND))
+            print("\n".join(state.pending) or _up_to_date(state.newer))
+            sys.exit(1 if state.pending else 0)
         passwords = passwords_for(conninfo, retrieval=given[0], extraction=given[1])
         bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
         names = migrate(conninfo)
+        newer = schema_state(with_role(conninfo, OWNER, application=COMMAND)).newer
         shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
     except (MigrationError, psycopg.Error, PermissionError) as error:
         parser.exit(1, f"{COMMAND}: {described(error)}\n")
-    print("\n".join(f"applied {name}" for name in names) or "the database is up to date")
+    print("\n".join(f"applied {name}" for name in names) or _up_to_date(newer))
     if shut_out:
         print(
             f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "
@@ -207,6 +295,12 @@ def main() -> None:
         )
         # Without a variable, an administrator may have created the logins with other passwords.
         sys.exit(1 if any(given) else 0)
+
+
+def _up_to_date(newer: Sequence[str]) -> str:
+    if newer:
+        return f"the database is newer than this version, which can run on it: {', '.join(newer)}"
+    return "the database is up to date"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,159 @@
+"""Migrations: what is pending, what a newer schema means for an older program, the dry run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import (
+    Migration,
+    MigrationError,
+    all_migrations,
+    migrate,
+    schema_state,
+    script,
+)
+
+NEWEST = all_migrations()[-1].name[:4]
+
+TAKING_AWAY = re.compile(
+    r"\bDROP\s+(TABLE|COLUMN|VIEW|FUNCTION|INDEX|SCHEMA)\b|\bRENAME\b"
+    r"|\bALTER\s+COLUMN\s+\w+\s+(SET\s+DATA\s+)?TYPE\b|\bSET\s+NOT\s+NULL\b",
+    re.IGNORECASE,
+)
+
+
+def enter(superuser_conninfo: str, name: str, oldest_program: str | None) -> None:
+    """Record a migration as a later version would have applied it."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO schema_migrations (name, checksum, oldest_program) VALUES (%s, 'x', %s)",
+            [name, oldest_program],
+        )
+
+
+@pytest.mark.parametrize("oldest_program", [None, "0001", NEWEST])
+def test_a_program_runs_on_a_newer_schema_that_allows_it(
+    superuser_conninfo: str, oldest_program: str | None
+) -> None:
+    enter(superuser_conninfo, "9998_more", oldest_program)
+    state = schema_state(superuser_conninfo)
+    assert (state.pending, state.newer) == ((), ("9998_more",))
+
+
+def test_a_schema_that_left_the_program_behind_is_refused(
+    superuser_conninfo: str, conninfo: str
+) -> None:
+    enter(superuser_conninfo, "9998_more", None)
+    enter(superuser_conninfo, "9999_less", "9998")
+    with pytest.raises(MigrationError, match=r"exclude this version \(9999_less\): run a newer"):
+        schema_state(superuser_conninfo)
+    with pytest.raises(MigrationError, match="9999_less"):
+        migrate(conninfo)
+
+
+def test_a_ledger_of_an_older_program_is_understood(superuser_conninfo: str, conninfo: str) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("ALTER TABLE schema_migrations DROP COLUMN oldest_program")
+    assert schema_state(superuser_conninfo).pending == ()
+    assert migrate(conninfo) == []
+    enter(superuser_conninfo, "9999_less", "9998")
+    with pytest.raises(MigrationError):
+        schema_state(superuser_conninfo)
+
+
+def test_a_changed_migration_is_refused(superuser_conninfo: str) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("UPDATE schema_migrations SET checksum = 'x' WHERE name LIKE '0003%'")
+    with pytest.raises(MigrationError, match="0003_memories was applied with different content"):
+        schema_state(superuser_conninfo)
+
+
+@pytest.mark.parametrize("migration", all_migrations(), ids=lambda migration: migration.name)
+def test_what_takes_something_away_names_the_oldest_program(migration: Migration) -> None:
+    """An older program may run beside the migration unless the migration says otherwise.
+
+    The migrations up to 0054 came before the first version: no older program exists.
+    """
+    name, text = migration.name, migration.text
+    if name <= "0055":
+        return
+    statements = re.sub(r"--[^\n]*", "", text)
+    if TAKING_AWAY.search(statements):
+        assert migration.oldest_program is not None, (
+            f"{name} takes away what an older program may use: begin it with"
+            " '-- oldest-program: NNNN', the newest migration that a program must know"
+        )
+
+
+@pytest.fixture
+def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A database that nobody has migrated, as an administrator sees it."""
+    name = f"empty_{uuid4().hex}"
+    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        yield postgres.superuser_conninfo(name)
+        connection.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        )
+
+
+def tables(conninfo: str) -> int:
+    with psycopg.connect(conninfo) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = 'hitherto'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def command(conninfo: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hitherto_shared.database.migrate", *options],
+        env={"DATABASE_URL": conninfo, "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_dry_run_prints_what_would_run_and_runs_nothing(empty_database: str) -> None:
+    printed = command(empty_database, "--dry-run")
+    assert printed.returncode == 0, printed.stderr
+    assert "CREATE EXTENSION IF NOT EXISTS" in printed.stdout
+    assert [line for line in printed.stdout.splitlines() if line.startswith("-- 0001_")]
+    assert tables(empty_database) == 0
+
+    # What it prints is what the command does.
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute(printed.stdout.encode())
+    assert tables(empty_database) > 20
+    assert script(empty_database) == ""
+    assert command(empty_database, "--dry-run").stdout == "-- the database is up to date\n"
+    checked = command(empty_database, "--check")
+    assert (checked.returncode, checked.stdout) == (0, "the database is up to date\n")
+
+
+def test_check_lists_what_is_pending(conninfo: str, superuser_conninfo: str) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("DELETE FROM schema_migrations WHERE name >= %s", [NEWEST])
+    checked = command(conninfo, "--check")
+    assert (checked.returncode, checked.stdout.strip()) == (1, all_migrations()[-1].name)
+
+
+def test_an_older_command_leaves_a_newer_schema_alone(
+    conninfo: str, superuser_conninfo: str
+) -> None:
+    enter(superuser_conninfo, "9998_more", None)
+    done = command(conninfo)
+    assert done.returncode == 0, done.stderr
+    assert "newer than this version, which can run on it: 9998_more" in done.stdout
