@@ -79,6 +79,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     reflection: bool = False
     drain_seconds: float = Field(25.0, gt=0)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["auto", "json", "text"] = "auto"
     metrics_listen: str | None = Field(None, pattern=r"^\S+:[0-9]{1,5}$")
     metrics_tenants: bool = False
 

@@ -31,6 +31,8 @@ from prometheus_client import (
     start_http_server,
 )
 
+from hitherto_shared.work_record import Waiting, current_record
+
 logger = logging.getLogger("hitherto.metrics")
 
 _FILES_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
@@ -324,18 +326,38 @@ class MeasuredCall:
             self.code = "CANCELLED"
         elif error is not None and not isinstance(error, grpc.aio.AbortError):
             self.code = "UNKNOWN"
-        name = self.method.lstrip("/").removeprefix("hitherto.v1.")
-        RPC_SECONDS.labels(name).observe(time.perf_counter() - self._began)
-        RPCS.labels(name, self.code, self.reason).inc()
+        RPC_SECONDS.labels(self.name).observe(time.perf_counter() - self._began)
+        RPCS.labels(self.name, self.code, self.reason).inc()
+
+    @property
+    def name(self) -> str:
+        """The RPC without the package of the contract, such as `MemoryService/SaveMemory`."""
+        return self.method.lstrip("/").removeprefix("hitherto.v1.")
+
+
+class ModelCall:
+    """A call of a model server; `kind` is chat or embedding."""
+
+    __slots__ = ("_kind",)
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def used(self, direction: str, tokens: int) -> None:
+        """Count the tokens of the call; `direction` is input or output."""
+        MODEL_TOKENS.labels(self._kind, direction).inc(tokens)
+        if (record := current_record()) is not None:
+            record.tokens[f"{self._kind}_{direction}"] += tokens
 
 
 @contextmanager
-def measured_model_call(kind: str) -> Iterator[None]:
+def measured_model_call(kind: str) -> Iterator[ModelCall]:
     """Measure a call of a model server; `kind` is chat or embedding."""
     began = time.perf_counter()
     outcome = "cancelled"
     try:
-        yield
+        with Waiting("model", kind):
+            yield ModelCall(kind)
         outcome = "ok"
     except Exception as error:
         # ModelUnavailable and its kin, without their common prefix.

@@ -1,4 +1,7 @@
-"""Logs: one JSON object per line, with the ids of the current call or job, never with contents."""
+"""Logs: lines with the ids of the current call or job, never with contents.
+
+A line is a JSON object, or readable text if a person watches the terminal.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ import traceback
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
-from hitherto_shared.rpc.call import maybe_current_call
+from hitherto_shared.rpc.call import current_request_id
 
 logger = logging.getLogger("hitherto.uncaught")
 
@@ -20,6 +23,9 @@ _MAX_CHAIN = 10
 
 job_id_of_task: ContextVar[str | None] = ContextVar("hitherto_job_id", default=None)
 """The job that a worker task is running, for its log lines."""
+
+LogFormat = Literal["auto", "json", "text"]
+"""How lines look; `auto` is text on a terminal and JSON elsewhere."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -53,15 +59,50 @@ class JsonFormatter(logging.Formatter):
             "service": self._service,
             "logger": record.name,
             "message": record.getMessage(),
+            **self.facts(record),
         }
-        if (call := maybe_current_call()) is not None:
-            line["request_id"] = call.request_id
-        if (job_id := job_id_of_task.get()) is not None:
-            line["job_id"] = job_id
-        line.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _json(line)
+
+    def facts(self, record: logging.LogRecord) -> dict[str, object]:
+        """The ids of the current call and job, and what was passed in `extra`."""
+        facts: dict[str, object] = {}
+        if (request_id := current_request_id()) is not None:
+            facts["request_id"] = request_id
+        if (job_id := job_id_of_task.get()) is not None:
+            facts["job_id"] = job_id
+        facts.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
+        return facts
+
+
+class TextFormatter(JsonFormatter):
+    """Formats the same as text: time, level, message, then the facts as `name=value`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line of text; an exception follows in further lines."""
+        at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
+        facts = [f"{name}={_shown(value)}" for name, value in self.facts(record).items()]
+        line = " ".join([at, f"{record.levelname:<7}", _visible(record.getMessage()), *facts])
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _shown(value: object) -> str:
+    text = _visible(value if isinstance(value, str) else _json(value))
+    return f'"{text}"' if not text or " " in text else text
+
+
+def _visible(text: str) -> str:
+    """The text with escapes in place of what could change how a terminal shows other text."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class RedactedError(RuntimeError):
@@ -108,10 +149,11 @@ def _log_uncaught(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
     )
 
 
-def configure_logging(service: str, level: str) -> None:
-    """Send every log record of the process to standard error as JSON."""
+def configure_logging(service: str, level: str, form: LogFormat = "auto") -> None:
+    """Send every log record of the process to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter(service))
+    text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    handler.setFormatter((TextFormatter if text else JsonFormatter)(service))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("apscheduler", "httpx", "httpx2", "httpcore", "openai", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -27,7 +27,7 @@ def main() -> None:
     except ValidationError as error:
         print(f"{NAME}: {describe(error)}", file=sys.stderr)
         sys.exit(2)
-    configure_logging(NAME, settings.log_level)
+    configure_logging(NAME, settings.log_level, settings.log_format)
     warn_of_unknown_variables(ExtractionSettings)
     run_service(
         NAME,

@@ -42,6 +42,7 @@ from hitherto_shared.model_api import (
     ModelUnavailable,
 )
 from hitherto_shared.telemetry import job_id_of_task, without_message
+from hitherto_shared.work_record import begin_record, current_record
 
 logger = logging.getLogger("hitherto.worker")
 
@@ -227,6 +228,7 @@ class Worker:
     async def _run(self, held: Claim) -> None:
         job_id_of_task.set(str(held.job_id))
         _began.set(time.monotonic())
+        begin_record()
         act_for(held.tenant_id)
         try:
             with metrics.JOB_SECONDS.labels(held.kind).time():
@@ -304,12 +306,17 @@ class Worker:
     def _ended(self, held: Claim, outcome: str) -> None:
         """Count and log an attempt that ended: `succeeded`, `lost`, or the reason of its error."""
         metrics.JOB_ATTEMPTS.labels(held.kind, outcome.lower()).inc()
-        facts = {
+        facts: dict[str, object] = {
             "kind": held.kind,
             "attempt": held.attempt,
             "outcome": outcome.lower(),
             "seconds": round(time.monotonic() - _began.get(), 3),
         }
+        if (record := current_record()) is not None:
+            facts["model_seconds"] = round(record.seconds("model"), 3)
+            facts["sql_seconds"] = round(record.seconds("sql"), 3)
+            facts["tokens"] = dict(record.tokens)
+            facts["counts"] = record.counts
         if self._trail is not None and held.user_id is not None:
             facts["user_hash"] = self._trail.hash(held.tenant_id, held.user_id)
         logger.info("attempt at a job ended", extra=facts)

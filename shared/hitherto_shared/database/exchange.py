@@ -28,6 +28,8 @@ from psycopg.adapt import PyFormat
 from psycopg.adapt import Transformer as MadeTransformer
 from psycopg.waiting import Ready, Wait
 
+from hitherto_shared.work_record import Waiting
+
 Parameters = Mapping[str, Any] | Sequence[Any]
 Row = tuple[Any, ...]
 
@@ -76,18 +78,19 @@ async def exchange(
     Raises:
         psycopg.Error: The error of the first statement that failed.
     """
-    async with connection.lock:
-        prepared = _prepared.get(connection)
-        if prepared is None:
-            prepared = _prepared[connection] = _Prepared()
-        try:
+    with Waiting("sql", tuple([each.sql for each in asked])):
+        async with connection.lock:
+            prepared = _prepared.get(connection)
+            if prepared is None:
+                prepared = _prepared[connection] = _Prepared()
+            try:
+                return await _once(connection, prepared, asked)
+            except _FORGOTTEN:
+                # Everything must be prepared again; inside a transaction it is too late for that.
+                prepared.forget()
+                if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+                    raise
             return await _once(connection, prepared, asked)
-        except _FORGOTTEN:
-            # Everything must be prepared again, and inside a transaction it is too late for that.
-            prepared.forget()
-            if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
-                raise
-        return await _once(connection, prepared, asked)
 
 
 async def _once(

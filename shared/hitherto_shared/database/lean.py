@@ -25,6 +25,7 @@ from psycopg.rows import TupleRow
 
 from hitherto_shared.database.connect import ReportingConnection
 from hitherto_shared.database.exchange import BoundStatement, StatementResult, exchange
+from hitherto_shared.work_record import Waiting, What
 
 logger = logging.getLogger("hitherto.database")
 
@@ -182,7 +183,8 @@ def once_committed(connection: AsyncConnection[TupleRow], effect: Callable[[], N
 class _Cursor(AsyncCursor[TupleRow]):
     async def execute(self, *given: Any, **options: Any) -> Any:
         await _flush(self.connection)
-        return await super().execute(*given, **options)
+        with Waiting("sql", _statements(given)):
+            return await super().execute(*given, **options)
 
     async def executemany(
         self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
@@ -202,7 +204,14 @@ class _Cursor(AsyncCursor[TupleRow]):
 class _NamedCursor(AsyncServerCursor[TupleRow]):
     async def execute(self, *given: Any, **options: Any) -> Any:
         await _flush(self.connection)
-        return await super().execute(*given, **options)
+        with Waiting("sql", _statements(given)):
+            return await super().execute(*given, **options)
+
+
+def _statements(given: tuple[Any, ...]) -> What:
+    """The statement among the arguments of a cursor, or what a composed one is called."""
+    first = given[0] if given else None
+    return (first,) if isinstance(first, str | bytes) else "composed"
 
 
 async def _flush(connection: AsyncConnection[Any]) -> None:

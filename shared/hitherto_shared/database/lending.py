@@ -24,6 +24,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 
 from hitherto_shared import metrics
 from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.work_record import Waiting
 
 logger = logging.getLogger("hitherto.database")
 
@@ -81,7 +82,7 @@ class Lender:
         self._wanted.append(wanted)
         self._fetch()
         try:
-            with metrics.CONNECTION_WAITS.time():
+            with metrics.CONNECTION_WAITS.time(), Waiting("connection", self._pool.name):
                 async with asyncio.timeout(self._wait_seconds):
                     return await wanted
         except BaseException as error:

@@ -143,9 +143,9 @@ class OpenAIEmbedder:
 
     async def _post(self, body: dict[str, Any], deadline: float, limit: int) -> dict[str, Any]:
         seconds = max(deadline - monotonic(), 0.0)
-        with metrics.measured_model_call("embedding"):
+        with metrics.measured_model_call("embedding") as call:
             reply = await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
-        metrics.MODEL_TOKENS.labels("embedding", "input").inc(_tokens(reply.get("usage")))
+            call.used("input", _tokens(reply.get("usage")))
         return reply
 
     def _vectors(self, reply: Mapping[str, Any], count: int) -> list[Vector]:

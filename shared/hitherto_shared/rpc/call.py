@@ -25,6 +25,7 @@ class Call:
 
 
 _current: ContextVar[Call] = ContextVar("hitherto_call")
+_request_id: ContextVar[str | None] = ContextVar("hitherto_request_id", default=None)
 
 
 def current_call() -> Call:
@@ -43,7 +44,18 @@ def enter(call: Call) -> None:
     Its database access is on behalf of its tenant.
     """
     _current.set(call)
+    _request_id.set(call.request_id)
     act_for(call.principal.tenant_id)
+
+
+def name_request(request_id: str) -> None:
+    """Set the id of this task's call for logs, before its caller is known."""
+    _request_id.set(request_id)
+
+
+def current_request_id() -> str | None:
+    """The id of this task's call, admitted or not; None in background work."""
+    return _request_id.get()
 
 
 def seconds_left(context: Context, at_most: float) -> float:

@@ -22,6 +22,7 @@ class EdgeSettings(BaseSettings):
     body_seconds: float = Field(10.0, gt=0)
     stream_idle_seconds: float = Field(300.0, gt=0)
     stream_unread_seconds: float = Field(60.0, gt=0)
+    slow_call_ms: int = Field(1_000, ge=0)
 
     tenant_reads_per_second: float = Field(2_000.0, ge=0)
     tenant_read_bytes_per_second: int = Field(134_217_728, ge=0)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -43,6 +44,7 @@ from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, 
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.rpc.decoding import COUNTED_BYTES, Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
+from hitherto_shared.rpc.observed_call import ObservedCall
 from hitherto_shared.rpc.rates import Meter
 from hitherto_shared.rpc.slots import CallSlots, HealthSlots
 from hitherto_shared.rpc.status import abort, as_hitherto_error
@@ -151,11 +153,15 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         return self._needs.get(name) or Requirements(name, None)
 
     def _unary(self, method: _Method) -> Callable[[Any, Context], Awaitable[bytes]]:
+        # A slow stream of requests may have waited for its caller.
+        logged = self._settings.slow_call_ms and not method.streams_requests
+        slow_seconds = self._settings.slow_call_ms / 1000 if logged else math.inf
+
         async def answer(_: Any, context: Context) -> bytes:
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
-            with MeasuredCall(method.name) as measured:
+            with ObservedCall(method.name, told_id, slow_seconds) as call:
                 try:
                     place, body, meter = await self._enter(method, metadata, told_id, context)
                     with place, body:
@@ -164,7 +170,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                         if meter is not None:
                             meter.count(len(response))
                 except Exception as error:
-                    await self._refuse(context, measured, error, told_id)
+                    await self._refuse(context, call.measured, error, told_id)
             _log_answer(method.name, started)
             return response
 
@@ -175,7 +181,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
-            with MeasuredCall(method.name) as measured:
+            with ObservedCall(method.name, told_id) as call:
                 try:
                     place, body, meter = await self._enter(method, metadata, told_id, context)
                     with place, body:
@@ -189,7 +195,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                                     meter.count(len(data))
                                 await self._send(context, data)
                 except Exception as error:
-                    await self._refuse(context, measured, error, told_id)
+                    await self._refuse(context, call.measured, error, told_id)
             _log_answer(method.name, started)
 
         return answer

@@ -108,10 +108,10 @@ class OpenAIChatModel(ChatModel):
 
         An answer without text, or a refusal by the model, is a `Completion` with empty text.
         """
-        with metrics.measured_model_call("chat"):
+        with metrics.measured_model_call("chat") as call:
             completion = await self._complete(prompt)
-        metrics.MODEL_TOKENS.labels("chat", "input").inc(completion.input_tokens)
-        metrics.MODEL_TOKENS.labels("chat", "output").inc(completion.output_tokens)
+            call.used("input", completion.input_tokens)
+            call.used("output", completion.output_tokens)
         return completion
 
     async def _complete(self, prompt: Prompt) -> Completion:

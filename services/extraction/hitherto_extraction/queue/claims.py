@@ -18,6 +18,7 @@ from hitherto_extraction.queue.jobs import announce
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
+from hitherto_shared.work_record import current_record
 
 ACTOR = "extraction"
 """The actor of jobs in the audit log; no credential has this name."""
@@ -244,6 +245,8 @@ async def record_progress(
     )
     if cursor.rowcount == 0:
         raise ClaimLost
+    if (record := current_record()) is not None:
+        record.take_result(result)
     touched = [held.user_id] if held.user_id is not None else sorted(set(users))
     if held.trail is not None and (touched or finished):
         await held.trail.note_job(

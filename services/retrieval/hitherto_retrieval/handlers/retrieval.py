@@ -66,6 +66,7 @@ from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
+from hitherto_shared.work_record import current_record
 
 _LEG_STATES = {
     "ran": search_pb2.LEG_STATE_RAN,
@@ -402,8 +403,11 @@ def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
 
 
 def _legs(legs: Legs) -> list[Fields]:
+    record = current_record()
     for leg in legs.reports:
         metrics.SEARCH_LEGS.labels(leg.name, leg.state).inc()
+        if record is not None:
+            record.add("leg", leg.name, leg.seconds)
     if legs.degraded:
         metrics.DEGRADED_REPLIES.inc()
     return [

@@ -1,0 +1,107 @@
+"""What the logs tell of calls and jobs: ids, what a slow call waited for, counts; no contents."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_shared.telemetry import JsonFormatter
+from tests.e2e.conftest import Services
+from tests.e2e.curating import save
+from tests.e2e.learning import learn, talk
+from tests.scripted_model import ScriptedModel
+
+WORD = "zqcanary"
+
+
+class Log:
+    """Everything any logger says, as the services write it."""
+
+    def __init__(self) -> None:
+        self.written = io.StringIO()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.written.getvalue().splitlines()]
+
+    def of(self, request_id: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line.get("request_id") == request_id]
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """Every call counts as slow that asks a model."""
+    return {"slow_call_ms": 1}
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    kept = Log()
+    handler = logging.StreamHandler(kept.written)
+    handler.setFormatter(JsonFormatter("test"))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield kept
+    root.removeHandler(handler)
+    root.setLevel(before)
+
+
+async def test_a_slow_call_is_one_line_with_what_it_waited_for(
+    modelled: Services, log: Log, model: ScriptedModel
+) -> None:
+    await save(modelled, f"Ana plays the cello, says {WORD}.")
+    embedded = model.calls["embeddings"]
+    reply = await modelled.retrieval.SearchMemories(
+        pb.SearchMemoriesRequest(user_id="ana", query=f"{WORD} cello"),
+        metadata=[("x-request-id", "the-search")],
+    )
+    assert len(reply.results) == 1
+    assert model.calls["embeddings"] == embedded + 1
+    (line,) = [line for line in log.of("the-search") if line["message"] == "slow call"]
+    assert line["method"] == "RetrievalService/SearchMemories"
+    assert line["code"] == "OK"
+    parts = line["parts"]
+    assert {"leg keyword", "leg semantic", "model embedding"} <= parts.keys()
+    trips = [name for name in parts if name.startswith("sql ")]
+    assert any("people." in name for name in trips), trips
+    assert all(part["ms"] <= line["milliseconds"] for part in parts.values())
+    assert parts["model embedding"]["times"] == 1
+    assert WORD not in log.written.getvalue().lower()
+
+
+async def test_every_line_of_a_call_has_its_id(modelled: Services, log: Log) -> None:
+    with pytest.raises(grpc.aio.AioRpcError):
+        await modelled.retrieval.GetMemory(
+            pb.GetMemoryRequest(user_id="ana", memory_id="none"),
+            metadata=[("x-request-id", "the-bad-one")],
+        )
+    assert {"RetrievalService/GetMemory"} == {
+        line["message"].split(" ")[0].removeprefix("/hitherto.v1.")
+        for line in log.of("the-bad-one")
+        if line["message"].endswith("refused")
+    }
+    # Whatever else was logged about it, an id is in every line of this logger.
+    assert all("request_id" in line for line in log.lines if line["logger"] == "hitherto.rpc")
+
+
+async def test_a_job_is_one_line_with_its_counts_and_tokens(modelled: Services, log: Log) -> None:
+    result = await learn(modelled, talk(f"remember canary:heron and {WORD}"))
+    assert result.memories_created == 1
+    (line,) = [line for line in log.lines if line["message"] == "attempt at a job ended"]
+    assert (line["kind"], line["attempt"], line["outcome"]) == ("memory-extraction", 1, "succeeded")
+    assert line["counts"]["memories_created"] == 1
+    assert (line["tokens"]["chat_input"], line["tokens"]["chat_output"]) == (100, 20)
+    assert line["tokens"]["embedding_input"] > 0
+    assert line["model_seconds"] > 0
+    assert 0 < line["sql_seconds"] <= line["seconds"]
+    assert len(line["user_hash"]) >= 16
+    assert WORD not in log.written.getvalue().lower()
