@@ -5,11 +5,14 @@ Enumerations are the lower-case words the schema stores (`preference`, `active`)
 
 `sealed` holds the sealed values of a user with encryption on until they are opened: their fields
 are empty until then, and opening sets `sealed` to None.
+
+`kept` is a dictionary if the item outlives a call: readers put into it what they derive from the
+item alone, each under a key of its own. It lives and dies with the item, so it is never outdated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -33,6 +36,9 @@ OUTCOMES = ("resolved", "ongoing", "needs_followup")
 ENTITY_TYPES = ("person", "project", "topic", "company", "place", "other")
 CURRENT_STATUSES = ("active", "achieved")
 """Statuses that count as known today; the default of every read."""
+
+Kept = dict[Hashable, Any]
+"""What was derived from an item."""
 
 FINAL_JOB_STATES = ("succeeded", "dead", "cancelled")
 
@@ -95,6 +101,7 @@ class Memory:
     sealed: bytes | None = field(default=None, repr=False)
     sources: Sequence[SourceRef] = ()
     entities: Sequence[str] = ()
+    kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,7 @@ class Summary:
     followup_suggestions: Sequence[str] = ()
     last_said_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
+    kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +157,7 @@ class Message:
     pending_action_ids: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     sealed: bytes | None = field(default=None, repr=False)
+    kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

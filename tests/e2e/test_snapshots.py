@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -24,6 +25,7 @@ from hitherto.v1 import (
     search_pb2,
 )
 from hitherto_retrieval import __main__ as retrieval
+from hitherto_retrieval import context
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import memory_candidates
@@ -85,6 +87,8 @@ async def pair(
         conninfo = stack.enter_context(new_database(postgres))
         patching = stack.enter_context(pytest.MonkeyPatch.context())
         patching.setattr(retrieval, "Snapshots", held)
+        # The tokens of a random id would decide what fits.
+        patching.setattr(context, "secrets", SimpleNamespace(token_hex=lambda size: "0a" * size))
         settings = {**token_settings(folder), "data_dir": folder / "data"}
         services = await stack.enter_async_context(
             both_services(conninfo, snapshot_memory_mb=16, **settings)
@@ -178,15 +182,17 @@ def refreshes() -> float:
 def _comparable(reply: Any) -> tuple[Any, Any]:
     """A reply without what two calls differ in: times, counts of use, and what these decide.
 
-    Its scores with their parts stand apart, as near as two ways to add up cosines come.
+    Its scores with their parts stand apart, as near as two ways to add up cosines come. The block
+    depends on use only if it was asked for memories by their importance.
     """
     for leg in reply.legs:
         leg.ClearField("duration")
     if isinstance(reply, retrieval_service_pb2.SearchMemoriesResponse):
         results = reply.results
     else:
-        for name in ("memories", "prompt_block", "prompt_tokens"):
-            reply.ClearField(name)
+        if reply.memories:
+            for name in ("memories", "prompt_block", "prompt_tokens"):
+                reply.ClearField(name)
         results = reply.relevant
     scores = []
     for result in results:
@@ -224,6 +230,24 @@ def _question(chance: random.Random) -> retrieval_service_pb2.SearchMemoriesRequ
         request.scopes.extend(SCOPES)
     if chance.random() < 0.1:
         request.min_score = 0.2
+    return request
+
+
+def _told(chance: random.Random) -> retrieval_service_pb2.GetContextRequest:
+    """A context for a question, its block in any form; mostly one that does not depend on use."""
+    request = retrieval_service_pb2.GetContextRequest(
+        user_id="ana",
+        query=chance.choice(QUESTIONS),
+        template=chance.choice(search_pb2.PromptTemplate.values()[:5]),
+        include_provenance=chance.random() < 0.3,
+        max_tokens=chance.choice((150, 1_000, 4_000)),
+    )
+    if chance.random() < 0.8:
+        request.max_memories = 0
+    if chance.random() < 0.4:
+        request.line_dates = chance.random() < 0.5
+    if chance.random() < 0.3:
+        request.conversation_id = f"c{chance.randrange(3)}"
     return request
 
 
@@ -282,7 +306,7 @@ async def test_both_answer_alike_while_everything_changes(stage: Stage) -> None:
     """Random writes and questions: same results, scores, parts, legs and counts."""
     chance = random.Random(7)
     known: list[str] = []
-    compared = 0
+    compared = blocks = 0
     before = refreshes()
     for _ in range(14):
         # What is forgotten cannot be forgotten again.
@@ -292,16 +316,16 @@ async def test_both_answer_alike_while_everything_changes(stage: Stage) -> None:
             held, plain = await stage.both("SearchMemories", _question(chance))
             assert held == plain
             compared += len(held[0].results)
-        told = retrieval_service_pb2.GetContextRequest(
-            user_id="ana", query=chance.choice(QUESTIONS)
-        )
-        held, plain = await stage.both("GetContext", told)
-        assert held == plain
-        compared += len(held[0].relevant)
+        for _ in range(3):
+            held, plain = await stage.both("GetContext", _told(chance))
+            assert held == plain
+            compared += len(held[0].relevant)
+            blocks += bool(held[0].prompt_block)
         listed = _listed(chance)
         held, plain = await stage.both("GetContext", listed)
         assert held == plain
     assert compared > 50
+    assert blocks > 20
     assert refreshes() > before + 5
 
 

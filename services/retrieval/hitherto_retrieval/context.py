@@ -19,6 +19,7 @@ from hitherto_retrieval.render.context import (
     PromptContext,
     RelevantItem,
 )
+from hitherto_retrieval.render.lines import written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import sources_of
@@ -29,6 +30,7 @@ from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import Extent, SectionsAsked
 from hitherto_retrieval.snapshots import Believed
 from hitherto_retrieval.storage import people, previous_items
+from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, asking_at
@@ -46,6 +48,8 @@ from hitherto_shared.offloading import beside_loop
 
 _WORK_OF_AN_ITEM = 128
 """Approximate characters shown of one item."""
+_WORK_OF_A_LINE = 16
+"""How many characters could be read in the time of printing a kept line."""
 
 TOLD_CONFIDENCE = 0.6
 """Preferences below this confidence were observed once, or contradicted as often, and are left
@@ -225,9 +229,9 @@ class Building:
         dated = asked if wanted.line_dates is None else wanted.line_dates
         zone = ZoneInfo(self.user.time_zone or "UTC")
         named = {entity.entity_id for entity in found.entities}
-        items = sum(map(len, (top, found.hits, found.further, conversations, entities)))
+        shown = [hit.item for hit in (*found.hits, *found.further)]
         block = await beside_loop(
-            items * _WORK_OF_AN_ITEM + wanted.max_tokens,
+            _work_of((*top, *shown, *conversations)) + wanted.max_tokens,
             render,
             PromptContext(
                 profile=profile,
@@ -282,6 +286,12 @@ class Building:
         own = [s for s in recent if s.conversation_id == self._wanted.conversation_id]
         found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
         return list(found.values())[: self._wanted.max_conversations]
+
+
+def _work_of(items: Sequence[Item]) -> int:
+    """Approximate number of characters to be read for the lines of items."""
+    kept = sum(not isinstance(item, Chunk) and written(item) for item in items)
+    return _WORK_OF_AN_ITEM * (len(items) - kept) + _WORK_OF_A_LINE * kept
 
 
 def _relevant(previous: Sequence[PreviousAnswerItem], hits: Sequence[Hit]) -> list[RelevantItem]:

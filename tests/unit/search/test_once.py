@@ -11,6 +11,8 @@ import pytest
 from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.ranking.balanced import Balanced
+from hitherto_retrieval.search.ranking.ranking import RankedCandidate
+from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_shared.models import Message, SourceRef, Summary
 from tests.unit.render_samples import memory, summary
@@ -19,12 +21,19 @@ AT = datetime(2026, 3, 14, tzinfo=UTC)
 
 
 def said(number: int, text: str = "Anything.") -> Hit:
-    return Hit(Message("c1", f"m{number}", "user", "Bao", text, AT), 0.5, {}, ())
+    return Hit(Message("c1", f"m{number}", "user", "Bao", text, AT), 0.5)
 
 
 def learnt(number: int, *sources: int) -> Hit:
     refs = [SourceRef("c1", f"m{source}") for source in sources]
-    return Hit(memory(number, "fact", f"Fact {number}.", sources=refs), 0.5, {}, ())
+    return Hit(memory(number, "fact", f"Fact {number}.", sources=refs), 0.5)
+
+
+def ranked(hit: Hit, **parts: float) -> Hit:
+    score = sum(parts.values())
+    candidate = Candidate("message", ("c1", 1), AT, AT)
+    found = RankedCandidate(candidate, score, list(parts), list(parts.values()))
+    return replace(hit, score=score, ranked=found)
 
 
 def names(hits: list[Hit]) -> list[object]:
@@ -45,12 +54,8 @@ def test_what_is_shown_already_gives_its_place_to_the_next() -> None:
 
 
 def test_a_memory_takes_the_place_of_the_message_that_it_lifted() -> None:
-    lifted = replace(said(1), score=0.8, breakdown={"semantic": 0.3, "facts": 0.5})
-    by_itself = replace(said(2), score=0.7, breakdown={"semantic": 0.7, "facts": 0.0})
-    memories = [
-        replace(learnt(1, 1), score=0.6, breakdown={"semantic": 0.6}),
-        replace(learnt(2, 2), score=0.5, breakdown={"semantic": 0.5}),
-    ]
+    lifted, by_itself = ranked(said(1), semantic=0.3, facts=0.5), ranked(said(2), semantic=0.7)
+    memories = [ranked(learnt(1, 1), semantic=0.6), ranked(learnt(2, 2), semantic=0.5)]
     first, second = each_once([lifted, by_itself, *memories])
     assert names([first, second]) == [UUID(int=1), "m2"]
     assert first.score == 0.8
@@ -60,7 +65,7 @@ def test_a_memory_takes_the_place_of_the_message_that_it_lifted() -> None:
 
 
 def test_what_has_no_source_stays() -> None:
-    outline = Hit(summary("c1", "Talk", "All of it."), 0.5, {}, ())
+    outline = Hit(summary("c1", "Talk", "All of it."), 0.5)
     hits = [said(1), outline, learnt(1), learnt(2)]
     assert names(each_once(hits)) == ["m1", "c1", UUID(int=1), UUID(int=2)]
 

@@ -35,6 +35,7 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
+from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.storage import memories, past
@@ -363,7 +364,8 @@ def _memories_of(items: Iterable[Item]) -> list[UUID]:
 
 
 def _result(hit: Hit, *, explain: bool = True) -> Fields:
-    found = {**_item(hit.item), "score": hit.score, "matched_legs": hit.legs}
+    legs = legs_of(hit.ranked) if hit.ranked is not None else ()
+    found = {**_item(hit.item), "score": hit.score, "matched_legs": legs}
     if explain:
         found["breakdown"] = hit.breakdown
     if hit.excerpt:

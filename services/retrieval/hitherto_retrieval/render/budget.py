@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from operator import itemgetter
+from typing import Self
 from uuid import UUID
 
 from hitherto_retrieval.render.tokens import CountTokens
@@ -35,8 +38,7 @@ one goes first, and a clearly better match goes first however long it is."""
 class Entry:
     """One line (or a small group of lines); only `value` may be shortened.
 
-    Attributes:
-        score: How well it matches the question; None for entries without regard to it.
+    It may be kept with its item, and be in many blocks.
     """
 
     prefix: str
@@ -45,18 +47,27 @@ class Entry:
     memory_id: UUID | None = None
     conversation_id: str | None = None
     entity_id: UUID | None = None
-    score: float | None = None
+    _counted: tuple[CountTokens, int] | None = field(default=None, init=False, compare=False)
 
     @property
     def text(self) -> str:
         """The line as it is printed."""
         return f"{self.prefix}{self.value}{self.suffix}"
 
-    @property
-    def worth(self) -> float:
-        """The order of scored entries."""
-        assert self.score is not None
-        return float(self.score / max(1, len(self.value)) ** _BREVITY)
+    def tokens(self, count: CountTokens) -> int:
+        """The size of the line, which is counted once."""
+        counted = self._counted
+        if counted is None or counted[0] is not count:
+            counted = self._counted = (count, count(f"{self.text}\n"))
+        return counted[1]
+
+    def worth(self, score: float) -> float:
+        """The order of entries with these scores."""
+        return float(score / max(1, len(self.value)) ** _BREVITY)
+
+
+ScoredEntry = tuple[Entry, float | None]
+"""An entry, and how well it matches the question; None without regard to it."""
 
 
 @dataclass(slots=True)
@@ -65,14 +76,24 @@ class Section:
 
     Adjacent sections with an equal heading share it. `copies` is how often the section is printed.
     `kept` holds what fits by the entry's position, except that values may be shortened. `numbered`
-    sections are printed as `1. …`, `2. …`.
+    sections are printed as `1. …`, `2. …`. `scores` are those of the entries; none have any if it
+    is empty.
     """
 
     entries: Sequence[Entry]
     heading: str = ""
     copies: int = 1
     numbered: bool = False
+    scores: Sequence[float | None] = ()
     kept: dict[int, Entry] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, scored: Sequence[ScoredEntry], heading: str = "", *, numbered: bool = False
+    ) -> Self:
+        """A section of entries with their scores."""
+        entries, scores = [entry for entry, _ in scored], [score for _, score in scored]
+        return cls(entries, heading, numbered=numbered, scores=scores)
 
     @property
     def lines(self) -> list[str]:
@@ -105,12 +126,13 @@ class Step:
     @property
     def offered(self) -> list[tuple[int, Entry]]:
         """The entries and their positions."""
-        found = [
+        scores = self.section.scores
+        found = (
             (place, entry)
             for place, entry in enumerate(self.section.entries)
-            if not (self.general and entry.score is not None)
-        ]
-        return found if self.count is None else found[: self.count]
+            if not (self.general and scores and scores[place] is not None)
+        )
+        return list(islice(found, self.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +180,13 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
 
 def _fill_with_best(sections: Iterable[Section], purse: _RemainingBudget) -> None:
     offered = [
-        (entry.worth, section, place, entry)
+        (entry.worth(score), section, place, entry)
         for section in sections
         if section.copies
-        for place, entry in enumerate(section.entries)
-        if entry.score is not None and place not in section.kept
+        for place, (entry, score) in enumerate(zip(section.entries, section.scores, strict=False))
+        if score is not None and place not in section.kept
     ]
-    offered.sort(key=lambda each: each[0], reverse=True)
+    offered.sort(key=itemgetter(0), reverse=True)
     for number, (_, section, place, entry) in enumerate(offered):
         if purse.left < _LEAST_LINE:
             break
@@ -224,7 +246,7 @@ class _RemainingBudget:
         """The entry, its value shortened to `most` tokens if possible, and the cost of its line."""
         # Every number of up to three digits is one token.
         number = f"{len(section.entries)}. " if section.numbered else ""
-        size = self._count(f"{number}{entry.text}\n")
+        size = self._count(f"{number}{entry.text}\n") if number else entry.tokens(self._count)
         while size > most and entry.value:
             # A little less than in proportion, because the parts of a text differ.
             room = byte_length(entry.value) * most * 9 // (size * 10)

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
-from hitherto_shared.models import Entity, Memory, Message, Profile, Summary
+from hitherto_shared.models import Entity, Kept, Memory, Message, Profile, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class LearntPreference:
     confidence: float
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen for the same reason as entries.
+@dataclass(slots=True)
 class RelevantItem:
     """One result for the current message: a memory, a summary, a message or a document.
 
@@ -41,6 +42,7 @@ class RelevantItem:
         said_in: For a message, its conversation.
         at: When it was said or created.
         score: How well it matches the question, from 0 to 1.
+        kept: What is derived from the message or summary, if that outlives the call.
     """
 
     source: str
@@ -53,6 +55,7 @@ class RelevantItem:
     said_in: str | None = None
     at: datetime | None = None
     score: float = 0.0
+    kept: Kept | None = None
 
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0) -> RelevantItem:
@@ -69,6 +72,7 @@ class RelevantItem:
             summary_of=summary,
             at=summary.last_said_at or summary.created_at,
             score=score,
+            kept=summary.kept,
         )
 
     @classmethod
@@ -82,6 +86,7 @@ class RelevantItem:
             said_in=message.conversation_id,
             at=message.said_at,
             score=score,
+            kept=message.kept,
         )
 
     @property

@@ -10,6 +10,7 @@ from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.render.layouts import (
     PromptLayout,
     conversation_entries,
+    item_entries,
     material,
     memory_entries,
     planned,
@@ -58,9 +59,9 @@ def custom_layout(
     lines = Lines.of(context, annotate=annotate)
     sections = {
         "profile": Section(profile_entries(known.lines)),
-        "memories": Section(memory_entries(known, lines)),
-        "relevant": Section([lines.item(item) for item in known.items]),
-        "conversations": Section(conversation_entries(known, lines)),
+        "memories": Section.of(memory_entries(known, lines)),
+        "relevant": Section.of(item_entries(known.items, lines)),
+        "conversations": Section.of(conversation_entries(known, lines)),
         "entities": Section(entity_entries(known.entities)),
     }
     for name, section in sections.items():

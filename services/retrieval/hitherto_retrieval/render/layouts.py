@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_retrieval.render.budget import Best, Entry, Plan, Section, Step
+from hitherto_retrieval.render.budget import Best, Entry, Plan, ScoredEntry, Section, Step
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import (
     Lines,
@@ -121,13 +121,15 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
 def about_the_user(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`[ABOUT THE USER]` … `[END ABOUT THE USER]` of document 004."""
     known, lines = material(context), Lines.of(context, annotate=annotate)
-    memories = [lines.memory(one, f"- {achieved_tag(one)}", score) for one, score in known.memories]
+    memories = [
+        (lines.memory(one, f"- {achieved_tag(one)}"), score) for one, score in known.memories
+    ]
     return _planned(
         context,
         Section([Entry(f"{line.label}: ", line.value) for line in known.lines]),
-        Section(memories, "Things to remember:"),
-        Section([lines.item(one) for one in known.items], "Related to the current message:"),
-        Section(conversation_entries(known, lines), "Recent conversations:"),
+        Section.of(memories, "Things to remember:"),
+        Section.of(item_entries(known.items, lines), "Related to the current message:"),
+        Section.of(conversation_entries(known, lines), "Recent conversations:"),
         Section(entity_entries(known.entities), "Known entities:"),
         opening="[ABOUT THE USER]",
         closing="[END ABOUT THE USER]",
@@ -148,9 +150,9 @@ def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
     return _planned(
         context,
         Section(profile, heading),
-        Section(memory_entries(known, lines), heading),
-        Section([lines.item(one) for one in known.items], "--- RELATED TO THE CURRENT MESSAGE ---"),
-        Section(conversation_entries(known, lines), "--- RECENT CONVERSATIONS ---"),
+        Section.of(memory_entries(known, lines), heading),
+        Section.of(item_entries(known.items, lines), "--- RELATED TO THE CURRENT MESSAGE ---"),
+        Section.of(conversation_entries(known, lines), "--- RECENT CONVERSATIONS ---"),
         Section(entity_entries(known.entities), "--- KNOWN ENTITIES ---"),
         gap=True,
     )
@@ -160,15 +162,15 @@ def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`## About the User:` and numbered past interactions of document 001."""
     known, lines = material(context), Lines.of(context, annotate=annotate)
     memories = [
-        lines.memory(one, achieved_tag(one) or f"[{one.type}] ", score)
+        (lines.memory(one, achieved_tag(one) or f"[{one.type}] "), score)
         for one, score in known.memories
     ]
     return _planned(
         context,
         Section(profile_entries(known.lines), "## About the User:"),
-        Section(memories, "## Relevant Past Interactions:", numbered=True),
-        Section([lines.item(one) for one in known.items], "## Related to the Current Message:"),
-        Section(conversation_entries(known, lines), "## Recent Conversations:"),
+        Section.of(memories, "## Relevant Past Interactions:", numbered=True),
+        Section.of(item_entries(known.items, lines), "## Related to the Current Message:"),
+        Section.of(conversation_entries(known, lines), "## Recent Conversations:"),
         Section(entity_entries(known.entities), "## Known Entities:"),
         instructions=Section([Entry(_INSTRUCTIONS, "")], INSTRUCTIONS_HEADING),
         gap=True,
@@ -184,13 +186,14 @@ def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
     lines = Lines.of(context, annotate=annotate)
     first, others = known.items[:MAX_CONTEXT_ITEMS], known.items[MAX_CONTEXT_ITEMS:]
     profile = Section(profile_entries(known.lines), "## About the User:")
-    relevant = Section([lines.group(one) for one in first], "## Relevant Context:")
-    memories = Section(memory_entries(known, lines), "## Things to Remember:")
-    further = Section(
-        [lines.item(one) for one in others] if context.asked else [],
+    grouped = [(lines.group(one), one.score) for one in first]
+    relevant = Section.of(grouped, "## Relevant Context:")
+    memories = Section.of(memory_entries(known, lines), "## Things to Remember:")
+    further = Section.of(
+        item_entries(others, lines) if context.asked else [],
         "## Related to the Current Message:",
     )
-    conversations = Section(conversation_entries(known, lines), "## Recent Conversations:")
+    conversations = Section.of(conversation_entries(known, lines), "## Recent Conversations:")
     entities = Section(entity_entries(known.entities[:MAX_CONTEXT_ENTITIES]), "## Known Entities:")
     sections = (profile, relevant, memories, further, conversations, entities)
     plan: Plan = (
@@ -270,15 +273,20 @@ def planned(
     return (*first, Best((memories, items, conversations)), *general)
 
 
-def memory_entries(known: Material, lines: Lines) -> list[Entry]:
+def memory_entries(known: Material, lines: Lines) -> list[ScoredEntry]:
     """`- [TYPE] content` lines."""
-    return [lines.memory(one, f"- {type_tag(one)}", score) for one, score in known.memories]
+    return [(lines.memory(one, f"- {type_tag(one)}"), score) for one, score in known.memories]
 
 
-def conversation_entries(known: Material, lines: Lines) -> list[Entry]:
+def item_entries(items: Sequence[RelevantItem], lines: Lines) -> list[ScoredEntry]:
+    """`- [SOURCE] title: text` lines."""
+    return [(lines.item(one), one.score) for one in items]
+
+
+def conversation_entries(known: Material, lines: Lines) -> list[ScoredEntry]:
     """`- title: summary` lines; a conversation with neither is left out."""
-    entries = [lines.conversation(one, score) for one, score in known.conversations]
-    return [entry for entry in entries if entry.value]
+    entries = [(lines.conversation(one), score) for one, score in known.conversations]
+    return [(entry, score) for entry, score in entries if entry.value]
 
 
 def _planned(

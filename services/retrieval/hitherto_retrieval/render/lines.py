@@ -5,15 +5,15 @@ Dates are ISO days in the user's time zone, and present only if the context is `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.profile_lines import ProfileLine
 from hitherto_retrieval.render.values import beginning, clean, labelled, shortened, source_word
-from hitherto_shared.models import Entity, Memory, Summary
+from hitherto_shared.models import Entity, Kept, Memory, Message, Summary
 
 _EXCERPT_CHARACTERS = 500
 _EXCERPT_SOURCE = 4_000
@@ -21,6 +21,7 @@ _EXCERPT_SOURCE = 4_000
 _TITLE_BYTES = 300
 _PLACE_BYTES = 40
 """Maximum bytes of a conversation's name in the line of one of its messages."""
+_LINE, _OUTLINE = "line", "outline"
 _NOT_THE_USER = {
     "assistant": "said by the assistant",
     "tool": "from a tool",
@@ -42,36 +43,48 @@ class Lines:
     context: PromptContext
     annotate: bool
     titles: Mapping[str, str]
+    _style: Hashable
+    _places: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, context: PromptContext, *, annotate: bool) -> Lines:
         """The lines of `context`."""
         known = [*context.conversations, *(i.summary_of for i in context.relevant if i.summary_of)]
         titles = {one.conversation_id: clean(one.title) for one in known if one.title}
-        return cls(context, annotate, titles)
+        return cls(context, annotate, titles, (annotate, context.dated, context.zone))
 
-    def memory(self, memory: Memory, tag: str, score: float | None = None) -> Entry:
+    def memory(self, memory: Memory, tag: str) -> Entry:
         """`tag content`, with the requested provenance."""
-        suffix = self._about(memory)
-        text = clean(memory.content)
-        return Entry(tag, text, suffix, memory_id=memory.memory_id, score=score)
+        of = (self._style, tag)
+        entry = _known(memory.kept, _LINE, of)
+        if entry is None:
+            suffix = self._about(memory)
+            entry = Entry(tag, clean(memory.content), suffix, memory_id=memory.memory_id)
+            _keep(memory.kept, _LINE, of, entry)
+        return entry
 
     def item(self, item: RelevantItem) -> Entry:
         """`- [SOURCE] title: text`."""
         if item.memory is not None:
-            return self.memory(item.memory, f"- {type_tag(item.memory)}", item.score)
-        return Entry(
-            f"- [{source_word(item.source)}] {self._day(item.at)}",
-            labelled(self._title(item), _excerpt(item)),
-            conversation_id=item.conversation_id,
-            score=item.score,
-        )
+            return self.memory(item.memory, f"- {type_tag(item.memory)}")
+        place = self._place(item.said_in)
+        of = (self._style, place)
+        entry = _known(item.kept, _LINE, of)
+        if entry is None:
+            entry = Entry(
+                f"- [{source_word(item.source)}] {self._day(item.at)}",
+                labelled(f"{_title(item)}{place}", _excerpt(item)),
+                conversation_id=item.conversation_id,
+            )
+            _keep(item.kept, _LINE, of, entry)
+        return entry
 
     def group(self, item: RelevantItem) -> Entry:
         """`[SOURCE] title`, the text, and a rule: the three lines of document 003."""
         memory = item.memory
         if memory is None:
-            heading = f"[{source_word(item.source)}] {self._day(item.at)}{self._title(item)}"
+            title = f"{_title(item)}{self._place(item.said_in)}"
+            heading = f"[{source_word(item.source)}] {self._day(item.at)}{title}"
         else:
             tag = type_tag(memory).rstrip()
             heading = f"[{source_word(item.source)}] {tag}{self._about(memory)}"
@@ -81,19 +94,21 @@ class Lines:
             "\n---",
             memory_id=None if memory is None else memory.memory_id,
             conversation_id=item.conversation_id,
-            score=item.score,
         )
 
-    def conversation(self, summary: Summary, score: float | None = None) -> Entry:
+    def conversation(self, summary: Summary) -> Entry:
         """`- title: summary`; without value if it has neither."""
-        text = clean(summary.summary)
-        title = _short(summary.title)
-        return Entry(
-            f"- {self._day(summary.last_said_at or summary.created_at)}",
-            labelled(title, text) if text else title,
-            conversation_id=summary.conversation_id,
-            score=score,
-        )
+        entry = _known(summary.kept, _OUTLINE, self._style)
+        if entry is None:
+            text = clean(summary.summary)
+            title = _short(summary.title)
+            entry = Entry(
+                f"- {self._day(summary.last_said_at or summary.created_at)}",
+                labelled(title, text) if text else title,
+                conversation_id=summary.conversation_id,
+            )
+            _keep(summary.kept, _OUTLINE, self._style, entry)
+        return entry
 
     def _about(self, memory: Memory) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when."""
@@ -106,17 +121,21 @@ class Lines:
             told.append(f"{day} until {self._iso(end)}" if end is not None else day)
         return f" ({', '.join(told)})" if told else ""
 
-    def _title(self, item: RelevantItem) -> str:
-        title = _short(item.title)
-        if item.role == "assistant" and title != "assistant":
-            title = f"{title} (assistant)"
-        if item.said_in is None or not self.context.dated:
-            return title
-        if item.said_in == self.context.ongoing:
-            return f"{title} in this conversation"
-        place = self.titles.get(item.said_in)
-        named = f"“{shortened(place, _PLACE_BYTES)}”" if place else clean(item.said_in)
-        return f"{title} in {shortened(named, _PLACE_BYTES)}"
+    def _place(self, said_in: str | None) -> str:
+        """Where a message was said."""
+        if said_in is None or not self.context.dated:
+            return ""
+        place = self._places.get(said_in)
+        if place is None:
+            place = self._places[said_in] = self._placed(said_in)
+        return place
+
+    def _placed(self, said_in: str) -> str:
+        if said_in == self.context.ongoing:
+            return " in this conversation"
+        title = self.titles.get(said_in)
+        named = f"“{shortened(title, _PLACE_BYTES)}”" if title else clean(said_in)
+        return f" in {shortened(named, _PLACE_BYTES)}"
 
     def _day(self, at: datetime | None) -> str:
         return f"{self._iso(at)} " if self.context.dated and at is not None else ""
@@ -150,6 +169,30 @@ def achieved_tag(memory: Memory) -> str:
 def type_tag(memory: Memory) -> str:
     """`[FACT] `."""
     return achieved_tag(memory) or f"[{memory.type.upper()}] "
+
+
+def written(item: Memory | Message | Summary) -> bool:
+    """Whether a line of the item is kept, so that it need not be read again."""
+    return item.kept is not None and (_LINE in item.kept or _OUTLINE in item.kept)
+
+
+def _known(kept: Kept | None, name: str, of: Hashable) -> Entry | None:
+    """The kept line of an item, unless that was written in another style."""
+    found: tuple[Hashable, Entry] | None = None if kept is None else kept.get(name)
+    return found[1] if found is not None and found[0] == of else None
+
+
+def _keep(kept: Kept | None, name: str, of: Hashable, entry: Entry) -> None:
+    # Only in the last style, so that what is kept of an item has a limit.
+    if kept is not None:
+        kept[name] = of, entry
+
+
+def _title(item: RelevantItem) -> str:
+    title = _short(item.title)
+    if item.role == "assistant" and title != "assistant":
+        return f"{title} (assistant)"
+    return title
 
 
 def _short(title: str) -> str:

@@ -16,9 +16,6 @@ from hitherto_shared.text.instructions import overrides_instructions
 Source = tuple[str, str]
 """A message by conversation id and message id."""
 
-_LEARNT = "facts"
-"""The component that memories learnt from a message add to its score."""
-
 
 def repeats(kinds: Iterable[Kind]) -> bool:
     """Whether a search of these kinds can find the same content twice."""
@@ -44,7 +41,7 @@ def each_once(hits: Sequence[Hit]) -> list[Hit]:
         if sources and shown.issuperset(sources):
             continue
         standing = hit
-        if isinstance(hit.item, Message) and hit.breakdown.get(_LEARNT, 0.0) > 0:
+        if isinstance(hit.item, Message) and hit.ranked and hit.ranked.lifted_by_facts:
             better = made_of.get(sources[0])
             standing = hit if better is None else _in_place(better, hit.score)
         shown.update(sources_of(standing.item))
@@ -54,8 +51,7 @@ def each_once(hits: Sequence[Hit]) -> list[Hit]:
 
 def _in_place(hit: Hit, score: float) -> Hit:
     """A memory in the place of a message, with the message's score; the difference is `facts`."""
-    lifted = {**hit.breakdown, _LEARNT: hit.breakdown.get(_LEARNT, 0.0) + score - hit.score}
-    return replace(hit, score=score, breakdown=lifted)
+    return replace(hit, score=score, lift=score - hit.score)
 
 
 def to_be_read(found: SearchOutcome) -> int:
@@ -64,7 +60,11 @@ def to_be_read(found: SearchOutcome) -> int:
     Most messages were judged in earlier answers and are only looked up.
     """
     hits = (*found.hits, *found.further)
-    texts = [hit.item.content for hit in hits if isinstance(hit.item, Message)]
+    texts = [
+        hit.item.content
+        for hit in hits
+        if isinstance(hit.item, Message) and not (hit.item.kept and _READ in hit.item.kept)
+    ]
     all_of_them = sum(map(len, texts))
     if all_of_them > _RECOGNISED_AT_ONCE:
         return all_of_them
@@ -78,13 +78,35 @@ def for_a_prompt(found: SearchOutcome, question: Question) -> SearchOutcome:
     messages are not reviewed, and a memory of such a message would be in quarantine.
     """
     asked = distinct_words(question.text)
+    number = hash(asked)
+
+    def belongs(message: Message) -> bool:
+        commands, words = _read(message)
+        if commands:
+            return False
+        return words not in (None, number) or not same_words(message.content, asked)
+
     hits = [
         hit
         for hit in (*found.hits, *found.further)
-        if not isinstance(hit.item, Message)
-        or not (_commands(hit.item.content) or same_words(hit.item.content, asked))
+        if not isinstance(hit.item, Message) or belongs(hit.item)
     ]
     return replace(found, hits=hits[: question.limit], further=hits[question.limit :])
+
+
+_READ = "read for a prompt"
+
+
+def _read(message: Message) -> tuple[bool, int | None]:
+    """Whether a message is a command, and the hash of its words if it is kept."""
+    kept = message.kept
+    if kept is None:
+        return _commands(message.content), None
+    read: tuple[bool, int] | None = kept.get(_READ)
+    if read is None:
+        words = hash(distinct_words(message.content))
+        read = kept[_READ] = (_commands(message.content), words)
+    return read
 
 
 _verdicts: dict[bytes, bool] = {}

@@ -49,7 +49,7 @@ async def list_items(
     keys = keys[: question.limit]
     found = await read_whole(partial(ask, connection), scope, keys, moment=question.moment)
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
-    hits = [Hit(found[key], 0.0, unscored, ()) for key in keys if key in found]
+    hits = [Hit(found[key], 0.0, unscored=unscored) for key in keys if key in found]
     return SearchOutcome(hits, (), total)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.ranking.ranking import Ranking
+from hitherto_retrieval.search.ranking.ranking import LEARNT, RankedCandidate, Ranking
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
@@ -85,16 +85,33 @@ class Question:
 # Not frozen for the same reason as candidates are not.
 @dataclass(slots=True)
 class Hit:
-    """One result, with its score, the components of the score, and the legs that found it.
+    """One result with its score.
 
-    `excerpt` holds the messages around its sources, in the order in which they were said.
+    Attributes:
+        item: The item.
+        score: Its score.
+        ranked: How it was ranked; None in a list without a question.
+        excerpt: The messages around its sources, in the order in which they were said.
+        lift: What it gained by taking the place of a message that was made of the same words.
+        unscored: The components of an item that was not ranked.
     """
 
     item: Item
     score: float
-    breakdown: Mapping[str, float]
-    legs: Sequence[str]
+    ranked: RankedCandidate | None = None
     excerpt: Sequence[Message] = ()
+    lift: float = 0.0
+    unscored: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def breakdown(self) -> Mapping[str, float]:
+        """What each component adds to the score, by name."""
+        if self.ranked is None:
+            return self.unscored
+        parts = self.ranked.breakdown
+        if self.lift:
+            parts[LEARNT] = parts.get(LEARNT, 0.0) + self.lift
+        return parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from hitherto_retrieval.search.corpora.held import AtHand
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
-from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
 from hitherto_retrieval.storage.moment import Moment
@@ -88,9 +87,8 @@ async def tell(
         Hit(
             found[item.candidate.kind, item.candidate.key],
             item.score,
-            item.breakdown,
-            legs_of(item),
-            _united(said, keys),
+            item,
+            _united(said, keys) if keys else (),
         )
         for item, keys in zip(best, keys_of, strict=True)
         if (item.candidate.kind, item.candidate.key) in found

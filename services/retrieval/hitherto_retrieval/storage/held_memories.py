@@ -34,10 +34,11 @@ from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
-_BYTES_OF_A_MEMORY = 4_000
+_BYTES_OF_A_MEMORY = 5_500
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
-_BYTES_OF_A_BYTE = 4
-"""What a byte of text may take; free JSON becomes many small objects."""
+_BYTES_OF_A_BYTE = 7
+"""What a byte of text may take; free JSON becomes many small objects, and what is derived from a
+text repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class HeldMemories:
             row[0]: (*row[:25], 0, None, None, sources, called)
             for row, sources, called in zip(rows, self._sources, names, strict=True)
         }
+        # Made when they are first shown.
+        self._shown: dict[UUID, memories_of.UnusedMemory] = {}
         self._columns = _Columns(
             np.asarray([row[2] for row in rows], dtype=np.str_),
             np.asarray([row[6] for row in rows], dtype=np.str_),
@@ -143,9 +146,13 @@ class HeldMemories:
         """Whole memories by id, as they were used; ids that are not held are left out."""
         made: dict[UUID, Memory] = {}
         for each in memory_ids:
-            row = self._whole.get(each)
-            if row is not None:
-                made[each] = memories_of.used(row, *uses.of(each))
+            unused = self._shown.get(each)
+            if unused is None:
+                row = self._whole.get(each)
+                if row is None:
+                    continue
+                unused = self._shown[each] = memories_of.UnusedMemory(row)
+            made[each] = unused.used(*uses.of(each))
         return made
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:

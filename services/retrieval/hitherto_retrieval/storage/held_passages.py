@@ -29,10 +29,11 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Message
 from hitherto_shared.text.bm25 import Scores
 
-_BYTES_OF_A_MESSAGE = 2_000
+_BYTES_OF_A_MESSAGE = 3_500
 _BYTES_OF_A_SUMMARY = 500
 """Approximate bytes of a summary besides its vector and its text."""
-_BYTES_OF_A_BYTE = 4
+_BYTES_OF_A_BYTE = 7
+"""As in `held_memories`."""
 
 Mask = NDArray[np.bool_]
 
@@ -135,6 +136,8 @@ class HeldMessages:
         )
         self._said = np.asarray([row[6] in ("user", "assistant") for row in rows], dtype=bool)
         self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
+        # Made when they are first shown.
+        self._shown: dict[MessageKey, Message] = {}
         made_of = memories.made_of()
         self._learnt: Mapping[int, Sequence[int]] = {
             place: made_of[row[0], row[5]]
@@ -152,12 +155,17 @@ class HeldMessages:
         """Messages by their keys; missing keys are left out."""
         found: dict[MessageKey, Message] = {}
         for key in keys:
-            place = self._places.get(key)
-            if place is not None:
+            shown = self._shown.get(key)
+            if shown is None:
+                place = self._places.get(key)
+                if place is None:
+                    continue
                 row = self.rows[place]
-                found[key] = Message(
-                    row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11]
+                shown = self._shown[key] = Message(
+                    *(row[0], row[5], row[6], row[7], row[8], row[3], row[9], row[10], row[11]),
+                    kept={},
                 )
+            found[key] = shown
         return found
 
     def find(

@@ -7,7 +7,7 @@ the database's collation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hitherto_retrieval.storage import conversations, passages, people
@@ -39,9 +39,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _BYTES_OF_AN_ENTITY = 1_500
-_BYTES_OF_A_SUMMARY = 1_500
+_BYTES_OF_A_SUMMARY = 3_000
 """Approximate bytes of a summary besides its text."""
-_BYTES_OF_A_BYTE = 4
+_BYTES_OF_A_BYTE = 7
+"""As in `held_memories`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,5 +152,5 @@ class Surroundings:
             + _BYTES_OF_A_SUMMARY * len(summaries),
             entities=[each for _, each in by_name],
             _mentioned=[each for each in held if each.entity.mention_count > 0],
-            _summaries=summaries,
+            _summaries=[replace(each, kept={}) for each in summaries],
         )

@@ -11,7 +11,7 @@ from uuid import UUID
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
-from hitherto_shared.models import Memory, Scope, SourceRef
+from hitherto_shared.models import Kept, Memory, Scope, SourceRef
 
 _BY_IDS = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
@@ -136,11 +136,24 @@ def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     return Statement(_BY_IDS, {**scope.parameters, "memory_ids": Uuids(memory_ids)}, whole_memories)
 
 
-def used(row: tuple[Any, ...], count: int, last: datetime | None) -> Memory:
-    """The memory of a whole row that has no usage, with its usage."""
-    whole = [*row[:_USE], count, last, *row[_USE + 2 :]]
-    whole[-2] = [SourceRef(*pair) for pair in row[-2]]
-    return Memory(*whole)
+class UnusedMemory:
+    """A memory without its usage, which outlives the call.
+
+    Args:
+        row: A whole row that has no usage.
+    """
+
+    __slots__ = ("_after", "_before")
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        kept: Kept = {}
+        sources = [SourceRef(*pair) for pair in row[-2]]
+        self._before = row[:_USE]
+        self._after = (*row[_USE + 2 : -2], sources, row[-1], kept)
+
+    def used(self, count: int, last: datetime | None) -> Memory:
+        """The memory as it was used; all of these share what is kept."""
+        return Memory(*(*self._before, count, last, *self._after))
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, cast
 
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
@@ -149,17 +150,19 @@ class MessageCorpus:
         found = self._distinct()
         if self._facts is None:
             return found
-        facts, learnt = self._facts.answer, self._looking.learnt
-        return [
-            replace(
-                candidate,
-                fact_cosine=known.cosine,
-                fact_bm25=max(learnt.of_each(known.lexical_nos), default=0.0),
-            )
-            if (known := facts.get(cast(MessageKey, candidate.key))) is not None
-            else candidate
+        facts = self._facts.answer
+        learnt = [
+            (candidate, known)
             for candidate in found
+            if (known := facts.get(cast(MessageKey, candidate.key))) is not None
         ]
+        # Looked up all at once: one by one they take half as long as the ranking.
+        numbers = [number for _, known in learnt for number in known.lexical_nos]
+        scores = iter(self._looking.learnt.of_each(numbers))
+        for candidate, known in learnt:
+            candidate.fact_cosine = known.cosine
+            candidate.fact_bm25 = max(islice(scores, len(known.lexical_nos)), default=0.0)
+        return found
 
     def _distinct(self) -> list[Candidate]:
         return _each_once(self._found)

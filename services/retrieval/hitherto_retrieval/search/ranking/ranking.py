@@ -10,6 +10,9 @@ from typing import Protocol
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.storage.candidate import Candidate
 
+LEARNT = "facts"
+"""The component that memories learnt from a message add to its score."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryIntent:
@@ -64,6 +67,11 @@ class RankedCandidate:
     def breakdown(self) -> dict[str, float]:
         """What each component adds to the score, by name."""
         return {name: part / self.scale for name, part in zip(self.names, self.parts, strict=True)}
+
+    @property
+    def lifted_by_facts(self) -> bool:
+        """Whether memories learnt from a message raised its score."""
+        return LEARNT in self.names and self.parts[self.names.index(LEARNT)] > 0
 
 
 class Ranking(Protocol):

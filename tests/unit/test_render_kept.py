@@ -1,0 +1,120 @@
+"""Lines kept with their items are those that would be written anew, whatever the style."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from hitherto_retrieval.render.block import TEMPLATES, render
+from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.lines import written
+from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
+from hitherto_shared.models import Memory, Message, Summary
+from tests.unit.render_samples import FENCE_ID, full_context, memory, summary
+
+CUSTOM = "{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}{{memories}}"
+TEXTS = ("Tea, please.", "# Heading\nand more", "  [INST] do 東京", "word " * 150, "")
+ZONES = (UTC, ZoneInfo("Asia/Tokyo"))
+Item = Memory | Message | Summary
+
+
+def things(chance: random.Random) -> list[Item]:
+    made: list[Item] = []
+    for number in range(40):
+        text, conversation = chance.choice(TEXTS), f"c{number % 4}"
+        at = datetime(2026, 1, 1, 20, tzinfo=UTC) + timedelta(days=number)
+        if number % 3 == 0:
+            fields: Mapping[str, Any] = {
+                "status": chance.choice(("active", "achieved")),
+                "origin": chance.choice(("user", "tool", "assistant")),
+                "valid_from": at,
+                "valid_to": chance.choice((None, at)),
+            }
+            made.append(memory(number + 1, "goal", text, **fields))
+        elif number % 3 == 1:
+            role = chance.choice(("user", "assistant"))
+            name = chance.choice(("", "Bao", "assistant:"))
+            made.append(Message(conversation, f"m{number}", role, name, text, at))
+        else:
+            made.append(summary(f"c{number}", chance.choice(("", "Title", "# x")), text))
+    return made
+
+
+def printed(item: Item, score: float) -> RelevantItem:
+    if isinstance(item, Memory):
+        return RelevantItem.of_memory(item, score)
+    if isinstance(item, Message):
+        return RelevantItem.of_message(item, score)
+    return RelevantItem.of_summary(item, score)
+
+
+def context(chance: random.Random, items: Sequence[Item]) -> PromptContext:
+    """Some of the items as results, some in the general lists, in any style."""
+    shown = chance.sample(items, chance.randrange(len(items)))
+    return replace(
+        full_context(),
+        relevant=[printed(item, chance.random()) for item in shown],
+        memories=[each for each in items if isinstance(each, Memory)][: chance.randrange(9)],
+        conversations=[each for each in items if isinstance(each, Summary)][: chance.randrange(9)],
+        asked=chance.random() < 0.8,
+        ongoing=chance.choice((None, "c1")),
+        today=chance.choice((None, date(2026, 11, 22))),
+        zone=chance.choice(ZONES),
+    )
+
+
+@pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])
+def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
+    """Over many blocks of the same items, with other styles, places and budgets in between."""
+    chance = random.Random(1)
+    fresh = things(chance)
+    kept = [replace(item, kept={}) for item in fresh]
+    for _ in range(90):
+        state = chance.getstate()
+        anew = context(chance, fresh)
+        chance.setstate(state)
+        again = context(chance, kept)
+        template, tokens = chance.choice(TEMPLATES), chance.choice((60, 200, 900, 5_000))
+        annotate = chance.random() < 0.5
+
+        def block(
+            given: PromptContext,
+            template: str = template,
+            tokens: int = tokens,
+            annotate: bool = annotate,
+        ) -> object:
+            custom = CUSTOM if template == "custom" else ""
+            return render(
+                given,
+                template,
+                tokens,
+                annotate=annotate,
+                fence_id=FENCE_ID,
+                custom_template=custom,
+                count=count,
+            )
+
+        assert block(again) == block(anew)
+    assert all(map(written, kept))
+    assert not any(map(written, fresh))
+
+
+def test_what_is_kept_of_an_item_has_a_limit() -> None:
+    """Styles replace each other; those of users with many time zones do not add up."""
+    chance = random.Random(2)
+    items = [replace(item, kept={}) for item in things(chance)]
+    for _ in range(60):
+        render(
+            context(chance, items),
+            chance.choice(TEMPLATES[:-1]),
+            4_000,
+            annotate=chance.random() < 0.5,
+            fence_id=FENCE_ID,
+        )
+    assert max(len(item.kept or ()) for item in items) <= 2
