@@ -1,0 +1,214 @@
+"""What holds for the vectors of memories, document chunks, messages and summaries alike (B10, C7).
+
+Each test has a text of every corpus, so that none of them goes a way of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.storage import chunks, reembedding, users
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
+from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.corpora.sealing import seal_some
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.protocol import EmbeddingBatch
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.model_api import ModelRefused
+from tests.e2e.indexed import check_words
+from tests.integration.passages.every_corpus import (
+    NEW,
+    TABLES,
+    Interrupted,
+    fill,
+    one_of_each,
+    reembed,
+    states,
+    vectors,
+)
+from tests.integration.upkeep.past import ANA
+from tests.integration.upkeep.stage import Stage
+
+NONE = dict.fromkeys(TABLES, 0)
+ONE = dict.fromkeys(TABLES, 1)
+STORED = {corpus: ["stored"] for corpus in TABLES}
+
+
+async def nothing(_: str) -> None:
+    pass
+
+
+def changing(stage: Stage) -> Callable[[str], Awaitable[None]]:
+    """Rewords the memory or the summary, deletes the message or the chunk."""
+
+    async def change(corpus: str) -> None:
+        if corpus == "documents":
+            ids = [row[0] for row in await stage.rows("SELECT chunk_id FROM document_chunks")]
+            async with stage.removal.connection() as connection, connection.transaction():
+                await users.lock_user(connection, ANA)
+                await chunks.delete(connection, ANA, ids)
+        elif corpus == "messages":
+            async with stage.removal.connection() as connection, connection.transaction():
+                await users.lock_user(connection, ANA)
+                await index.drop(connection, ANA, MESSAGES, [("plain", 1)])
+                await connection.execute("DELETE FROM messages")
+        elif corpus == "summaries":
+            await stage.rows(
+                "UPDATE conversation_summaries SET title = 'summaries anew',"
+                " text_version = text_version + 1, embedding_state = 'pending'"
+            )
+        else:
+            await stage.rows(
+                "UPDATE memories SET content = 'memories anew', version = version + 1,"
+                " text_version = version + 1, embedding_state = 'pending'"
+            )
+
+    return change
+
+
+@pytest.mark.parametrize("run", [fill, reembed])
+async def test_a_late_vector_of_earlier_words_is_not_kept(
+    stage: Stage, run: Callable[[Stage, OfflineEmbedder], Awaitable[object]]
+) -> None:
+    await one_of_each(stage)
+    name = NEW if run is reembed else ""
+    if run is fill:
+        assert await Backfill(stage.maintenance, Interrupted(changing(stage))).run() == 0
+    else:
+        await run(stage, Interrupted(changing(stage), name))
+    assert await vectors(stage) == NONE
+    assert (await states(stage))["memories"] == (await states(stage))["summaries"] == ["pending"]
+    await run(stage, Interrupted(nothing, name))
+    assert await vectors(stage) == {**NONE, "memories": 1, "summaries": 1}
+
+
+@pytest.mark.parametrize("run", [fill, reembed])
+async def test_a_late_vector_of_sealed_words_is_not_kept(
+    stage: Stage, tmp_path: Path, run: Callable[[Stage, OfflineEmbedder], Awaitable[object]]
+) -> None:
+    """H3: encryption is turned on while the embedder has the words in hand."""
+    await one_of_each(stage)
+    keys = UserKeys(LocalWrapper(os.urandom(32)), KeyStore(tmp_path), os.urandom(32))
+    key = await keys.make(ANA.tenant_id, ANA.user_id)
+
+    async def seal(corpus: str) -> None:
+        sealed: dict[str, SpokenCorpus] = {"messages": MESSAGES, "summaries": SUMMARIES}
+        if corpus in sealed:
+            async with stage.removal.connection() as connection, connection.transaction():
+                await users.lock_user(connection, ANA)
+                found = await seal_some(connection, ANA, key, sealed[corpus], limit=10)
+                assert len(found) == 1
+        elif corpus == "memories":
+            await stage.rows(
+                "UPDATE memories SET sealed = 'x', sensitive = true, content = '', tags = '{}',"
+                " lexical_length = 0, embedding_state = 'sealed'"
+            )
+
+    await run(stage, Interrupted(seal, NEW if run is reembed else ""))
+    assert await vectors(stage) == {**NONE, "documents": 1}
+    words = "SELECT DISTINCT corpus FROM passage_postings"
+    assert await stage.rows(words) == []
+    assert await stage.rows("SELECT DISTINCT texts FROM passage_statistics") == [(0,)]
+
+
+async def test_two_back_fills_at_once_store_each_vector_once(stage: Stage) -> None:
+    """As many replicas have one each, and neither fails where the other was faster."""
+    await one_of_each(stage)
+
+    class Abreast(OfflineEmbedder):
+        """Answers when both have asked."""
+
+        def __init__(self) -> None:
+            self._both = asyncio.Barrier(2)
+
+        async def embed(
+            self, texts: Sequence[str], *, timeout: float | None = None
+        ) -> EmbeddingBatch:
+            async with asyncio.timeout(120):
+                await self._both.wait()
+            return await super().embed(texts)
+
+    embedder = Abreast()
+    fillings = [Backfill(stage.maintenance, embedder) for _ in range(2)]
+    assert sum(await asyncio.gather(*(each.run() for each in fillings))) == len(TABLES)
+    assert await vectors(stage) == ONE
+    assert await states(stage) == STORED
+
+
+@pytest.mark.parametrize("switched", [False, True])
+async def test_a_refusal_counts_for_the_active_model_alone(stage: Stage, switched: bool) -> None:
+    """A text that the earlier model refused waits for the one that is active by now."""
+    await one_of_each(stage)
+    await one_of_each(stage, "unspeakable", 2)
+
+    class Squeamish(OfflineEmbedder):
+        async def embed(
+            self, texts: Sequence[str], *, timeout: float | None = None
+        ) -> EmbeddingBatch:
+            if not any("unspeakable" in text for text in texts):
+                return await super().embed(texts)
+            if switched and len(texts) == 1:
+                async with stage.maintenance.connection() as connection, connection.transaction():
+                    await reembedding.register(connection, NEW, self.dimensions)
+                    await reembedding.activate(connection, NEW, keep_previous=False)
+            raise ModelRefused("not this")
+
+    settled = await Backfill(stage.maintenance, Squeamish()).run()
+    assert settled == (0 if switched else 2 * len(TABLES))
+    expected = ["pending", "pending"] if switched else ["refused", "stored"]
+    assert await states(stage) == dict.fromkeys(TABLES, expected)
+    # The accepted text has a vector all the same, for the day on which the model returns.
+    assert await vectors(stage) == ONE
+
+
+async def test_a_vector_of_an_unknown_model_is_passed_over(stage: Stage) -> None:
+    await one_of_each(stage)
+    assert await Backfill(stage.maintenance, Interrupted(nothing, "nobody-knows-it")).run() == 0
+    assert await vectors(stage) == NONE
+    assert await states(stage) == {corpus: ["pending"] for corpus in TABLES}
+
+
+async def test_a_new_model_is_expected_by_every_text_and_the_old_one_again(stage: Stage) -> None:
+    """C7: the switch and the way back leave no text in a state that is not so."""
+    await one_of_each(stage)
+    await fill(stage, OfflineEmbedder())
+    counts = await reembed(stage, Interrupted(nothing, NEW))
+    assert (counts["embedded"], counts["refused"]) == (len(TABLES), 0)
+    await one_of_each(stage, "later", 2)
+    await fill(stage, OfflineEmbedder())
+    for model, expected in ((NEW, ["pending", "stored"]), (OfflineEmbedder().name, ["stored"] * 2)):
+        async with stage.maintenance.connection() as connection, connection.transaction():
+            await reembedding.activate(connection, model, keep_previous=True)
+        assert await states(stage) == dict.fromkeys(TABLES, expected)
+        async with stage.maintenance.connection() as connection:
+            has = await reembedding.count(connection, model)
+        assert has == (
+            len(TABLES) * expected.count("stored"),
+            len(TABLES) * expected.count("pending"),
+        )
+
+
+async def test_retention_of_messages_leaves_the_other_corpora_alone(
+    stage: Stage, superuser_conninfo: str
+) -> None:
+    """C3: words and vectors of messages go; summaries, chunks and memories are found as before."""
+    await one_of_each(stage)
+    await fill(stage, OfflineEmbedder())
+    assert (await stage.retention(0, 30))["messages"] == 1
+    assert await vectors(stage) == {**ONE, "messages": 0}
+    check_words(superuser_conninfo)
+    assert await stage.rows("SELECT DISTINCT corpus FROM passage_postings") == [("summaries",)]
+    # And memories with everything about them, without the summary.
+    assert (await stage.retention(30, 0))["memories"] == 1
+    assert await vectors(stage) == {**ONE, "messages": 0, "memories": 0}
+    check_words(superuser_conninfo)

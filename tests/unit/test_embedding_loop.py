@@ -1,0 +1,88 @@
+"""Which texts of a batch get vectors if the embedder refuses some, or goes away (row 32, C7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from hitherto_extraction.pipeline.embedding_loop import embed
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.protocol import EmbeddingBatch
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+
+_ANSWERS = 1_000
+
+
+class Moody(OfflineEmbedder):
+    """Refuses texts with `bad` in them, and is away after so many answers."""
+
+    def __init__(self, answers: int = _ANSWERS) -> None:
+        self.answers = answers
+        self.calls = 0
+
+    async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
+        self.calls += 1
+        if any("bad" in text for text in texts):
+            raise ModelRefused("not this")
+        if not self.answers:
+            raise ModelUnavailable("away")
+        self.answers -= 1
+        return EmbeddingBatch((await super().embed(texts)).vectors, 1, len(texts))
+
+
+def batch(count: int, *bad: int) -> dict[int, tuple[str, ...]]:
+    return {place: (f"{'bad' if place in bad else 'good'} {place}",) for place in range(count)}
+
+
+@pytest.mark.parametrize("bad", [(), (0,), (63,), (0, 1, 2, 3), (60, 61, 62, 63), (5, 17, 40)])
+async def test_every_text_but_those_that_are_refused_gets_its_vector(bad: tuple[int, ...]) -> None:
+    embedder = Moody()
+    texts = batch(64, *bad)
+    made = await embed(embedder, texts)
+    assert sorted(made.refused) == list(bad)
+    assert set(made.vectors) == set(texts) - set(bad)
+    assert made.outage is None
+    for place, (vector,) in made.vectors.items():
+        (own,) = (await OfflineEmbedder().embed(texts[place])).vectors
+        assert (vector == own).all()
+    assert (made.calls, made.tokens) == (_ANSWERS - embedder.answers, 64 - len(bad))
+
+
+async def test_each_text_gets_a_vector_of_each_of_its_contents() -> None:
+    made = await embed(Moody(), {"a": ("one", "two"), "b": ("three",)})
+    assert {item: len(found) for item, found in made.vectors.items()} == {"a": 2, "b": 1}
+
+
+async def test_an_embedder_that_refuses_everything_is_not_asked_about_every_text() -> None:
+    embedder = Moody()
+    with pytest.raises(ModelRefused):
+        await embed(embedder, batch(64, *range(64)))
+    assert embedder.calls < 32
+
+
+async def test_one_text_that_is_refused_alone_is_refused() -> None:
+    made = await embed(Moody(), batch(1, 0))
+    assert (made.refused, made.vectors) == ([0], {})
+
+
+async def test_what_came_before_an_outage_is_kept() -> None:
+    made = await embed(Moody(answers=2), batch(64, 63))
+    assert isinstance(made.outage, ModelUnavailable)
+    assert 0 < len(made.vectors) < 63
+    assert made.calls == 2
+    with pytest.raises(ModelUnavailable):
+        await embed(Moody(answers=0), batch(64))
+
+
+async def test_a_spoiled_answer_counts_as_a_refusal() -> None:
+    class Spoiling(Moody):
+        async def embed(
+            self, texts: Sequence[str], *, timeout: float | None = None
+        ) -> EmbeddingBatch:
+            try:
+                return await super().embed(texts)
+            except ModelRefused as error:
+                raise ModelMisbehaved("not a number") from error
+
+    assert (await embed(Spoiling(), batch(8, 3))).refused == [3]
