@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
-from hitherto_extraction.pipeline.reindex import reindex
+from hitherto_extraction.pipeline.message_removal import remove_messages
 from hitherto_extraction.queue import cancelling
-from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.storage import conversation_removal, conversations, removal, users
-from hitherto_extraction.storage.corpora import index
-from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage import conversation_removal, conversations, users
 from hitherto_shared import metrics
 from hitherto_shared.database.lean import once_committed
 from hitherto_shared.database.pool import Connection
@@ -39,14 +36,10 @@ async def delete_conversation(
         )
     cancelled = await cancelling.cancel_of_conversation(connection, scope, conversation_id)
     messages = await conversation_removal.find_messages(connection, scope, conversation_id)
-    await index.drop(connection, scope, MESSAGES, [message.key for message in messages])
-    readers = await cancelling.take_back(connection, scope, [message.key for message in messages])
-    learnt = await removal.remove_messages(connection, scope, messages, readers)
+    await remove_messages(connection, scope, messages)
     kept = await conversation_removal.clear_name(connection, scope, conversation_id)
-    await reindex(connection, scope, learnt)
     summaries = await drop_summary(connection, scope, conversation_id)
     await conversation_removal.remove(connection, scope, conversation_id)
-    await announce(connection, "queued")
     once_committed(connection, metrics.ERASURES.labels("conversation").inc)
     return {
         "messages": len(messages),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.reindex import reindex
+from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.sealed_memories import write_sealed
 from hitherto_extraction.rollback.replay import FIELDS, MemoryVersion, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
-from hitherto_extraction.pipeline.reindex import reindex
+from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.storage import (
     keyword_index,
     removal,

@@ -11,13 +11,10 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
-from hitherto_extraction.pipeline.reindex import reindex
-from hitherto_extraction.queue import cancelling, claims
+from hitherto_extraction.pipeline.message_removal import remove_messages
+from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
-from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import removal, retention, users
-from hitherto_extraction.storage.corpora import index
-from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
@@ -158,13 +155,7 @@ class Retention:
         outlived = await retention.find_messages(
             connection, scope, self._keep, limit=_MESSAGES, among=among
         )
-        await index.drop(connection, scope, MESSAGES, [message.key for message in outlived])
-        readers = await cancelling.take_back(
-            connection, scope, [message.key for message in outlived]
-        )
-        learnt = await removal.remove_messages(connection, scope, outlived, readers)
-        await announce(connection, "queued")
-        reindexed = await reindex(connection, scope, learnt)
+        reindexed = await remove_messages(connection, scope, outlived)
         return {"messages": len(outlived), "memories_reindexed": reindexed}
 
 
