@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hitherto_extraction.pipeline.embedding_loop import embed
+from hitherto_extraction.pipeline.embedding_loop import PATIENCE, embed
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
 from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
@@ -57,8 +57,11 @@ async def test_each_text_gets_a_vector_of_each_of_its_contents() -> None:
 async def test_an_embedder_that_refuses_everything_is_not_asked_about_every_text() -> None:
     embedder = Moody()
     with pytest.raises(ModelRefused):
-        await embed(embedder, batch(64, *range(64)))
+        await embed(embedder, batch(64, *range(64)), patience=PATIENCE)
     assert embedder.calls < 32
+    # Whoever has to come to an end has each of them tried.
+    made = await embed(embedder, batch(64, *range(64)))
+    assert (sorted(made.refused), made.vectors) == (list(range(64)), {})
 
 
 async def test_one_text_that_is_refused_alone_is_refused() -> None:
@@ -86,3 +89,6 @@ async def test_a_spoiled_answer_counts_as_a_refusal() -> None:
                 raise ModelMisbehaved("not a number") from error
 
     assert (await embed(Spoiling(), batch(8, 3))).refused == [3]
+    # Answers that are all spoiled say nothing about the texts.
+    with pytest.raises(ModelMisbehaved):
+        await embed(Spoiling(), batch(8, *range(8)))

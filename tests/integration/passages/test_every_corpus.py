@@ -171,6 +171,23 @@ async def test_a_refusal_counts_for_the_active_model_alone(stage: Stage, switche
     assert await vectors(stage) == ONE
 
 
+async def test_a_new_model_that_refuses_texts_is_complete_without_them(stage: Stage) -> None:
+    """C7: however many they are, and although a text that is refused is asked for again."""
+    for number, word in enumerate(("one", "two", "three", "four"), 1):
+        await one_of_each(stage, word, number)
+
+    class Refusing(Interrupted):
+        async def embed(
+            self, texts: Sequence[str], *, timeout: float | None = None
+        ) -> EmbeddingBatch:
+            raise ModelRefused("not this")
+
+    for _ in range(2):
+        counts = await reembed(stage, Refusing(nothing, NEW))
+        assert counts == {"embedded": 0, "refused": 4 * len(TABLES)}
+    assert await vectors(stage) == NONE
+
+
 async def test_a_vector_of_an_unknown_model_is_passed_over(stage: Stage) -> None:
     await one_of_each(stage)
     assert await Backfill(stage.maintenance, Interrupted(nothing, "nobody-knows-it")).run() == 0

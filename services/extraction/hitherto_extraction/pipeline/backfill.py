@@ -13,7 +13,7 @@ from uuid import UUID
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backlog import Backlog
 from hitherto_extraction.pipeline.embedding_charges import affords, shared_out
-from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed_next
+from hitherto_extraction.pipeline.embedding_loop import BATCH, PATIENCE, EmbeddedBatch, embed_next
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.storage import ledger, reembedding
 from hitherto_extraction.storage.corpora import vectors
@@ -80,7 +80,7 @@ class Backfill:
             await self._charge(connection, made)
 
         try:
-            await embed_next(self._database, self._embedder, corpus, find, keep)
+            await embed_next(self._database, self._embedder, corpus, find, keep, patience=PATIENCE)
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)
         return done

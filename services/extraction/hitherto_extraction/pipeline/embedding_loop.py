@@ -13,14 +13,14 @@ from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from hitherto_shared.model_api import ModelError, ModelUnavailable
+from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelUnavailable
 
 logger = logging.getLogger("hitherto.backfill")
 
 BATCH = 64
 """Number of texts that are read, embedded and written together."""
 SECONDS = 30.0
-_PATIENCE = 3
+PATIENCE = 3
 """Number of refused texts, without an accepted one, after which the embedder is at fault."""
 
 Item = TypeVar("Item", bound=Hashable)
@@ -52,19 +52,29 @@ class EmbeddedBatch(Generic[Item]):
         return EmbeddingBatch([], self.calls, self.tokens)
 
 
-async def embed(embedder: Embedder, texts: Mapping[Item, Sequence[str]]) -> EmbeddedBatch[Item]:
+async def embed(
+    embedder: Embedder, texts: Mapping[Item, Sequence[str]], *, patience: int | None = None
+) -> EmbeddedBatch[Item]:
     """Embed texts, in one call if the embedder accepts all of them.
 
     A batch that is refused is halved, until each text that is refused stands alone. After an outage
     the batch holds what was embedded before it.
 
+    Args:
+        embedder: The embedder.
+        texts: The contents of each text.
+        patience: After so many refused texts, without an accepted one, it is the embedder that is
+            at fault and not the texts. None: each text is tried.
+
     Raises:
         ModelUnavailable: The embedder is unreachable; nothing was embedded.
-        ModelError: It refuses everything.
+        ModelRefused: The `patience` is at an end.
+        ModelMisbehaved: The same, or it gave no usable answer for any text.
     """
     made = EmbeddedBatch[Item](embedder.name)
     parts = deque([list(texts)])
     from_the_end = True
+    spoiled: ModelMisbehaved | None = None
     while parts:
         # From both ends, so that texts that are refused do not hide others behind them.
         part = parts.pop() if from_the_end else parts.popleft()
@@ -84,13 +94,16 @@ async def embed(embedder: Embedder, texts: Mapping[Item, Sequence[str]]) -> Embe
                 continue
             logger.warning("the embedder refuses a text: %s", error)
             made.refused += part
-            if not made.vectors and len(made.refused) >= _PATIENCE:
+            if patience and not made.vectors and len(made.refused) >= patience:
                 raise
+            spoiled = error if isinstance(error, ModelMisbehaved) else spoiled
         else:
             found = iter(batch.vectors)
             made.vectors |= {item: [next(found) for _ in texts[item]] for item in part}
             made.calls += batch.calls
             made.tokens += batch.tokens
+    if spoiled is not None and not made.vectors:
+        raise spoiled
     return made
 
 
@@ -100,6 +113,8 @@ async def embed_next(
     corpus: EmbeddedCorpus,
     find: Callable[[Connection], Awaitable[Sequence[EmbeddableText]]],
     keep: Callable[[Connection, EmbeddedBatch[EmbeddableText]], Awaitable[None]],
+    *,
+    patience: int | None = None,
 ) -> Sequence[EmbeddableText]:
     """Embed the texts that `find` returns, and store their vectors in one transaction with `keep`.
 
@@ -114,7 +129,7 @@ async def embed_next(
     texts = await database.run(find, timeout=SECONDS, repeatable=True)
     if not texts:
         return texts
-    made = await embed(embedder, {text: text.contents for text in texts})
+    made = await embed(embedder, {text: text.contents for text in texts}, patience=patience)
 
     async def work(connection: Connection) -> None:
         async with connection.transaction():

@@ -44,7 +44,8 @@ class Fill:
 
         Raises:
             ClaimLost: The claim was lost; nothing was written after that.
-            ModelError: The model is unreachable, and the job waits; or it refuses everything.
+            ModelUnavailable: The model is unreachable; the job waits.
+            ModelMisbehaved: The model gave no usable answer for any text of a batch.
             BudgetSpent: The tenant's budget does not allow for the next batch.
         """
         model, dimensions = str(held.params["model"]), int(held.params["dimensions"])
