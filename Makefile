@@ -76,7 +76,7 @@ lint: install lint-proto check-proto breaking ## Check style, types, import rule
 	$(BIN)/lint-imports
 
 # Their tools come with the development install.
-lint-proto breaking: install
+proto check-proto lint-proto breaking: install
 
 unasync: install ## Generate the synchronous Python client from the asynchronous one
 	$(BIN)/python -m tools.unasync write

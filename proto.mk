@@ -15,13 +15,16 @@ $(PROTO_READY): proto.mk
 	$(PROTO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PROTO_TOOLS)
 	touch $@
 
-proto: $(PROTO_READY) ## Generate the Python stubs and docs/api.md from protos/
+proto: $(PROTO_READY) ## Generate the Python and Go stubs and docs/api.md from protos/
 	$(PROTO_VENV)/bin/python -m tools.generate_protos write
+	$(VENV)/bin/python -m tools.generate_go write
 
 check-proto: $(PROTO_READY) ## Fail if generated files do not match protos/
 	$(PROTO_VENV)/bin/python -m tools.generate_protos check
+	$(VENV)/bin/python -m tools.generate_go check
 
-lint-proto: ## Lint protos/ and check their format
+lint-proto: ## Lint protos/, check their format and build the module
+	$(VENV)/bin/buf build
 	$(VENV)/bin/buf lint
 	$(VENV)/bin/buf format --diff --exit-code
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from hitherto_client import AsyncHitherto
+from tests.e2e.client_packages import unavailable
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import console_over
-from tests.e2e.foreign_clients.toolchains import unavailable
 from tests.e2e.test_tools import credential
 from tests.e2e.webdriver import Browser, missing_tools, open_browser
 from tests.tenants import Tenant

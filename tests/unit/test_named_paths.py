@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (
     ".ci",
     "benchmarks",
+    "clients",
     "docs",
     "examples",
     "protos",

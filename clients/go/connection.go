@@ -1,0 +1,147 @@
+package hitherto
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// mostBytes is what a reply may have: a page of 1,000 long memories is larger than gRPC's default of 4 MiB.
+const mostBytes = 64 << 20
+
+// endpoint is one service, with what every call to it gets: a deadline, the credential, ids, and safe retries.
+type endpoint struct {
+	service, address string
+	credential       TokenSource
+	timeout          time.Duration
+	retry            RetryPolicy
+}
+
+func (e endpoint) dial(transport credentials.TransportCredentials) (*grpc.ClientConn, error) {
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(transport),
+		grpc.WithUnaryInterceptor(e.unary),
+		grpc.WithStreamInterceptor(e.stream),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(mostBytes)),
+		// By default a connection waits up to two minutes before it looks for a restarted service.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+	}
+	if isLoopback(e.address) {
+		// An HTTP proxy of the environment is meant for the outside world.
+		options = append(options, grpc.WithNoProxy())
+	}
+	return grpc.NewClient(e.address, options...)
+}
+
+func (e endpoint) unary(
+	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
+	reads := changesNothing(method)
+	if !reads {
+		request = withIdempotencyKey(request)
+	}
+	key, _ := text(request, "idempotency_key")
+	ctx, requestID, err := e.complete(ctx)
+	if err != nil {
+		return err
+	}
+	if _, has := ctx.Deadline(); !has {
+		timeout := e.timeout
+		if timeout == 0 {
+			timeout = defaultTimeout(method, reads)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	deadline, _ := ctx.Deadline()
+	for failures := 1; ; failures++ {
+		err := invoke(ctx, method, request, reply, conn, options...)
+		if err == nil {
+			return nil
+		}
+		failed := e.readError(err, requestID)
+		wait, again := e.retry.wait(failed, failures, reads || key != "")
+		if !again || !time.Now().Add(wait).Before(deadline) {
+			return failed
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return e.readError(status.FromContextError(ctx.Err()).Err(), requestID)
+		}
+	}
+}
+
+func (e endpoint) stream(
+	ctx context.Context, description *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+	options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	ctx, requestID, err := e.complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := open(ctx, description, conn, method, options...)
+	if err != nil {
+		return nil, e.readError(err, requestID)
+	}
+	return &typedStream{opened, e, requestID}, nil
+}
+
+// typedStream is a stream that ends with *Error.
+type typedStream struct {
+	grpc.ClientStream
+	endpoint  endpoint
+	requestID string
+}
+
+// RecvMsg receives the next message; io.EOF says that there is none.
+func (s *typedStream) RecvMsg(message any) error {
+	err := s.ClientStream.RecvMsg(message)
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return s.endpoint.readError(err, s.requestID)
+}
+
+// complete returns the context with the metadata that it lacks, and the request id in force.
+func (e endpoint) complete(ctx context.Context) (context.Context, string, error) {
+	given, _ := metadata.FromOutgoingContext(ctx)
+	if e.credential != nil && len(given.Get("authorization")) == 0 {
+		credential, err := e.credential(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		if !sendable(credential) {
+			return nil, "", status.Error(
+				codes.Unauthenticated, "hitherto: the token is empty or holds characters that no token has")
+		}
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+credential)
+	}
+	if ids := given.Get("x-request-id"); len(ids) > 0 {
+		return ctx, ids[0], nil
+	}
+	requestID := newID()
+	return metadata.AppendToOutgoingContext(ctx, "x-request-id", requestID), requestID, nil
+}
+
+func newID() string {
+	var id [16]byte
+	// It never fails: crypto/rand ends the process instead.
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}

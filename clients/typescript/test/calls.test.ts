@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+
+import { status } from "@grpc/grpc-js";
+
+import { JobState } from "../src/gen/hitherto/v1/job_pb.js";
+import { Hitherto, HithertoError } from "../src/index.js";
+import { failing, Scripted } from "./scripted.js";
+
+const GONE = { code: status.UNAVAILABLE, details: "gone" };
+
+let server: Scripted;
+beforeEach(async () => {
+  server = await new Scripted().start();
+});
+afterEach(() => server.stop());
+
+const withCode = (code: status) => (error: unknown) => error instanceof HithertoError && error.code === code;
+
+test("a write is repeated with its key", async () => {
+  server.failures = [GONE, GONE, GONE];
+  const client = server.client();
+  await client.saveMemory("ana", "Ana lives in Porto.");
+  const keys = new Set(server.requests["saveMemory"]?.map(({ idempotencyKey }) => idempotencyKey));
+  const ids = new Set(server.metadata.map((metadata) => metadata.get("x-request-id")[0]));
+  assert.equal(server.at.length, 4);
+  assert.equal(keys.size, 1);
+  assert.ok(!keys.has(""));
+  assert.equal(ids.size, 1);
+  // A second call is another one.
+  await client.saveMemory("ana", "Ana lives in Porto.");
+  assert.ok(!keys.has(server.requests["saveMemory"]?.at(-1).idempotencyKey));
+});
+
+test("a given key is kept", async () => {
+  await server.client().saveMemory("ana", "x", { idempotencyKey: "mine" });
+  assert.equal(server.requests["saveMemory"]?.[0].idempotencyKey, "mine");
+});
+
+test("attempts end", async () => {
+  server.failures = [GONE, GONE, GONE, GONE, GONE];
+  await assert.rejects(server.client().saveMemory("ana", "x"), withCode(status.UNAVAILABLE));
+  assert.equal(server.at.length, 4);
+});
+
+test("RetryInfo is obeyed", async () => {
+  server.failures = Array.from({ length: 5 }, () => failing(status.RESOURCE_EXHAUSTED, "RATE_LIMITED", 150));
+  await server.client().getContext("ana", "x");
+  assert.equal(server.at.length, 6);
+  for (const [i, at] of server.at.slice(1).entries()) {
+    // Timers may be a millisecond early.
+    assert.ok(at - (server.at[i] as number) >= 148, `attempt ${i + 2} came too early`);
+  }
+});
+
+test("a wait that exceeds the deadline is not begun", async () => {
+  server.failures = [failing(status.RESOURCE_EXHAUSTED, "RATE_LIMITED", 3_600_000)];
+  await assert.rejects(server.client().getContext("ana", "x"), (error: HithertoError) => {
+    assert.equal(error.retryAfterMs, 3_600_000);
+    assert.equal(error.reason, "RATE_LIMITED");
+    assert.deepEqual({ ...error.metadata }, { limit: "9" });
+    assert.equal(error.service, "retrieval");
+    assert.equal(error.address, server.address);
+    assert.equal(error.requestId, server.metadata[0]?.get("x-request-id")[0]);
+    return true;
+  });
+  assert.equal(server.at.length, 1);
+});
+
+test("a reason without RetryInfo is final", async () => {
+  server.failures = [failing(status.ABORTED, "VERSION_MISMATCH")];
+  await assert.rejects(server.client().saveMemory("ana", "x"), { reason: "VERSION_MISMATCH" });
+  assert.equal(server.at.length, 1);
+});
+
+test("a deadline ends the call", async () => {
+  server.hangs = true;
+  const client = server.client({ timeoutMs: 200 });
+  await assert.rejects(client.getContext("ana", "x"), withCode(status.DEADLINE_EXCEEDED));
+  await assert.rejects(client.saveMemory("ana", "x", { timeoutMs: 100 }), withCode(status.DEADLINE_EXCEEDED));
+});
+
+test("a call can be cancelled, and while it waits", async () => {
+  const client = server.client();
+  const aborting = () => {
+    const controller = new AbortController();
+    server.onCall = () => setImmediate(() => controller.abort());
+    return { signal: controller.signal, timeoutMs: 60_000 };
+  };
+  server.failures = [failing(status.RESOURCE_EXHAUSTED, "RATE_LIMITED", 20_000)];
+  await assert.rejects(client.saveMemory("ana", "x", aborting()), withCode(status.CANCELLED));
+  server.hangs = true;
+  await assert.rejects(client.saveMemory("ana", "x", aborting()), withCode(status.CANCELLED));
+  const before = server.at.length;
+  await assert.rejects(client.getContext("ana", "x", { signal: AbortSignal.abort() }), withCode(status.CANCELLED));
+  assert.equal(server.at.length, before);
+});
+
+test("reads include own writes", async () => {
+  const client = server.client();
+  await client.saveMemory("ana", "x");
+  await client.getContext("ana", "x");
+  await client.getContext("rui", "x");
+  const sent = server.requests["getContext"]?.map(({ consistencyToken }) => consistencyToken);
+  assert.deepEqual(sent, ["after-the-write", ""]);
+});
+
+test("a refused token is dropped", async () => {
+  const client = server.client();
+  await client.saveMemory("ana", "x");
+  server.failures = [failing(status.INVALID_ARGUMENT, "INVALID_CONSISTENCY_TOKEN")];
+  await client.getContext("ana", "x");
+  await client.getContext("ana", "x");
+  const sent = server.requests["getContext"]?.map(({ consistencyToken }) => consistencyToken);
+  assert.deepEqual(sent, ["after-the-write", "", ""]);
+});
+
+test("a watch goes on across broken streams", async () => {
+  server.failures = [undefined, GONE];
+  server.watched = [
+    [JobState.QUEUED, JobState.RUNNING],
+    [JobState.RUNNING, JobState.SUCCEEDED],
+  ];
+  const client = server.client();
+  const states: JobState[] = [];
+  for await (const { state } of client.jobs.watch("job-1")) {
+    states.push(state);
+  }
+  assert.deepEqual(states, [JobState.QUEUED, JobState.RUNNING, JobState.SUCCEEDED]);
+  assert.equal(server.at.length, 3);
+  await client.getContext("ana", "x");
+  assert.equal(server.requests["getContext"]?.[0].consistencyToken, "after-the-job");
+});
+
+test("a watch ends with its deadline, and early", async () => {
+  const client = server.client();
+  server.watched = [[JobState.QUEUED, JobState.RUNNING]];
+  for await (const { state } of client.jobs.watch("job-1")) {
+    assert.equal(state, JobState.QUEUED);
+    break;
+  }
+  server.hangs = true;
+  await assert.rejects(client.jobs.wait("job-1", { timeoutMs: 200 }), withCode(status.DEADLINE_EXCEEDED));
+});
+
+test("a service that is being restarted is awaited", async () => {
+  const extraction = await server.unready(3);
+  const client = server.client({ extraction, retry: { attempts: 1_000, firstWaitMs: 50, longestWaitMs: 100 } });
+  await client.saveMemory("ana", "x");
+});
+
+test("the credential is asked for at each call", async () => {
+  const tokens = ["first", "second"];
+  const client = server.client({ token: async () => tokens.shift() as string });
+  await client.getContext("ana", "x");
+  await client.getContext("ana", "x");
+  const sent = server.metadata.map((metadata) => metadata.get("authorization"));
+  assert.deepEqual(sent, [["Bearer first"], ["Bearer second"]]);
+});
+
+test("what cannot work is refused", async () => {
+  for (const settings of [
+    { apiKey: "k", token: "t" },
+    { apiKey: "kéy" },
+    { token: "two words" },
+    { tlsCertificateFile: "c.pem", tlsKeyFile: "k.pem" },
+    { tlsCaFile: "ca.pem", tlsCertificateFile: "c.pem" },
+    { tlsCaFile: "missing.pem" },
+  ]) {
+    assert.throws(() => new Hitherto(settings), JSON.stringify(settings));
+  }
+  const client = server.client();
+  // @ts-expect-error: the compiler knows the words.
+  await assert.rejects(async () => client.add("ana", "monday", [{ role: "boss", content: "x" }]), TypeError);
+  // @ts-expect-error: and the fields.
+  await client.getContext("ana", "x", { maxTokenz: 5 });
+});

