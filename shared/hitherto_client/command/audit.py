@@ -13,7 +13,7 @@ from hitherto_client.command.local_database import on_database
 from hitherto_client.command.options import add_group, add_local_command
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Option, Rpc, declare
-from hitherto_client.command.show import Column, Rows
+from hitherto_client.command.show import Column, Rows, show_rows
 
 if TYPE_CHECKING:
     from hitherto_shared.audit.verify import Finding
@@ -30,6 +30,7 @@ def _touched(event: privacy_pb2.AuditEvent) -> str:
     return " ".join(event.resource_ids[:1]) + (f" +{more}" if more > 0 else "")
 
 
+_DAYS = ("day", Column("entries", "count", number=True), Column("state", "told"))
 _LIST = Rpc(
     "ListAuditEvents",
     (
@@ -160,11 +161,7 @@ def _show(found: Sequence[Finding], output: Output, tenant_id: str) -> None:
     if not found:
         output.note(f"no day of the tenant {tenant_id} has been signed yet")
         return
-    output.table(
-        ("day", "entries", "state"),
-        [(each.day, each.count, each.told) for each in found],
-        numbers=("entries",),
-    )
+    show_rows(output, _DAYS, found)
     bad = sum(not each.good for each in found)
     if bad:
         output.error(f"{bad} of {len(found)} days are not what was signed")

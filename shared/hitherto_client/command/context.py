@@ -6,10 +6,10 @@ import argparse
 from typing import Any
 
 from hitherto_client.command.exits import UsageError
-from hitherto_client.command.legs_view import show_legs, warn
 from hitherto_client.command.memories import TIME_TRAVEL
 from hitherto_client.command.options import read_text
 from hitherto_client.command.output import Output
+from hitherto_client.command.result_view import show_legs, warn
 from hitherto_client.command.rpc import USER, Option, Rpc, declare
 from hitherto_client.command.search import REFERENCE_TIME
 from hitherto_client.command.show import nothing

@@ -8,7 +8,24 @@ from typing import Any
 from hitherto_client.command.exits import OK, UNREACHABLE
 from hitherto_client.command.options import add_command, connect
 from hitherto_client.command.output import Output
+from hitherto_client.command.show import Column, show_rows
 from hitherto_client.results import Health
+
+
+def _state(health: Health) -> str:
+    if not health.serving:
+        return f"not serving ({health.status})"
+    if health.without:
+        return f"serving without {' and '.join(health.without)}"
+    return "serving"
+
+
+_SERVICES = (
+    "service",
+    "address",
+    Column("state", _state),
+    Column("latency", lambda health: f"{health.seconds * 1000:.1f} ms", number=True),
+)
 
 
 def register(commands: Any) -> None:
@@ -36,14 +53,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             }
         )
     else:
-        output.table(
-            ("service", "address", "state", "latency"),
-            [
-                (health.service, health.address, _state(health), f"{health.seconds * 1000:.1f} ms")
-                for health in found
-            ],
-            numbers=("latency",),
-        )
+        show_rows(output, _SERVICES, found)
     down = [health for health in found if not health.serving]
     for health in down:
         output.error(
@@ -56,11 +66,3 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             "why, and which settings to check"
         )
     return UNREACHABLE if down else OK
-
-
-def _state(health: Health) -> str:
-    if not health.serving:
-        return f"not serving ({health.status})"
-    if health.without:
-        return f"serving without {' and '.join(health.without)}"
-    return "serving"

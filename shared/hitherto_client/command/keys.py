@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import unicodedata
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,10 @@ from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.local_database import on_database
 from hitherto_client.command.options import add_group, add_local_command, natural
 from hitherto_client.command.output import Output
+from hitherto_client.command.show import Column, show_rows
 
 if TYPE_CHECKING:
+    from hitherto_shared.auth.api_keys import ApiKey
     from hitherto_shared.database.pool import Connection
 
 _SCOPES = ("read", "write", "maintenance", "admin")
@@ -35,38 +38,38 @@ def register(commands: Any) -> None:
     create = add_local_command(actions, "create", "Make a key and print it, this once.", _create)
     create.add_argument("--name", required=True, help="the purpose of the key, as shown in lists")
     create.add_argument(
-        "--scope",
-        dest="scopes",
-        action="append",
-        choices=_SCOPES,
-        help="access scope; may be given several times (default: read and write)",
-    )
-    create.add_argument(
         "--user", metavar="USER", help="restrict it to this user (default: any user)"
     )
-    create.add_argument(
-        "--for-user",
-        dest="for_users",
-        action="append",
-        metavar="USER",
-        help="restrict a service's key to the users named in this way; may be given "
-        "several times, not together with --user",
-    )
-    create.add_argument(
-        "--department",
-        dest="departments",
-        action="append",
-        metavar="NAME",
-        help="restrict it to the users of this department, besides those of --for-user; with "
-        "--user, let that person see their profiles; may be given several times",
-    )
-    create.add_argument(
-        "--capability",
-        dest="capabilities",
-        action="append",
-        choices=_CAPABILITIES,
-        help="a right in addition to its scopes; may be given several times (default: none)",
-    )
+    for flag, dest, choices, told in (
+        ("--scope", "scopes", _SCOPES, "access scope (default: read and write)"),
+        (
+            "--for-user",
+            "for_users",
+            None,
+            "restrict a service's key to the users named in this way, not together with --user",
+        ),
+        (
+            "--department",
+            "departments",
+            None,
+            "restrict it to the users of this department, besides those of --for-user; with "
+            "--user, let that person see their profiles",
+        ),
+        (
+            "--capability",
+            "capabilities",
+            _CAPABILITIES,
+            "a right in addition to its scopes (default: none)",
+        ),
+    ):
+        create.add_argument(
+            flag,
+            dest=dest,
+            action="append",
+            choices=choices,
+            metavar=None if choices else "USER" if dest == "for_users" else "NAME",
+            help=f"{told}; may be given several times",
+        )
     create.add_argument(
         "--expires-days", type=natural, metavar="N", help="days until it expires (default: never)"
     )
@@ -95,41 +98,25 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         _check_label("--department", department)
     if departments is not None and len(departments) > _MAX_DEPARTMENTS:
         raise UsageError(f"--department may be given at most {_MAX_DEPARTMENTS} times")
-    capabilities = sorted(set(options.capabilities or ()))
-    expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
-    scopes = [scope for scope in _SCOPES if scope in (options.scopes or ("read", "write"))]
+    fields: dict[str, Any] = {
+        "tenant_id": options.tenant,
+        "name": options.name,
+        "scopes": [name for name in _SCOPES if name in (options.scopes or ("read", "write"))],
+        "user_id": options.user,
+        "user_ids": user_ids,
+        "departments": departments,
+        "capabilities": sorted(set(options.capabilities or ())),
+        "expires_at": datetime.now(UTC) + timedelta(days=days) if days else None,
+    }
 
     async def work(connection: Connection) -> str:
         from hitherto_shared.auth.api_keys import create_key  # noqa: PLC0415
 
-        return await create_key(
-            connection,
-            tenant_id=options.tenant,
-            name=options.name,
-            scopes=scopes,
-            user_id=options.user,
-            user_ids=user_ids,
-            departments=departments,
-            capabilities=capabilities,
-            expires_at=expires_at,
-        )
+        return await create_key(connection, **fields)
 
     def tell(key: str) -> int:
         if output.as_json:
-            output.document(
-                {
-                    "key": key,
-                    "key_id": _id_of(key),
-                    "tenant_id": options.tenant,
-                    "name": options.name,
-                    "scopes": scopes,
-                    "user_id": options.user,
-                    "user_ids": user_ids,
-                    "departments": departments,
-                    "capabilities": capabilities,
-                    "expires_at": expires_at.isoformat() if expires_at else None,
-                }
-            )
+            output.document(_plain({"key": key, "key_id": _id_of(key), **fields}))
         else:
             output.text(key)
             output.note("keep this key: it is stored as a hash only and cannot be shown again")
@@ -139,47 +126,21 @@ def _create(options: argparse.Namespace, output: Output) -> int:
 
 
 def _list(options: argparse.Namespace, output: Output) -> int:
-    async def work(connection: Connection) -> list[dict[str, Any]]:
+    async def work(connection: Connection) -> list[ApiKey]:
         from hitherto_shared.auth.api_keys import list_keys  # noqa: PLC0415
 
-        return [
-            {
-                "key_id": key.key_id,
-                "name": key.name,
-                "scopes": key.scopes,
-                "user_id": key.user_id,
-                "user_ids": key.user_ids,
-                "departments": key.departments,
-                "capabilities": key.capabilities,
-                "created_at": _iso(key.created_at),
-                "expires_at": _iso(key.expires_at),
-                "revoked_at": _iso(key.revoked_at),
-            }
-            for key in await list_keys(connection, tenant_id=options.tenant)
-        ]
+        return await list_keys(connection, tenant_id=options.tenant)
 
-    def tell(keys: list[dict[str, Any]]) -> int:
+    def tell(keys: list[ApiKey]) -> int:
         if output.as_json:
-            output.document({"tenant_id": options.tenant, "keys": keys})
+            told = [_plain(asdict(key)) for key in keys]
+            for key in told:
+                key.pop("tenant_id")
+            output.document({"tenant_id": options.tenant, "keys": told})
         elif not keys:
             output.note(f"the tenant {options.tenant} has no keys")
         else:
-            output.table(
-                ("id", "name", "rights", "user", "departments", "state", "created", "expires"),
-                [
-                    (
-                        key["key_id"],
-                        key["name"],
-                        ", ".join((*key["scopes"], *key["capabilities"])),
-                        _users(key),
-                        _departments(key),
-                        _state(key),
-                        key["created_at"][:10],
-                        (key["expires_at"] or "never")[:10],
-                    )
-                    for key in keys
-                ],
-            )
+            show_rows(output, _KEYS, keys)
         return OK
 
     return on_database(work, tell, output)
@@ -234,26 +195,44 @@ def _id_of(text: str) -> str:
     return parts[1] if len(parts) == 3 and parts[0] == "mk" else text
 
 
-def _users(key: dict[str, Any]) -> str:
-    if key["user_ids"] is not None:
-        return ", ".join(key["user_ids"]) or "none"
-    return key["user_id"] or "any"
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """The same for JSON: times as text in UTC."""
+    return {
+        name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
+        for name, value in fields.items()
+    }
 
 
-def _departments(key: dict[str, Any]) -> str:
-    if key["departments"] is None:
-        return "none" if key["user_id"] else "any"
-    return ", ".join(key["departments"]) or "none"
+def _users(key: ApiKey) -> str:
+    if key.user_ids is not None:
+        return ", ".join(key.user_ids) or "none"
+    return key.user_id or "any"
 
 
-def _state(key: dict[str, Any]) -> str:
-    if key["revoked_at"]:
+def _departments(key: ApiKey) -> str:
+    if key.departments is None:
+        return "none" if key.user_id else "any"
+    return ", ".join(key.departments) or "none"
+
+
+def _state(key: ApiKey) -> str:
+    if key.revoked_at:
         return "revoked"
-    expires_at = key["expires_at"]
-    if expires_at and datetime.fromisoformat(expires_at) <= datetime.now(UTC):
-        return "expired"
-    return "in force"
+    expired = key.expires_at and key.expires_at <= datetime.now(UTC)
+    return "expired" if expired else "in force"
 
 
-def _iso(time: datetime | None) -> str | None:
-    return time.astimezone(UTC).isoformat() if time else None
+def _day(time: datetime | None) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d}" if time else "never"
+
+
+_KEYS = (
+    Column("id", "key_id"),
+    "name",
+    Column("rights", lambda key: ", ".join((*key.scopes, *key.capabilities))),
+    Column("user", _users),
+    Column("departments", _departments),
+    Column("state", _state),
+    Column("created", lambda key: _day(key.created_at)),
+    Column("expires", lambda key: _day(key.expires_at)),
+)

@@ -14,6 +14,19 @@ from hitherto_client.command.values import day, minute, short, word_of
 _ROLES = conversation_pb2.Role.DESCRIPTOR
 _TYPES = memory_pb2.MemoryType.DESCRIPTOR
 _STATUSES = memory_pb2.MemoryStatus.DESCRIPTOR
+_LEG_STATES = search_pb2.LegState.DESCRIPTOR
+_MISSING = frozenset({search_pb2.LEG_STATE_TIMED_OUT, search_pb2.LEG_STATE_FAILED})
+_LEGS = (
+    Column("leg", "name"),
+    "state",
+    Column(
+        "time",
+        lambda leg: f"{leg.duration.seconds * 1e3 + leg.duration.nanos / 1e6:.1f} ms",
+        number=True,
+    ),
+    Column("found", "candidates", number=True),
+    Column("why", "reason"),
+)
 _SHOWN = 400
 """Characters of a text in a table; `--json` has it whole."""
 _UNIT = 10_000
@@ -160,3 +173,24 @@ _EXCERPT = (
 
 def _titled(title: str, text: str) -> str:
     return short(f"{title}: {text}" if title and text else title or text, _SHOWN)
+
+
+def show_legs(output: Output, legs: Sequence[search_pb2.LegReport], remark: str) -> None:
+    """A table beside the output, and a remark below it."""
+    if legs:
+        show_rows(output, _LEGS, legs, on_stderr=True)
+    output.note(remark)
+
+
+def warn(output: Output, legs: Sequence[search_pb2.LegReport], *, degraded: bool) -> None:
+    """Say which legs are missing from a degraded answer, and why."""
+    if not degraded:
+        return
+    missing = [_missing(leg) for leg in legs if leg.state in _MISSING]
+    told = "; ".join(missing) or "a leg failed or was too slow"
+    output.note(f"the answer is degraded, something may be missing: {told}")
+
+
+def _missing(leg: search_pb2.LegReport) -> str:
+    ended = word_of(_LEG_STATES, leg.state).replace("-", " ")
+    return f"{leg.name} {ended} ({leg.reason})" if leg.reason else f"{leg.name} {ended}"

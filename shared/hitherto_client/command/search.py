@@ -9,11 +9,16 @@ from typing import Any
 
 from hitherto.v1 import entity_pb2
 from hitherto_client.command.exits import UsageError
-from hitherto_client.command.legs_view import show_legs, warn
 from hitherto_client.command.memories import FILTERS, TIME_TRAVEL
 from hitherto_client.command.options import number, whole
 from hitherto_client.command.output import Output
-from hitherto_client.command.result_view import show_excerpts, show_explanations, show_results
+from hitherto_client.command.result_view import (
+    show_excerpts,
+    show_explanations,
+    show_legs,
+    show_results,
+    warn,
+)
 from hitherto_client.command.rpc import USER, Option, Rpc, declare
 from hitherto_client.command.show import nothing
 from hitherto_client.command.values import word_of

@@ -20,8 +20,6 @@ from hitherto_client.command.values import words
 
 _FIELDS = {field.name: field for field in privacy_pb2.UserSettings.DESCRIPTOR.fields}
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
-
-
 _STATUSES = memory_pb2.MemoryStatus.DESCRIPTOR
 
 
@@ -70,40 +68,34 @@ def register(commands: Any) -> None:
 def _settings(options: argparse.Namespace, output: Output) -> int:
     if not options.changes and not options.reset:
         return _GET.run(options, output)
-    settings, paths = read_settings(options.changes, options.reset)
-    request = _UPDATE.make(options, update_mask=paths)
-    request.user_settings.CopyFrom(settings)
+    settings = _read(options.changes, options.reset)
     with connect(options) as client:
-        reply = client.connection.privacy.UpdateUserSettings(request)
+        reply = _UPDATE.call(client, options, user_settings=settings, update_mask=[*settings])
     _UPDATE.write(output, options, reply)
     return OK
 
 
-def read_settings(
-    changes: Sequence[str], reset: Sequence[str]
-) -> tuple[privacy_pb2.UserSettings, list[str]]:
-    """The new values, and the names of all settings that change.
+def _read(changes: Sequence[str], reset: Sequence[str]) -> dict[str, bool | int | str | None]:
+    """The new values; None for settings to reset.
 
     Raises:
         UsageError: A change is not `NAME=VALUE`, or is none that there is.
     """
-    settings = privacy_pb2.UserSettings()
-    paths: list[str] = []
+    settings: dict[str, bool | int | str | None] = {}
     for change in changes:
         name, sign, value = change.partition("=")
         if not sign or name not in _FIELDS:
             raise UsageError(
                 f"{change!r} should be NAME=VALUE with one of the names {', '.join(_FIELDS)}"
             )
-        if name in paths:
+        if name in settings:
             raise UsageError(f"{name} is set twice")
-        setattr(settings, name, _value(_FIELDS[name], value))
-        paths.append(name)
+        settings[name] = _value(_FIELDS[name], value)
     for name in reset:
-        if name in paths:
+        if settings.get(name) is not None:
             raise UsageError(f"{name} is both set and reset")
-        paths.append(name)
-    return settings, paths
+        settings[name] = None
+    return settings
 
 
 def _value(field: FieldDescriptor, text: str) -> bool | int | str:

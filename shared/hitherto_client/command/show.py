@@ -32,10 +32,12 @@ Pair = str | tuple[str, Value]
 """A line of a record: its heading and its value, or one field that is called like its heading."""
 
 
-def cell(message: Message, value: Value) -> object:
+def cell(message: Any, value: Value) -> object:
     """A field as it is shown: words for enums, times to the minute, lists in one line."""
     if not isinstance(value, str):
         return value(message)
+    if not isinstance(message, Message):
+        return getattr(message, value)
     of: Any = message.DESCRIPTOR.fields_by_name[value]
     found = getattr(message, value)
     if of.is_repeated:
@@ -49,14 +51,24 @@ def cell(message: Message, value: Value) -> object:
     return found
 
 
-def show_rows(output: Output, given: Sequence[Column | str], rows: Iterable[Any]) -> None:
-    """A table with a row for each message; a column may be a field called like its heading."""
+def show_rows(
+    output: Output, given: Sequence[Column | str], rows: Iterable[Any], *, on_stderr: bool = False
+) -> None:
+    """A table with a row for each message or other object.
+
+    Args:
+        output: Where to.
+        given: The columns; a text stands for a field that is called like its heading.
+        rows: The messages.
+        on_stderr: The table goes beside the output instead of into it.
+    """
     columns = [Column(each, each) if isinstance(each, str) else each for each in given]
     output.table(
         [column.heading for column in columns],
         [[cell(row, column.value) for column in columns] for row in rows],
         numbers=[column.heading for column in columns if column.number],
         whole=[column.heading for column in columns if column.whole],
+        on_stderr=on_stderr,
     )
 
 

@@ -27,7 +27,12 @@ WRONG = {
     ),
     'memory.status == "achieved"': 'memory.status == "done"',
     "await m.end_conversation": "m.end_conversation",
-    "job.error": "job.failure",
+    "return job.error": "return job.failure",
+    'states=["dead"]': 'states=["died"]',
+    'group_by=["day"]': 'group_by=["week"]',
+    "total: int | None": "total: int",
+    "first.items[0].content": "first.items[0].text",
+    'await m.memories("ana").page()': 'm.memories("ana").page()',
 }
 """Parts of the right program, and what each is replaced by."""
 

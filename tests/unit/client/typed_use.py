@@ -28,7 +28,16 @@ def blocking(m: Hitherto) -> list[Memory]:
     return [memory for memory in m.memories("ana", types=["goal"]) if memory.status == "achieved"]
 
 
+def operating(m: Hitherto) -> list[str]:
+    page = m.jobs(states=["dead"]).page()
+    total: int | None = page.total_size
+    costs: list[float] = [row.usage.cost_usd for row in m.get_usage(group_by=["day"]).rows]
+    counts: dict[str, int] = m.run_decay(dry_run=True).counts
+    return [job.error for job in page.items if total and costs and counts]
+
+
 async def waiting(m: AsyncHitherto) -> str:
     job = await m.wait_for_job(await m.end_conversation("ana", "c1"), timeout=60)
     contents: list[str] = [memory.content async for memory in m.memories("ana")]
-    return job.error or contents[0]
+    first = await m.memories("ana").page()
+    return job.error or contents[0] or first.items[0].content
