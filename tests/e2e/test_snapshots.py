@@ -396,8 +396,11 @@ async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
     await choose(stage.services, user="dee", memory_enabled=False)
     off = await stage.services.retrieval.SearchMemories(asked(user_id="dee"))
     assert (list(off.results), off.reason) == ([], "MEMORY_DISABLED")
+    assert not stage.held("dee")
     await stage.services.privacy.EraseUser(privacy_service_pb2.EraseUserRequest(user_id="ana"))
-    assert not (await stage.services.retrieval.SearchMemories(asked(user_id="ana"))).results
+    told = retrieval_service_pb2.GetContextRequest(user_id="ana")
+    assert not (await stage.services.retrieval.GetContext(told)).memories
+    assert not stage.held("ana")
     await stage.services.privacy.ReinstateUser(
         privacy_service_pb2.ReinstateUserRequest(user_id="ana")
     )

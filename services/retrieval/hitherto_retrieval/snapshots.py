@@ -163,7 +163,6 @@ class Snapshots:
         model = user.active_model
         if (
             model is None
-            or not user.known
             or user.erased
             or user.may_be_sealed
             or user.statistics.documents > MOST_MEMORIES
@@ -184,6 +183,10 @@ class Snapshots:
                 self._drop(scope)
         self._meet(scope, state, database)
         return None
+
+    def let_go(self, scope: Scope) -> None:
+        """Drop the snapshot of a user of whom nothing may be read."""
+        self._drop(scope)
 
     async def loaded(self) -> None:
         """Wait until no snapshot is being loaded."""

@@ -169,7 +169,6 @@ async def test_a_replica_that_is_behind_neither_uses_nor_ends_it(
     [
         {"may_be_sealed": True},
         {"erased": True},
-        {"known": False, "revision": 0},
         {"active_model": None},
         {"statistics": Statistics(MOST_MEMORIES + 1, 9_000)},
     ],

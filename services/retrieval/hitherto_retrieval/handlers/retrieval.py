@@ -148,6 +148,7 @@ class RetrievalHandlers(
             reading = self._reading(opened, building.user)
             if reading.empty:
                 building.nothing_to_read()
+                self._search.snapshots.let_go(opened.scope)
                 return pb.GetContextResponse(reason=reading.reason)
             found = await building.finish(reading.database, legs)
         self._accesses.told(reading.scope, _told(found))
@@ -177,6 +178,7 @@ class RetrievalHandlers(
             check_size(question, active[1] if active is not None else self._dimensions)
             if reading.empty:
                 searching.nothing_to_read()
+                self._search.snapshots.let_go(opened.scope)
                 return pb.SearchMemoriesResponse(reason=reading.reason)
             found = await searching.finish(reading.database, legs)
         self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
