@@ -111,8 +111,8 @@ migrate: install ## Migrate the database in DATABASE_URL
 docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs), and docs/metrics.md
 	$(BIN)/python -m tools.metrics_docs
 
-compose-env: ## Write .env with generated passwords for docker compose
-	@"$(PYTHON)" docker/make_env.py .env
+compose-env: ## Write .env with generated passwords, and hitherto.env for settings, for docker compose
+	@"$(PYTHON)" docker/make_env.py .env hitherto.env
 
 release: install ## Build wheels, SBOM, checksums and images into dist/ and check licences; uploads nothing
 	$(BIN)/python -m tools.release

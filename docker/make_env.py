@@ -1,6 +1,6 @@
-"""Writes the .env file that docker-compose.yml reads: passwords of its own.
+"""Writes the two files that docker-compose.yml reads: generated passwords, and settings to edit.
 
-    python3 docker/make_env.py .env
+    python3 docker/make_env.py .env hitherto.env
 
 An existing file is never changed: the passwords in it are those the database was made with.
 Runs on a bare Python, before anything is installed.
@@ -17,31 +17,63 @@ PASSWORDS = (
     "POSTGRES_PASSWORD",
     "HITHERTO_RETRIEVAL_PASSWORD",
     "HITHERTO_EXTRACTION_PASSWORD",
+    "REPLICATION_PASSWORD",
+    "GRAFANA_PASSWORD",
 )
 
+SETTINGS = """\
+# Settings of both services in docker-compose.yml: one NAME=value a line, without quotes. Every
+# setting of docs/configuration.md can stand here, except those that docker-compose.yml decides.
+# Apply a change with `docker compose up --wait`.
 
-def write_env(path: Path) -> bool:
+# A language model and an embedder; without them, the offline rules and the offline embedder run.
+#OPENAI_API_KEY=
+#OPENAI_BASE_URL=
+#MEMORY_EXTRACTION_MODEL=
+#EMBEDDING_MODEL=
+#EMBEDDING_DIMENSIONS=
+
+# TLS, with files in docker/tls.
+#HITHERTO_TLS_CERTIFICATE_FILE=/etc/hitherto/tls/certificate.pem
+#HITHERTO_TLS_KEY_FILE=/etc/hitherto/tls/key.pem
+# What the health check trusts: the authority that signed the certificate.
+#HITHERTO_TLS_CA_FILE=/etc/hitherto/tls/ca.pem
+
+# Reads from the replica (docker compose --profile replica).
+#HITHERTO_READ_DATABASE_URL=postgresql://postgres-replica/hitherto
+
+# The key-encryption key for people with encryption on: 64 hexadecimal digits, as
+# `openssl rand -hex 32` prints them.
+#HITHERTO_ENCRYPTION_KEY=
+
+#HITHERTO_LOG_LEVEL=INFO
+"""
+
+
+def write_new(path: Path, text: str) -> bool:
     """Write `path` (mode 0600) unless it exists; True if it was written."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return False
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        # Letters and digits only: passwords become part of a URL.
-        for name in PASSWORDS:
-            file.write(f"{name}={secrets.token_hex(24)}\n")
+        file.write(text)
     return True
+
+
+def passwords() -> str:
+    """A line for each password, newly generated."""
+    # Letters and digits only: passwords become part of a URL.
+    return "".join(f"{name}={secrets.token_hex(24)}\n" for name in PASSWORDS)
 
 
 def main() -> None:
     """Entry point; see the module docstring."""
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python3 docker/make_env.py FILE")
-    path = Path(sys.argv[1])
-    if write_env(path):
-        print(f"wrote {path} with new passwords; now: docker compose up --build --wait")
-    else:
-        print(f"{path} exists and was left as it is")
+    if len(sys.argv) != 3:
+        raise SystemExit("usage: python3 docker/make_env.py PASSWORD_FILE SETTINGS_FILE")
+    for path, text in zip(map(Path, sys.argv[1:]), (passwords(), SETTINGS), strict=True):
+        print(f"wrote {path}" if write_new(path, text) else f"{path} exists and was left as it is")
+    print("now: docker compose up --build --wait")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.certificates import Authority, Pair
 from tests.e2e.client_packages import PACKAGES, Package, unavailable
 from tests.e2e.conftest import Services
-from tests.e2e.test_mutual_tls import Authority, Pair
 
 RUN_SECONDS = 600
 SAVED = {

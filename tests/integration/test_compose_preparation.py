@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import re
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,18 +101,35 @@ def test_an_empty_database_is_ready_after_it_and_a_second_run_changes_nothing(
     psycopg.connect(logging_in(login, "hitherto_read", "another")).close()
 
 
-def test_passwords_are_generated_once(tmp_path: Path) -> None:
+def test_passwords_are_generated_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = load("make_env")
-    path = tmp_path / ".env"
-    assert script.write_env(path)
-    lines = dict(line.split("=") for line in path.read_text().splitlines())
+    passwords, settings = tmp_path / ".env", tmp_path / "hitherto.env"
+    monkeypatch.setattr(sys, "argv", ["make_env.py", str(passwords), str(settings)])
+    script.main()
+    lines = dict(line.split("=") for line in passwords.read_text().splitlines())
     assert set(lines) == {
         "POSTGRES_PASSWORD",
         "HITHERTO_RETRIEVAL_PASSWORD",
         "HITHERTO_EXTRACTION_PASSWORD",
+        "REPLICATION_PASSWORD",
+        "GRAFANA_PASSWORD",
     }
-    assert len(set(lines.values())) == 3
+    assert len(set(lines.values())) == 5
     assert all(len(value) == 48 and value.isalnum() for value in lines.values())
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert not script.write_env(path)
-    assert dict(line.split("=") for line in path.read_text().splitlines()) == lines
+    assert stat.S_IMODE(passwords.stat().st_mode) == 0o600
+    settings.write_text("HITHERTO_LOG_LEVEL=DEBUG\n")
+    script.main()
+    assert capsys.readouterr().out.count("was left as it is") == 2
+    assert dict(line.split("=") for line in passwords.read_text().splitlines()) == lines
+    assert settings.read_text() == "HITHERTO_LOG_LEVEL=DEBUG\n"
+
+
+def test_the_settings_to_edit_change_nothing_until_edited_and_have_known_names() -> None:
+    lines = load("make_env").SETTINGS.splitlines()
+    assert all(line.startswith("#") or not line for line in lines)
+    named = {line[1:].split("=")[0] for line in lines if re.match(r"#[A-Z_]+=", line)}
+    documented = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    assert len(named) > 8
+    assert [name for name in named if f"`{name}`" not in documented] == []

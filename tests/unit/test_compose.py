@@ -26,7 +26,14 @@ def stages() -> dict[str, str]:
 
 
 def test_the_services_are_there_in_their_order() -> None:
-    assert set(SERVICES) == {"postgres", "migrate", *OURS}
+    assert {name for name, service in SERVICES.items() if "profiles" not in service} == {
+        "postgres",
+        "migrate",
+        *OURS,
+    }
+    profiles = {name: service.get("profiles") for name, service in SERVICES.items()}
+    assert profiles["postgres-replica"] == ["replica"]
+    assert profiles["prometheus"] == profiles["grafana"] == ["monitoring"]
     assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     for name in OURS:
         assert SERVICES[name]["depends_on"] == {
@@ -34,7 +41,7 @@ def test_the_services_are_there_in_their_order() -> None:
         }
 
 
-@pytest.mark.parametrize("name", ["postgres", *OURS])
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"migrate"}))
 def test_what_keeps_running_has_a_health_check(name: str) -> None:
     check = SERVICES[name]["healthcheck"]
     assert check["test"][0] == "CMD"
@@ -58,6 +65,9 @@ def test_ports_are_published_on_loopback_only() -> None:
     assert published == {
         "postgres": [],
         "migrate": [],
+        "postgres-replica": [],
+        "prometheus": ["127.0.0.1:9090:9090"],
+        "grafana": ["127.0.0.1:3000:3000"],
         **{name: [f"127.0.0.1:{port}:{port}"] for name, port in OURS.items()},
     }
 
@@ -69,6 +79,8 @@ def test_no_password_has_a_default() -> None:
         "POSTGRES_PASSWORD",
         "HITHERTO_RETRIEVAL_PASSWORD",
         "HITHERTO_EXTRACTION_PASSWORD",
+        "REPLICATION_PASSWORD",
+        "GRAFANA_PASSWORD",
     }
     assert {rest for _, rest in uses} == {":?run make compose-env first"}
     # Every place that takes a password takes it from there.
@@ -92,7 +104,10 @@ def test_a_service_holds_the_password_of_its_own_logins_alone() -> None:
 
 def test_both_services_share_one_secret_and_neither_sees_the_api_key() -> None:
     for name in OURS:
-        assert SERVICES[name]["volumes"] == ["deployment:/var/lib/hitherto"]
+        assert SERVICES[name]["volumes"] == [
+            "deployment:/var/lib/hitherto",
+            "./docker/tls:/etc/hitherto/tls:ro",
+        ]
         secret = SERVICES[name]["environment"]["HITHERTO_SECRET_FILE"]
         assert secret == SERVICES["migrate"]["environment"]["HITHERTO_SECRET_FILE"]
     assert "keys:/var/lib/hitherto-keys" in SERVICES["migrate"]["volumes"]
@@ -130,6 +145,7 @@ def test_the_environment_is_one_the_service_starts_with(
 ) -> None:
     for key, value in SERVICES[name]["environment"].items():
         monkeypatch.setenv(key, _interpolated(value))
+    assert SERVICES[name]["env_file"] == ["hitherto.env"]
     monkeypatch.setenv(f"HITHERTO_{name.upper()}_LISTEN", f"0.0.0.0:{OURS[name]}")
     settings = settings_class()
     listen = getattr(settings, field)
