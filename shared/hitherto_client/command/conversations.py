@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from hitherto.v1 import conversation_pb2
-from hitherto_client.command.confirm import add_yes
+from hitherto_client.command.options import add_yes
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
 from hitherto_client.command.show import (

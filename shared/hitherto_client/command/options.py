@@ -147,6 +147,28 @@ def add_wait(parser: argparse.ArgumentParser, *, otherwise: str = "only start it
     )
 
 
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """The option that answers the question beforehand."""
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def confirmed(options: argparse.Namespace, output: Output, question: str) -> bool:
+    """True if the person agrees, or has agreed with `--yes`.
+
+    Raises:
+        UsageError: Nobody is there to be asked.
+    """
+    if options.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} There is no terminal to ask on: add --yes to confirm")
+    output.ask(f"{question} [y/N] ")
+    agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
+    if not agreed:
+        output.note("nothing was changed")
+    return agreed
+
+
 def read_text(name: str) -> str:
     """The text of a file, or of standard input for `-`.
 

@@ -11,10 +11,9 @@ from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto.v1.extraction_service_pb2 import GetJobRequest
 from hitherto_client import Hitherto
 from hitherto_client._sync.watch import FINAL
-from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK
 from hitherto_client.command.job_table import exit_code, show_jobs
-from hitherto_client.command.options import add_group, add_wait, connect
+from hitherto_client.command.options import add_group, add_wait, add_yes, confirmed, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
 from hitherto_client.command.rpc import Option, Rpc, declare

@@ -25,11 +25,12 @@ from hitherto.v1 import (
     session_service_pb2,
 )
 from hitherto_client import Hitherto
-from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import (
     add_command,
     add_paging,
+    add_yes,
+    confirmed,
     connect,
     json_object,
     moment,

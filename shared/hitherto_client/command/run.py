@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from hitherto_client.command import (
@@ -15,13 +19,14 @@ from hitherto_client.command import (
     conversations,
     curation,
     documents,
+    erase,
+    export,
     feedback,
     health,
     history,
     importing,
     jobs,
     keys,
-    leaving,
     mcp,
     memories,
     preview,
@@ -35,17 +40,19 @@ from hitherto_client.command import (
     usage,
 )
 from hitherto_client.command.exits import BROKEN_PIPE, INTERRUPTED, USAGE, UsageError, report
-from hitherto_client.command.interrupts import interruptible
 from hitherto_client.command.options import make_parser
 from hitherto_client.command.output import Output
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.transcripts import TranscriptError
 
+_ASKED = 2
+"""Interrupts that ask the command to end; the next one ends it."""
+
 _GROUPS: dict[str, tuple[Any, ...]] = {
     "Submit": (submit, importing, preview, jobs),
     "Read": (context, search, memories, profiles, conversations, history),
     "Change by hand": (curation, feedback),
-    "Privacy": (settings, leaving, audit),
+    "Privacy": (settings, export, erase, audit),
     "Working memory": (sessions,),
     "Knowledge": (documents,),
     "Upkeep": (upkeep, reembed, usage),
@@ -106,3 +113,31 @@ def _silence_stdout() -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, descriptor)
     os.close(devnull)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first interrupts, and let the system end us at the next one.
+
+    What is done between, such as closing a connection, may hang where no exception reaches it.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    if not main or before is not signal.default_int_handler:
+        yield
+        return
+    heard = 0
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal heard
+        heard += 1
+        if heard >= _ASKED:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        if not heard:
+            signal.signal(signal.SIGINT, before)

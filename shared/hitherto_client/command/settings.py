@@ -10,9 +10,8 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from hitherto.v1 import memory_pb2, privacy_pb2
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import connect
+from hitherto_client.command.options import add_yes, confirmed, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import USER, Option, Rpc, declare
 from hitherto_client.command.show import CountsLine, OneRecord

@@ -9,12 +9,11 @@ from typing import Any
 from hitherto.v1 import job_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.watch import FINAL
-from hitherto_client.command.confirm import add_yes, confirmed
 from hitherto_client.command.exits import FAILED, OK
 from hitherto_client.command.follow import follow
 from hitherto_client.command.job_table import exit_code, show_jobs
 from hitherto_client.command.memories import MEMORIES
-from hitherto_client.command.options import add_wait, connect
+from hitherto_client.command.options import add_wait, add_yes, confirmed, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import DRY_RUN, EVERYBODY, USER, Option, Rpc, add_options, declare
 from hitherto_client.command.show import Column, Rows, show_rows

@@ -92,7 +92,7 @@ def test_the_third_interrupt_ends_what_hears_none() -> None:
     program = """
 import time
 from contextlib import suppress
-from hitherto_client.command.interrupts import interruptible
+from hitherto_client.command.run import interruptible
 with interruptible():
     while True:
         with suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""`hitherto export`, `erase`, `reinstate` and `receipt verify`: taking data along, or away."""
+"""`hitherto erase`, `reinstate` and `receipt verify`: removing a user for good, with the proof."""
 
 from __future__ import annotations
 
@@ -6,27 +6,17 @@ import argparse
 import base64
 import binascii
 import json
-import os
-import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from hitherto.v1 import privacy_pb2
-from hitherto_client._sync.exports import receive_export
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.command.confirm import confirmed
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import add_group, add_local_command, connect
+from hitherto_client.command.options import add_group, add_local_command, confirmed, connect
 from hitherto_client.command.output import Output, as_dict
-from hitherto_client.command.progress import Bar
 from hitherto_client.command.rpc import USER, Rpc, declare
 from hitherto_client.command.values import counted
-from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
 
 _SIGNED = ("id", "user_hash", "counts", "key_id")
-_MANY = 1024 * 1024
 
 
 def _show_erased(output: Output, options: argparse.Namespace, reply: Any) -> None:
@@ -40,7 +30,6 @@ def _show_reinstated(output: Output, options: argparse.Namespace, reply: Any) ->
         output.line(f"{options.user_id} was not erased: nothing has changed")
 
 
-_EXPORT = Rpc("ExportUser", (USER,), lambda *given: None)
 _ERASE = Rpc(
     "EraseUser",
     (USER,),
@@ -53,16 +42,6 @@ _REINSTATE = Rpc("ReinstateUser", (USER,), _show_reinstated)
 
 def register(commands: Any) -> None:
     """Add the sub-commands."""
-    export = declare(
-        commands,
-        "export",
-        "Export everything that is stored about a user, as JSON lines.",
-        _EXPORT,
-        _export,
-    )
-    export.add_argument(
-        "--output", metavar="FILE", type=Path, help="the output file (default: standard output)"
-    )
     erase = declare(
         commands,
         "erase",
@@ -90,62 +69,6 @@ def register(commands: Any) -> None:
         type=Path,
         help="the installation's public key; without it, only that the receipt is whole is checked",
     )
-
-
-def _export(options: argparse.Namespace, output: Output) -> int:
-    if options.json and options.output is None:
-        raise UsageError("--json needs --output FILE: the export itself goes to standard output")
-    with connect(options) as client, Bar(output, end_known=False) as bar:
-
-        def show(received: Received) -> None:
-            mib = received.total_bytes / _MANY
-            bar.count(received.lines, f"{received.lines} rows, {mib:.1f} MiB")
-
-        def write(into: BinaryIO) -> privacy_pb2.ExportManifest:
-            return receive_export(
-                client.connection.privacy.ExportUser,
-                client.connection.target.extraction,
-                _EXPORT.make(options),
-                into,
-                progress=show,
-                timeout=options.timeout or EXPORT_SECONDS,
-            )
-
-        try:
-            manifest = (
-                write(sys.stdout.buffer)
-                if options.output is None
-                else _whole_or_nothing(options.output, write)
-            )
-        except ExportBroken as error:
-            output.error(str(error))
-            return FAILED
-    if options.json:
-        output.document(manifest)
-        return OK
-    held = {table: count for table, count in manifest.counts.items() if count}
-    rows = f"{sum(held.values())} rows of {len(held)} tables, {manifest.total_bytes} bytes"
-    output.note(f"{rows}, sha256 {manifest.sha256}: complete")
-    return OK
-
-
-def _whole_or_nothing(file: Path, write: Any) -> privacy_pb2.ExportManifest:
-    """Write beside the file and put it there once it is complete; only the owner may read it."""
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from None
-    draft = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as into:
-            manifest: privacy_pb2.ExportManifest = write(into)
-        draft.replace(file)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from None
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
-    return manifest
 
 
 def _erase(options: argparse.Namespace, output: Output) -> int:
