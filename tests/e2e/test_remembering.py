@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import logging
@@ -435,7 +436,17 @@ async def test_silent_memory_does_not_hold_an_answer_up(
     model: ScriptedAssistant, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A service that takes connections and never answers."""
-    silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    gone: list[asyncio.Event] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gone.append(asyncio.Event())
+        done = gone[-1]
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.transport.abort()
+        done.set()
+
+    silent = await asyncio.start_server(listen, "127.0.0.1", 0)
     address = "{}:{}".format(*silent.sockets[0].getsockname())
     async with (
         AsyncHitherto(address, address) as ours,
@@ -446,6 +457,8 @@ async def test_silent_memory_does_not_hold_an_answer_up(
         with caplog.at_level(logging.WARNING, "hitherto_client"):
             reply = await chat(client, "Hunter2!")
     silent.close()
+    for connection in gone:
+        await connection.wait()
     assert reply.choices[0].message.content == "You said: Hunter2!"
     assert "answers without memory" in caplog.text
     assert "added with the next call" in caplog.text
@@ -462,15 +475,17 @@ async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
         AsyncHitherto(services.retrieval_address, relay.address, token=services.token) as ours,
         openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain,
     ):
-        client = remembering(plain, memory=ours, user="ana", conversation="c1", timeout=0.3)
+        client = remembering(plain, memory=ours, user="ana", conversation="c1", timeout=2)
+        await ours.get_user_settings("ana", timeout=60)
         relay.hold = True
         await chat(client, "One.")
-        patient = client.with_options(max_retries=0)
+        assert len(await kept(memory)) == 2
         relay.hold = False
+        relay.cut()
         one = [("user", "One."), ("assistant", "You said: One.")]
         history = [{"role": role, "content": content} for role, content in one]
         expected = [*one, ("user", "Two."), ("assistant", "You said: Two.")]
         async with asyncio.timeout(120):
             while await kept(memory) != expected:
                 # The channel may need longer than a call to find the service again.
-                await chat(patient, *history, "Two.")
+                await chat(client, *history, "Two.")

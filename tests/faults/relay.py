@@ -26,6 +26,11 @@ class Relay:
         assert self._server is not None
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
+    def cut(self) -> None:
+        """Cut every connection; new ones are taken."""
+        for task in self._tasks:
+            task.cancel()
+
     async def __aenter__(self) -> Self:
         """Listen."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -35,8 +40,7 @@ class Relay:
         """Cut every connection."""
         if self._server is not None:
             self._server.close()
-        for task in self._tasks:
-            task.cancel()
+        self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -28,8 +28,8 @@ from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
-from hitherto_client.integrations.openai_forms import ChatForm, Form, Reply, ResponsesForm
-from hitherto_client.integrations.turn import Turn
+from hitherto_client.integrations.exchange import Exchange
+from hitherto_client.integrations.openai_forms import AnswerSoFar, ChatForm, Form, ResponsesForm
 
 try:
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
@@ -171,19 +171,19 @@ class _Remembrance:
     """What could not be added yet."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def started(self, form: Form, request: Mapping[str, Any]) -> Turn | None:
+    def started(self, form: Form, request: Mapping[str, Any]) -> Exchange | None:
         """What a request says; None if it cannot be read."""
         try:
-            return form.turn(request, tools=self.tools)
+            return form.exchange(request, tools=self.tools)
         except Exception as error:
             logger.warning("a request that cannot be read is not remembered: %r", error)
             return None
 
-    def question(self, turn: Turn) -> dict[str, Any]:
+    def question(self, exchange: Exchange) -> dict[str, Any]:
         """The arguments of `get_context`."""
         return {
             "user": self.user,
-            "query": turn.question,
+            "query": exchange.question,
             "conversation": self.conversation,
             "max_tokens": self.max_tokens,
             "timeout": self.timeout,
@@ -227,7 +227,7 @@ def _may_pass(error: Exception) -> bool:
     )
 
 
-def _read_reply(reply: Reply, whole: Any, request: Mapping[str, Any]) -> None:
+def _read_reply(reply: AnswerSoFar, whole: Any, request: Mapping[str, Any]) -> None:
     """Read a whole reply of the model, if the call returned one."""
     raw = (request.get("extra_headers") or {}).get(_RAW_HEADER)
     if raw == "stream" or (raw and request.get("stream")):
@@ -244,7 +244,7 @@ def _soon(loop: asyncio.AbstractEventLoop, start: Callable[[], object]) -> None:
         loop.call_soon_threadsafe(start)
 
 
-def _note(reply: Reply, event: Any) -> None:
+def _note(reply: AnswerSoFar, event: Any) -> None:
     try:
         reply.note(event)
     except Exception as error:
@@ -292,15 +292,15 @@ class _Remembering:
             if form.key not in request:
                 return call(**request)
             request = form.whole(request)
-            turn = self._remembrance.started(form, request)
-            if turn is None:
+            exchange = self._remembrance.started(form, request)
+            if exchange is None:
                 return call(**request)
-            block = self._context(turn)
+            block = self._context(exchange)
             given = call(**form.with_block(request, block) if block else request)
             if not self._remembrance.keep:
                 return given
             reply = form.reply(tools=self._remembrance.tools)
-            add = functools.partial(self._add, turn, reply)
+            add = functools.partial(self._add, exchange, reply)
             if isinstance(given, Stream):
                 _dropped.ready()
                 return RememberedStream(
@@ -315,16 +315,16 @@ class _Remembering:
 
         return remembered
 
-    def _context(self, turn: Turn) -> str:
+    def _context(self, exchange: Exchange) -> str:
         try:
-            context = self._remembrance.memory.get_context(**self._remembrance.question(turn))
+            context = self._remembrance.memory.get_context(**self._remembrance.question(exchange))
         except Exception as error:
             logger.warning("the model answers without memory: %s", error)
             return ""
         return str(context.prompt_block)
 
-    def _add(self, turn: Turn, reply: Reply) -> None:
-        said = turn.ended(reply.utterances(), complete=reply.complete)
+    def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
+        said = exchange.ended(reply.utterances(), complete=reply.complete)
         adding = self._remembrance.to_add(said)
         if adding is not None:
             try:
@@ -348,17 +348,17 @@ class _AsyncRemembering:
             if form.key not in request:
                 return await call(**request)
             request = form.whole(request)
-            turn = self._remembrance.started(form, request)
-            if turn is None:
+            exchange = self._remembrance.started(form, request)
+            if exchange is None:
                 return await call(**request)
-            block = await self._context(turn)
+            block = await self._context(exchange)
             given = await call(**form.with_block(request, block) if block else request)
             if not self._remembrance.keep:
                 return given
             reply = form.reply(tools=self._remembrance.tools)
             if isinstance(given, AsyncStream):
                 loop = asyncio.get_running_loop()
-                start = functools.partial(self._start_adding, turn, reply)
+                start = functools.partial(self._start_adding, exchange, reply)
                 return AsyncRememberedStream(
                     given,
                     note=functools.partial(_note, reply),
@@ -366,28 +366,30 @@ class _AsyncRemembering:
                     dropped=lambda: _soon(loop, start),
                 )
             _read_reply(reply, given, request)
-            await asyncio.shield(self._start_adding(turn, reply))
+            await asyncio.shield(self._start_adding(exchange, reply))
             return given
 
         return remembered
 
-    async def _context(self, turn: Turn) -> str:
+    async def _context(self, exchange: Exchange) -> str:
         try:
-            context = await self._remembrance.memory.get_context(**self._remembrance.question(turn))
+            context = await self._remembrance.memory.get_context(
+                **self._remembrance.question(exchange)
+            )
         except Exception as error:
             logger.warning("the model answers without memory: %s", error)
             return ""
         return str(context.prompt_block)
 
-    def _start_adding(self, turn: Turn, reply: Reply) -> asyncio.Task[None]:
+    def _start_adding(self, exchange: Exchange, reply: AnswerSoFar) -> asyncio.Task[None]:
         """Add in a task of its own, which goes on if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(self._add(turn, reply))
+        task = asyncio.get_running_loop().create_task(self._add(exchange, reply))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _add(self, turn: Turn, reply: Reply) -> None:
-        said = turn.ended(reply.utterances(), complete=reply.complete)
+    async def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
+        said = exchange.ended(reply.utterances(), complete=reply.complete)
         adding = self._remembrance.to_add(said)
         if adding is not None:
             try:

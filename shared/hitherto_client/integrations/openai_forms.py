@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hitherto_client.integrations.turn import Turn, Utterance
+from hitherto_client.integrations.exchange import Exchange, Utterance
 from hitherto_client.integrations.wording import field, text_of
 
 _BEGIN = re.compile(r"<<<hitherto:memory ([0-9A-Za-z]{8,64}): ")
 
 
-class Reply(ABC):
+class AnswerSoFar(ABC):
     """What a model answered, whole or event by event."""
 
     def __init__(self, *, tools: bool) -> None:
@@ -44,7 +44,7 @@ class Reply(ABC):
         call[1] += arguments or ""
 
 
-class ChatReply(Reply):
+class ChatReply(AnswerSoFar):
     """A reply of `chat.completions`: its first choice."""
 
     def read(self, whole: Any) -> None:
@@ -72,7 +72,7 @@ class ChatReply(Reply):
             )
 
 
-class ResponsesReply(Reply):
+class ResponsesReply(AnswerSoFar):
     """A reply of `responses`."""
 
     def read(self, whole: Any) -> None:
@@ -100,7 +100,7 @@ class Form(ABC):
 
     key: str
     """The argument with the messages."""
-    reply: type[Reply]
+    reply: type[AnswerSoFar]
 
     def whole(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The request, with messages that can be read more than once."""
@@ -110,7 +110,7 @@ class Form(ABC):
         return {**request, self.key: messages}
 
     @abstractmethod
-    def turn(self, request: Mapping[str, Any], *, tools: bool) -> Turn:
+    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
         """What the request says; results of tools only with `tools`."""
 
     @abstractmethod
@@ -124,9 +124,9 @@ class ChatForm(Form):
     key = "messages"
     reply = ChatReply
 
-    def turn(self, request: Mapping[str, Any], *, tools: bool) -> Turn:
+    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
         """What the request says."""
-        return Turn(_chat_utterances(request["messages"], tools))
+        return Exchange(_chat_utterances(request["messages"], tools))
 
     def with_block(self, request: Mapping[str, Any], block: str) -> dict[str, Any]:
         """The request with a block of memory."""
@@ -151,14 +151,14 @@ class ResponsesForm(Form):
     key = "input"
     reply = ResponsesReply
 
-    def turn(self, request: Mapping[str, Any], *, tools: bool) -> Turn:
+    def exchange(self, request: Mapping[str, Any], *, tools: bool) -> Exchange:
         """What the request says."""
         named = (request.get("previous_response_id"), request.get("conversation"))
         thread = next((_id(one) for one in named if _id(one)), "")
         given = request["input"]
         if isinstance(given, str):
-            return Turn([Utterance("user", given)], thread=thread)
-        return Turn(_response_utterances(given, tools), thread=thread)
+            return Exchange([Utterance("user", given)], thread=thread)
+        return Exchange(_response_utterances(given, tools), thread=thread)
 
     def with_block(self, request: Mapping[str, Any], block: str) -> dict[str, Any]:
         """The request with a block of memory."""

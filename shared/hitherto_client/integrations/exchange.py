@@ -1,4 +1,4 @@
-"""A turn of a conversation: what a request to a model says that was not said before, and its reply.
+"""An exchange with a model: what a request to a model says that was not said before, and its reply.
 
 A request repeats the history, and a failed or regenerated one is sent again. Each message
 therefore has an id that follows from its text and from everything before it: what is sent twice is
@@ -35,7 +35,7 @@ class Utterance:
     name: str = ""
 
 
-class Turn:
+class Exchange:
     """The end of a request's history: everything after the last reply of the assistant."""
 
     def __init__(self, history: Iterable[Utterance], *, thread: str = "") -> None:
