@@ -16,6 +16,7 @@ from hitherto_client.inputs import MessageInput
 from hitherto_client.results import Job
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import Visitor, console_over, visitor
+from tests.e2e.test_context import until
 from tests.e2e.test_tools import credential
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel
 from tests.tenants import Tenant
@@ -257,6 +258,24 @@ async def test_what_the_assistant_is_told(ana: Visitor, memory: AsyncHitherto) -
     assert "How it was searched" in ana.text
     await ana.open("/told?q=canary&max_tokens=nonsense")
     assert ana.status == 400
+
+
+async def test_looking_does_not_count_as_use(ana: Visitor, memory: AsyncHitherto) -> None:
+    """D11: counts are written in order, so that one of the console would come first."""
+    saved = (await memory.save_memory("ana", "Ana owns a canary.")).memory
+    for path in ("/told?q=canary", "/memories?q=canary", f"/memories/{saved.id}", "/timeline"):
+        assert "Ana owns a canary." in html.unescape(await ana.open(path))
+    await memory.search("ana", "canary")
+
+    counts: list[int] = []
+
+    async def counted() -> bool:
+        found = await memory.get_memory("ana", saved.id)
+        counts.append(found.access_count if found else 0)
+        return counts[-1] > 0
+
+    await until(counted, "the count of the search")
+    assert counts[-1] == 1
 
 
 async def test_dead_letters_are_tried_again(

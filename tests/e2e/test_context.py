@@ -294,6 +294,8 @@ async def test_what_is_told_is_counted_and_nothing_else_is_written(
             told = await context(services, query="Porto", max_relevant=1, max_memories=1)
             assert told.relevant[0].memory.id == one.id
             counted.update({one.id: 2, told.memories[0].id: 1})
+            await search(services, "Porto", count_access=False)
+            await context(services, query="Porto", count_access=False)
 
             async def counts() -> bool:
                 rows = await fetch("SELECT memory_id::text, access_count FROM memory_access")

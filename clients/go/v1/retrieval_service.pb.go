@@ -74,7 +74,10 @@ type GetContextRequest struct {
 	// line_dates, whether lines of the prompt block include dates (an ISO day in the user's time zone, a span
 	// for what has ended) and, for messages, the speaker and the conversation, and whether the block names
 	// today's date. Unset: yes with a query, no without one.
-	LineDates     *bool `protobuf:"varint,18,opt,name=line_dates,json=lineDates,proto3,oneof" json:"line_dates,omitempty"`
+	LineDates *bool `protobuf:"varint,18,opt,name=line_dates,json=lineDates,proto3,oneof" json:"line_dates,omitempty"`
+	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
+	// remembered, so that looking changes nothing. Unset: true.
+	CountAccess   *bool `protobuf:"varint,19,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,6 +234,13 @@ func (x *GetContextRequest) GetIncludeProvenance() bool {
 func (x *GetContextRequest) GetLineDates() bool {
 	if x != nil && x.LineDates != nil {
 		return *x.LineDates
+	}
+	return false
+}
+
+func (x *GetContextRequest) GetCountAccess() bool {
+	if x != nil && x.CountAccess != nil {
+		return *x.CountAccess
 	}
 	return false
 }
@@ -446,8 +456,11 @@ type SearchMemoriesRequest struct {
 	// excerpt_messages, the number of messages to return before and after the sources of a memory, or before
 	// and after a message. Unset: no excerpts; values above 20 count as 20; negative values are refused.
 	ExcerptMessages int32 `protobuf:"varint,25,opt,name=excerpt_messages,json=excerptMessages,proto3" json:"excerpt_messages,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// count_access, false: the returned memories do not count as accessed. For people who inspect what is
+	// remembered, so that looking changes nothing. Unset: true.
+	CountAccess   *bool `protobuf:"varint,26,opt,name=count_access,json=countAccess,proto3,oneof" json:"count_access,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SearchMemoriesRequest) Reset() {
@@ -653,6 +666,13 @@ func (x *SearchMemoriesRequest) GetExcerptMessages() int32 {
 		return x.ExcerptMessages
 	}
 	return 0
+}
+
+func (x *SearchMemoriesRequest) GetCountAccess() bool {
+	if x != nil && x.CountAccess != nil {
+		return *x.CountAccess
+	}
+	return false
 }
 
 // SearchMemoriesResponse contains the results.
@@ -2915,7 +2935,7 @@ var File_hitherto_v1_retrieval_service_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\n" +
-	"#hitherto/v1/retrieval_service.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x19hitherto/v1/history.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\x1a\x18hitherto/v1/search.proto\x1a\x19hitherto/v1/session.proto\"\x9c\a\n" +
+	"#hitherto/v1/retrieval_service.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x19hitherto/v1/history.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\x1a\x18hitherto/v1/search.proto\x1a\x19hitherto/v1/session.proto\"\xd5\a\n" +
 	"\x11GetContextRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12'\n" +
@@ -2937,13 +2957,15 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x0ereference_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\rreferenceTime\x12-\n" +
 	"\x12include_provenance\x18\x11 \x01(\bR\x11includeProvenance\x12\"\n" +
 	"\n" +
-	"line_dates\x18\x12 \x01(\bH\x05R\tlineDates\x88\x01\x01B\x0f\n" +
+	"line_dates\x18\x12 \x01(\bH\x05R\tlineDates\x88\x01\x01\x12&\n" +
+	"\fcount_access\x18\x13 \x01(\bH\x06R\vcountAccess\x88\x01\x01B\x0f\n" +
 	"\r_max_memoriesB\x0f\n" +
 	"\r_max_relevantB\x14\n" +
 	"\x12_max_conversationsB\x0f\n" +
 	"\r_max_entitiesB\r\n" +
 	"\v_max_tokensB\r\n" +
-	"\v_line_dates\"\xca\x04\n" +
+	"\v_line_datesB\x0f\n" +
+	"\r_count_access\"\xca\x04\n" +
 	"\x12GetContextResponse\x12.\n" +
 	"\aprofile\x18\x01 \x01(\v2\x14.hitherto.v1.ProfileR\aprofile\x12/\n" +
 	"\bmemories\x18\x02 \x03(\v2\x13.hitherto.v1.MemoryR\bmemories\x125\n" +
@@ -2957,7 +2979,7 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\x04legs\x18\n" +
 	" \x03(\v2\x16.hitherto.v1.LegReportR\x04legs\x12\x1a\n" +
 	"\bdegraded\x18\v \x01(\bR\bdegraded\x12\x16\n" +
-	"\x06reason\x18\f \x01(\tR\x06reason\"\xbe\t\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\"\xf7\t\n" +
 	"\x15SearchMemoriesRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\tR\x05query\x12'\n" +
@@ -2984,12 +3006,14 @@ const file_hitherto_v1_retrieval_service_proto_rawDesc = "" +
 	"\aexplain\x18\x16 \x01(\bR\aexplain\x12+\n" +
 	"\x11consistency_token\x18\x17 \x01(\tR\x10consistencyToken\x12A\n" +
 	"\x0ereference_time\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\rreferenceTime\x12)\n" +
-	"\x10excerpt_messages\x18\x19 \x01(\x05R\x0fexcerptMessages\x1a:\n" +
+	"\x10excerpt_messages\x18\x19 \x01(\x05R\x0fexcerptMessages\x12&\n" +
+	"\fcount_access\x18\x1a \x01(\bH\x01R\vcountAccess\x88\x01\x01\x1a:\n" +
 	"\fWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_min_score\"\x89\x02\n" +
+	"_min_scoreB\x0f\n" +
+	"\r_count_access\"\x89\x02\n" +
 	"\x16SearchMemoriesResponse\x123\n" +
 	"\aresults\x18\x01 \x03(\v2\x19.hitherto.v1.SearchResultR\aresults\x12/\n" +
 	"\bentities\x18\x02 \x03(\v2\x13.hitherto.v1.EntityR\bentities\x12)\n" +

@@ -60,14 +60,14 @@ type RetrievalServiceClient interface {
 	// most relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
 	//
 	// If the embedding model is slow or down, the other legs answer: see `legs` and `degraded`. Every returned
-	// memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+	// memory counts as accessed, unless `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetContext(ctx context.Context, in *GetContextRequest, opts ...grpc.CallOption) (*GetContextResponse, error)
 	// SearchMemories finds memories and, if requested, messages, summaries and documents, best first.
 	//
 	// An empty query lists memories by importance, then by recency of use, followed by the messages, summaries
-	// and documents of the requested scopes, newest first. Every returned memory counts as accessed. Fails with
-	// INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the query vector does not have the active
-	// model's size).
+	// and documents of the requested scopes, newest first. Every returned memory counts as accessed, unless
+	// `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the
+	// query vector does not have the active model's size).
 	SearchMemories(ctx context.Context, in *SearchMemoriesRequest, opts ...grpc.CallOption) (*SearchMemoriesResponse, error)
 	// GetMemory returns one memory, whatever its status. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`).
 	GetMemory(ctx context.Context, in *GetMemoryRequest, opts ...grpc.CallOption) (*GetMemoryResponse, error)
@@ -304,14 +304,14 @@ type RetrievalServiceServer interface {
 	// most relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
 	//
 	// If the embedding model is slow or down, the other legs answer: see `legs` and `degraded`. Every returned
-	// memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+	// memory counts as accessed, unless `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetContext(context.Context, *GetContextRequest) (*GetContextResponse, error)
 	// SearchMemories finds memories and, if requested, messages, summaries and documents, best first.
 	//
 	// An empty query lists memories by importance, then by recency of use, followed by the messages, summaries
-	// and documents of the requested scopes, newest first. Every returned memory counts as accessed. Fails with
-	// INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the query vector does not have the active
-	// model's size).
+	// and documents of the requested scopes, newest first. Every returned memory counts as accessed, unless
+	// `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the
+	// query vector does not have the active model's size).
 	SearchMemories(context.Context, *SearchMemoriesRequest) (*SearchMemoriesResponse, error)
 	// GetMemory returns one memory, whatever its status. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`).
 	GetMemory(context.Context, *GetMemoryRequest) (*GetMemoryResponse, error)

@@ -54,6 +54,7 @@ class GetContextRequest(_message.Message):
     REFERENCE_TIME_FIELD_NUMBER: _builtins.int
     INCLUDE_PROVENANCE_FIELD_NUMBER: _builtins.int
     LINE_DATES_FIELD_NUMBER: _builtins.int
+    COUNT_ACCESS_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user that the assistant talks with. Required; 1 to 256 printable characters."""
     query: _builtins.str
@@ -96,6 +97,10 @@ class GetContextRequest(_message.Message):
     for what has ended) and, for messages, the speaker and the conversation, and whether the block names
     today's date. Unset: yes with a query, no without one.
     """
+    count_access: _builtins.bool
+    """count_access, false: the returned memories do not count as accessed. For people who inspect what is
+    remembered, so that looking changes nothing. Unset: true.
+    """
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_search_pb2.SearchScope.ValueType]:
         """scopes, the scopes that `relevant` searches. Unset: MEMORIES, MESSAGES, SUMMARIES and DOCUMENTS. A memory
@@ -137,11 +142,14 @@ class GetContextRequest(_message.Message):
         reference_time: _timestamp_pb2.Timestamp | None = ...,
         include_provenance: _builtins.bool = ...,
         line_dates: _builtins.bool | None = ...,
+        count_access: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "reference_time", b"reference_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "count_access", b"count_access", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "reference_time", b"reference_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "custom_template", b"custom_template", "include_provenance", b"include_provenance", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "memory_order", b"memory_order", "query", b"query", "reference_time", b"reference_time", "scopes", b"scopes", "template", b"template", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "count_access", b"count_access", "custom_template", b"custom_template", "include_provenance", b"include_provenance", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "memory_order", b"memory_order", "query", b"query", "reference_time", b"reference_time", "scopes", b"scopes", "template", b"template", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__count_access: _TypeAlias = _typing.Literal["count_access"]  # noqa: Y015
+    _WhichOneofArgType__count_access: _TypeAlias = _typing.Literal["_count_access", b"_count_access"]  # noqa: Y015
     _WhichOneofReturnType__line_dates: _TypeAlias = _typing.Literal["line_dates"]  # noqa: Y015
     _WhichOneofArgType__line_dates: _TypeAlias = _typing.Literal["_line_dates", b"_line_dates"]  # noqa: Y015
     _WhichOneofReturnType__max_conversations: _TypeAlias = _typing.Literal["max_conversations"]  # noqa: Y015
@@ -154,6 +162,8 @@ class GetContextRequest(_message.Message):
     _WhichOneofArgType__max_relevant: _TypeAlias = _typing.Literal["_max_relevant", b"_max_relevant"]  # noqa: Y015
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__count_access) -> _WhichOneofReturnType__count_access | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__line_dates) -> _WhichOneofReturnType__line_dates | None: ...
     @_typing.overload
@@ -313,6 +323,7 @@ class SearchMemoriesRequest(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REFERENCE_TIME_FIELD_NUMBER: _builtins.int
     EXCERPT_MESSAGES_FIELD_NUMBER: _builtins.int
+    COUNT_ACCESS_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose memories are searched. Required; 1 to 256 printable characters."""
     query: _builtins.str
@@ -340,6 +351,10 @@ class SearchMemoriesRequest(_message.Message):
     excerpt_messages: _builtins.int
     """excerpt_messages, the number of messages to return before and after the sources of a memory, or before
     and after a message. Unset: no excerpts; values above 20 count as 20; negative values are refused.
+    """
+    count_access: _builtins.bool
+    """count_access, false: the returned memories do not count as accessed. For people who inspect what is
+    remembered, so that looking changes nothing. Unset: true.
     """
     @_builtins.property
     def query_embedding(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -431,13 +446,19 @@ class SearchMemoriesRequest(_message.Message):
         consistency_token: _builtins.str = ...,
         reference_time: _timestamp_pb2.Timestamp | None = ...,
         excerpt_messages: _builtins.int = ...,
+        count_access: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "created_after", b"created_after", "created_before", b"created_before", "known_at", b"known_at", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "reference_time", b"reference_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_min_score", b"_min_score", "as_of", b"as_of", "count_access", b"count_access", "created_after", b"created_after", "created_before", b"created_before", "known_at", b"known_at", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "reference_time", b"reference_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "excerpt_messages", b"excerpt_messages", "explain", b"explain", "known_at", b"known_at", "limit", b"limit", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "query", b"query", "query_embedding", b"query_embedding", "ranking", b"ranking", "reference_time", b"reference_time", "scopes", b"scopes", "source_types", b"source_types", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_access", b"_count_access", "_min_score", b"_min_score", "as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "count_access", b"count_access", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "excerpt_messages", b"excerpt_messages", "explain", b"explain", "known_at", b"known_at", "limit", b"limit", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "query", b"query", "query_embedding", b"query_embedding", "ranking", b"ranking", "reference_time", b"reference_time", "scopes", b"scopes", "source_types", b"source_types", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__count_access: _TypeAlias = _typing.Literal["count_access"]  # noqa: Y015
+    _WhichOneofArgType__count_access: _TypeAlias = _typing.Literal["_count_access", b"_count_access"]  # noqa: Y015
     _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
     _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__count_access) -> _WhichOneofReturnType__count_access | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_score) -> _WhichOneofReturnType__min_score | None: ...
 
 Global___SearchMemoriesRequest: _TypeAlias = SearchMemoriesRequest  # noqa: Y015

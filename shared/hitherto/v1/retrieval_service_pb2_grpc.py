@@ -148,7 +148,7 @@ class RetrievalServiceServicer(object):
         most relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
 
         If the embedding model is slow or down, the other legs answer: see `legs` and `degraded`. Every returned
-        memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        memory counts as accessed, unless `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,9 +158,9 @@ class RetrievalServiceServicer(object):
         """SearchMemories finds memories and, if requested, messages, summaries and documents, best first.
 
         An empty query lists memories by importance, then by recency of use, followed by the messages, summaries
-        and documents of the requested scopes, newest first. Every returned memory counts as accessed. Fails with
-        INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the query vector does not have the active
-        model's size).
+        and documents of the requested scopes, newest first. Every returned memory counts as accessed, unless
+        `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the
+        query vector does not have the active model's size).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -50,15 +50,15 @@ class RetrievalServiceStub:
     most relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
 
     If the embedding model is slow or down, the other legs answer: see `legs` and `degraded`. Every returned
-    memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+    memory counts as accessed, unless `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     SearchMemories: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.SearchMemoriesRequest, _retrieval_service_pb2.SearchMemoriesResponse]
     """SearchMemories finds memories and, if requested, messages, summaries and documents, best first.
 
     An empty query lists memories by importance, then by recency of use, followed by the messages, summaries
-    and documents of the requested scopes, newest first. Every returned memory counts as accessed. Fails with
-    INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the query vector does not have the active
-    model's size).
+    and documents of the requested scopes, newest first. Every returned memory counts as accessed, unless
+    `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the
+    query vector does not have the active model's size).
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetMemoryRequest, _retrieval_service_pb2.GetMemoryResponse]
     """GetMemory returns one memory, whatever its status. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`)."""
@@ -139,15 +139,15 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     most relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
 
     If the embedding model is slow or down, the other legs answer: see `legs` and `degraded`. Every returned
-    memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+    memory counts as accessed, unless `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     SearchMemories: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.SearchMemoriesRequest, _retrieval_service_pb2.SearchMemoriesResponse]  # type: ignore[assignment]
     """SearchMemories finds memories and, if requested, messages, summaries and documents, best first.
 
     An empty query lists memories by importance, then by recency of use, followed by the messages, summaries
-    and documents of the requested scopes, newest first. Every returned memory counts as accessed. Fails with
-    INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the query vector does not have the active
-    model's size).
+    and documents of the requested scopes, newest first. Every returned memory counts as accessed, unless
+    `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the
+    query vector does not have the active model's size).
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetMemoryRequest, _retrieval_service_pb2.GetMemoryResponse]  # type: ignore[assignment]
     """GetMemory returns one memory, whatever its status. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`)."""
@@ -231,7 +231,7 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         most relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
 
         If the embedding model is slow or down, the other legs answer: see `legs` and `degraded`. Every returned
-        memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        memory counts as accessed, unless `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
 
     @_abc_1.abstractmethod
@@ -243,9 +243,9 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         """SearchMemories finds memories and, if requested, messages, summaries and documents, best first.
 
         An empty query lists memories by importance, then by recency of use, followed by the messages, summaries
-        and documents of the requested scopes, newest first. Every returned memory counts as accessed. Fails with
-        INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the query vector does not have the active
-        model's size).
+        and documents of the requested scopes, newest first. Every returned memory counts as accessed, unless
+        `count_access` is false. Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the
+        query vector does not have the active model's size).
         """
 
     @_abc_1.abstractmethod

@@ -50,6 +50,7 @@ class AsyncReads(AsyncCalling):
         custom_template: str = "",
         line_dates: bool | None = None,
         include_provenance: bool = False,
+        count_access: bool | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         reference_time: datetime | None = None,
@@ -74,6 +75,7 @@ class AsyncReads(AsyncCalling):
             custom_template: Your own format, for the template `custom`.
             line_dates: Whether lines carry dates. Unset: if there is a query.
             include_provenance: True adds origin, date and id to every memory line.
+            count_access: False: the memories do not count as used. For pages that show them.
             as_of: Answer with what was true at that time.
             known_at: Answer with what was known at that time.
             reference_time: The time that "last week" is relative to. Unset: now.
@@ -98,6 +100,7 @@ class AsyncReads(AsyncCalling):
             custom_template=custom_template,
             line_dates=line_dates,
             include_provenance=include_provenance,
+            count_access=count_access,
             as_of=as_of,
             known_at=known_at,
             reference_time=reference_time,
@@ -158,6 +161,7 @@ class AsyncReads(AsyncCalling):
         reference_time: datetime | None = None,
         excerpt_messages: int = 0,
         explain: bool = False,
+        count_access: bool | None = None,
         timeout: float | None = None,
     ) -> SearchResults:
         """The best results for `query`; iterate over them.
@@ -189,6 +193,7 @@ class AsyncReads(AsyncCalling):
             reference_time: The time that "last week" is relative to. Unset: now.
             excerpt_messages: Messages to return before and after each source (0; 20 at most).
             explain: True sets `breakdown` of each result.
+            count_access: False: the memories do not count as used. For pages that show them.
             timeout: Seconds, retries included. Unset: 10.
 
         Raises:
@@ -220,6 +225,7 @@ class AsyncReads(AsyncCalling):
             reference_time=reference_time,
             excerpt_messages=excerpt_messages,
             explain=explain,
+            count_access=count_access,
         )
         reply = await self._read(self.connection.retrieval.SearchMemories, request, user, timeout)
         return read(SearchResults, reply)

@@ -11,7 +11,7 @@ from hitherto_client.command.options import read_text
 from hitherto_client.command.output import Output
 from hitherto_client.command.result_view import show_legs, warn
 from hitherto_client.command.rpc import USER, Option, Rpc, declare
-from hitherto_client.command.search import REFERENCE_TIME
+from hitherto_client.command.search import COUNT_ACCESS, REFERENCE_TIME
 from hitherto_client.command.show import nothing
 
 
@@ -46,6 +46,7 @@ _CONTEXT = Rpc(
         Option("--dates", "line_dates", "whether lines have dates (default: with a query)"),
         REFERENCE_TIME,
         *TIME_TRAVEL,
+        COUNT_ACCESS,
     ),
     _show,
 )

@@ -27,6 +27,9 @@ _ENTITY_TYPES = entity_pb2.EntityType.DESCRIPTOR
 REFERENCE_TIME = Option(
     "--reference-time", "reference_time", "the time that `last week` is relative to"
 )
+COUNT_ACCESS = Option(
+    "--count-access", "count_access", "count what is shown as used (the default), or only look"
+)
 
 
 def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
@@ -64,6 +67,7 @@ _SEARCH = Rpc(
         Option("--explain", "explain", "show what each component adds to each score"),
         REFERENCE_TIME,
         *TIME_TRAVEL,
+        COUNT_ACCESS,
     ),
     _show,
 )

@@ -151,7 +151,8 @@ class RetrievalHandlers(
                 self._search.snapshots.let_go(opened.scope)
                 return pb.GetContextResponse(reason=reading.reason)
             found = await building.finish(reading.database, legs)
-        self._accesses.told(reading.scope, _told(found))
+        if _counts_access(request):
+            self._accesses.told(reading.scope, _told(found))
         items = [*found.memories, *(hit.item for hit in found.found.hits)]
         return await beside_loop(_work_of(items), _context_reply, found, legs)
 
@@ -181,7 +182,8 @@ class RetrievalHandlers(
                 self._search.snapshots.let_go(opened.scope)
                 return pb.SearchMemoriesResponse(reason=reading.reason)
             found = await searching.finish(reading.database, legs)
-        self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
+        if _counts_access(request):
+            self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
         items = [hit.item for hit in found.hits]
         return await beside_loop(
             _work_of(items), _search_reply, found, legs, explain=request.explain
@@ -352,6 +354,11 @@ def _work_of(items: Sequence[Item]) -> int:
         bool(item.metadata) + bool(item.context) for item in items if isinstance(item, Memory)
     )
     return _BYTES_OF_AN_ITEM * len(items) + _BYTES_OF_JSON * free
+
+
+def _counts_access(request: pb.GetContextRequest | pb.SearchMemoriesRequest) -> bool:
+    """Whether the memories of the reply were read for an answer, not only looked at."""
+    return request.count_access or not request.HasField("count_access")
 
 
 def _told(found: UserContext) -> list[UUID]:

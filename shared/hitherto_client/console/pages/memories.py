@@ -37,7 +37,7 @@ async def _memories(visit: Visit) -> Response:
     values: dict[str, Any] = {"query": query, "chosen": _chosen(given), "order": ""}
     if query:
         values["results"] = await visit.client.search(
-            visit.user, query, limit=_SEARCH_LIMIT, explain=True, **filters
+            visit.user, query, limit=_SEARCH_LIMIT, explain=True, count_access=False, **filters
         )
     else:
         order = given.word("order", _ORDERS) or "created_at"
