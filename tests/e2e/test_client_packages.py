@@ -26,7 +26,7 @@ SAVED = {
 }
 """What the tests of every package save and read."""
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = pytest.mark.timeout(2400)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,255 @@
+package com.hitherto.client;
+
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ChannelCredentials;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ClientInterceptors;
+import io.grpc.Deadline;
+import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
+import io.grpc.ForwardingClientCallListener.SimpleForwardingClientCallListener;
+import io.grpc.Grpc;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.MethodDescriptor.MethodType;
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+
+/** A connection to one service, whose calls get a deadline, the credential, ids, and safe retries. */
+final class Endpoint implements ClientInterceptor {
+  /** The time for a call, if its caller gives it one. */
+  static final CallOptions.Key<Duration> TIMEOUT = CallOptions.Key.create("hitherto-timeout");
+
+  private static final Metadata.Key<String> AUTHORIZATION = HithertoException.key("authorization");
+
+  /** A page of 1,000 long memories is larger than gRPC's default of 4 MiB. */
+  private static final int MOST_BYTES = 64 << 20;
+
+  final String service;
+  final String address;
+  final RetryPolicy retry;
+  final ManagedChannel bare;
+  final Channel channel;
+  private final Supplier<Optional<String>> credential;
+  private final Duration timeout;
+  private final ScheduledExecutorService timer;
+
+  Endpoint(
+      String service,
+      String address,
+      ChannelCredentials transport,
+      Supplier<Optional<String>> credential,
+      Duration timeout,
+      RetryPolicy retry,
+      ScheduledExecutorService timer) {
+    this.service = service;
+    this.address = address;
+    this.retry = retry;
+    this.credential = credential;
+    this.timeout = timeout;
+    this.timer = timer;
+    var builder = Grpc.newChannelBuilder(address, transport).maxInboundMessageSize(MOST_BYTES);
+    if (isLoopback(address)) {
+      // An HTTP proxy of the environment is meant for the outside world.
+      builder.proxyDetector(target -> null);
+    }
+    bare = builder.build();
+    channel = ClientInterceptors.intercept(bare, this);
+  }
+
+  @Override
+  public <Q, A> ClientCall<Q, A> interceptCall(
+      MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+    if (method.getType() == MethodType.UNARY) {
+      return new RepeatedCall<>(method, options, next);
+    }
+    return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
+      @Override
+      public void start(Listener<A> listener, Metadata headers) {
+        String requestId = complete(headers);
+        super.start(
+            new SimpleForwardingClientCallListener<>(listener) {
+              @Override
+              public void onClose(Status status, Metadata trailers) {
+                super.onClose(status, signed(trailers, requestId));
+              }
+            },
+            headers);
+      }
+    };
+  }
+
+  /** Adds to the metadata what it lacks, and returns the request id in force. */
+  private String complete(Metadata headers) {
+    if (!headers.containsKey(AUTHORIZATION)) {
+      credential.get().ifPresent(text -> headers.put(AUTHORIZATION, "Bearer " + text));
+    }
+    if (!headers.containsKey(HithertoException.REQUEST_ID)) {
+      headers.put(HithertoException.REQUEST_ID, UUID.randomUUID().toString());
+    }
+    return headers.get(HithertoException.REQUEST_ID);
+  }
+
+  /** The end of a call, with what an exception tells about it. */
+  private Metadata signed(Metadata trailers, String requestId) {
+    Metadata signed = copy(trailers);
+    signed.discardAll(HithertoException.REQUEST_ID);
+    signed.put(HithertoException.REQUEST_ID, requestId);
+    signed.put(HithertoException.SERVICE, service);
+    signed.put(HithertoException.ADDRESS, address);
+    return signed;
+  }
+
+  private static Metadata copy(Metadata given) {
+    Metadata copy = new Metadata();
+    copy.merge(given);
+    return copy;
+  }
+
+  /** One request and one reply, made again where that is safe. */
+  private final class RepeatedCall<Q, A> extends ClientCall<Q, A> {
+    private final MethodDescriptor<Q, A> method;
+    private final CallOptions options;
+    private final Channel next;
+    private final boolean reads;
+    private Listener<A> listener;
+    private Metadata headers;
+    private Q request;
+    private int failures;
+    private ClientCall<Q, A> current;
+    private ScheduledFuture<?> pause;
+    private Status cancelled;
+
+    RepeatedCall(MethodDescriptor<Q, A> method, CallOptions given, Channel next) {
+      this.method = method;
+      this.next = next;
+      reads = Requests.changesNothing(method);
+      Duration named = given.getOption(TIMEOUT) != null ? given.getOption(TIMEOUT) : timeout;
+      if (named == null) {
+        named = Requests.defaultTimeout(method.getFullMethodName(), reads);
+      }
+      Deadline own = Deadline.after(named.toNanos(), TimeUnit.NANOSECONDS);
+      options = given.withDeadline(given.getDeadline() == null ? own : given.getDeadline());
+    }
+
+    @Override
+    public void start(Listener<A> listener, Metadata headers) {
+      this.listener = listener;
+      this.headers = headers;
+      complete(headers);
+    }
+
+    @Override
+    public void request(int messages) {
+      // Each attempt asks for its reply by itself.
+    }
+
+    @Override
+    public void sendMessage(Q message) {
+      request = reads ? message : Requests.withIdempotencyKey(message);
+    }
+
+    @Override
+    public void halfClose() {
+      attempt();
+    }
+
+    @Override
+    public void cancel(String message, Throwable cause) {
+      ClientCall<Q, A> running;
+      boolean paused;
+      synchronized (this) {
+        if (cancelled != null) {
+          return;
+        }
+        cancelled = Status.CANCELLED.withDescription(message).withCause(cause);
+        paused = pause != null && pause.cancel(false);
+        running = current;
+      }
+      if (paused) {
+        end(cancelled, new Metadata());
+      } else if (running != null) {
+        running.cancel(message, cause);
+      }
+    }
+
+    private void attempt() {
+      synchronized (this) {
+        pause = null;
+        if (cancelled == null) {
+          current = next.newCall(method, options);
+          current.start(new Attempt(), copy(headers));
+          current.request(2);
+          current.sendMessage(request);
+          current.halfClose();
+          return;
+        }
+      }
+      end(cancelled, new Metadata());
+    }
+
+    private void end(Status status, Metadata trailers) {
+      listener.onClose(status, signed(trailers, headers.get(HithertoException.REQUEST_ID)));
+    }
+
+    /** Keeps the reply until its status is known, and fails only if there is no further attempt. */
+    private final class Attempt extends Listener<A> {
+      private Metadata replyHeaders;
+      private A reply;
+
+      @Override
+      public void onHeaders(Metadata given) {
+        replyHeaders = given;
+      }
+
+      @Override
+      public void onMessage(A message) {
+        reply = message;
+      }
+
+      @Override
+      public void onClose(Status status, Metadata trailers) {
+        if (status.isOk()) {
+          if (replyHeaders != null) {
+            listener.onHeaders(replyHeaders);
+          }
+          if (reply != null) {
+            listener.onMessage(reply);
+          }
+          listener.onClose(status, trailers);
+          return;
+        }
+        failures++;
+        boolean repeatable = reads || Requests.hasIdempotencyKey(request);
+        var failed = new HithertoException(status, trailers, null);
+        long wait = retry.waitBeforeRetry(failed, failures, repeatable).map(Duration::toNanos).orElse(Long.MAX_VALUE);
+        if (wait >= options.getDeadline().timeRemaining(TimeUnit.NANOSECONDS)) {
+          end(status, trailers);
+          return;
+        }
+        // By default a channel waits up to two minutes before it looks for a restarted service.
+        bare.resetConnectBackoff();
+        synchronized (RepeatedCall.this) {
+          if (cancelled == null) {
+            pause = timer.schedule(RepeatedCall.this::attempt, wait, TimeUnit.NANOSECONDS);
+            return;
+          }
+        }
+        end(cancelled, new Metadata());
+      }
+    }
+  }
+
+  private static boolean isLoopback(String address) {
+    String host = address.substring(0, Math.max(0, address.lastIndexOf(':')));
+    return host.equals("localhost") || host.equals("[::1]") || host.startsWith("127.") || address.startsWith("unix:");
+  }
+}
