@@ -44,7 +44,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 
 lock: install ## Resolve requirements.lock again from pyproject.toml
 	$(BIN)/python -m uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
-		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra mcp --extra console --extra dev \
+		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra mcp --extra console --extra otel --extra dev \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
 

@@ -338,26 +338,28 @@ class MeasuredCall:
 class ModelCall:
     """A call of a model server; `kind` is chat or embedding."""
 
-    __slots__ = ("_kind",)
+    __slots__ = ("_kind", "_waiting")
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, waiting: Waiting) -> None:
         self._kind = kind
+        self._waiting = waiting
 
     def used(self, direction: str, tokens: int) -> None:
         """Count the tokens of the call; `direction` is input or output."""
         MODEL_TOKENS.labels(self._kind, direction).inc(tokens)
         if (record := current_record()) is not None:
             record.tokens[f"{self._kind}_{direction}"] += tokens
+        self._waiting.note(f"gen_ai.usage.{direction}_tokens", tokens)
 
 
 @contextmanager
-def measured_model_call(kind: str) -> Iterator[ModelCall]:
-    """Measure a call of a model server; `kind` is chat or embedding."""
+def measured_model_call(kind: str, model: str) -> Iterator[ModelCall]:
+    """Measure a call of a model server; `kind` is chat or embedding, `model` is as configured."""
     began = time.perf_counter()
     outcome = "cancelled"
     try:
-        with Waiting("model", kind):
-            yield ModelCall(kind)
+        with Waiting("model", kind, {"gen_ai.request.model": model}) as waiting:
+            yield ModelCall(kind, waiting)
         outcome = "ok"
     except Exception as error:
         # ModelUnavailable and its kin, without their common prefix.

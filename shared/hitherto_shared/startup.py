@@ -55,6 +55,7 @@ from hitherto_shared.rpc.server import ServerFailed, end_signal
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.signing import Signer, load_signer
 from hitherto_shared.telemetry import quiet_loop
+from hitherto_shared.tracing import start_tracing, stop_tracing
 
 logger = logging.getLogger("hitherto.startup")
 
@@ -322,6 +323,7 @@ async def configure_vectors(connection: Connection) -> None:
 def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run `serve` to its end on uvloop; start-up failures end the process with one clear line."""
     try:
+        start_tracing(name)
         _runner()(_quietly(serve))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -337,6 +339,8 @@ def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> No
         logger.debug("start failed", exc_info=True)
         print(f"{name}: {described(error)}", file=sys.stderr)
         sys.exit(1)
+    finally:
+        stop_tracing()
 
 
 async def _quietly(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:

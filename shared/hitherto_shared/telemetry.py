@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal
 
+from hitherto_shared import tracing
 from hitherto_shared.rpc.call import current_request_id
 
 logger = logging.getLogger("hitherto.uncaught")
@@ -72,6 +73,8 @@ class JsonFormatter(logging.Formatter):
             facts["request_id"] = request_id
         if (job_id := job_id_of_task.get()) is not None:
             facts["job_id"] = job_id
+        if (tracer := tracing.tracer()) is not None:
+            facts.update(tracer.ids())
         facts.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
         return facts
 

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from hitherto_shared import tracing
 from hitherto_shared.database.statement_names import name_of_trip
 
 Kind = Literal["sql", "connection", "model", "leg"]
@@ -31,14 +32,16 @@ class WorkRecord:
     Attributes:
         tokens: Tokens by kind and direction, such as `chat input`.
         counts: The counts of a job's result so far.
+        outcome: How an attempt at a job ended; empty until then.
     """
 
-    __slots__ = ("_waits", "counts", "tokens")
+    __slots__ = ("_waits", "counts", "outcome", "tokens")
 
     def __init__(self) -> None:
         self._waits: dict[tuple[Kind, What], tuple[int, float]] = {}
         self.tokens: Counter[str] = Counter()
         self.counts: dict[str, int] = {}
+        self.outcome = ""
 
     def add(self, kind: Kind, what: What, seconds: float) -> None:
         """Add a wait."""
@@ -88,17 +91,41 @@ def current_record() -> WorkRecord | None:
 
 
 class Waiting:
-    """Adds the time of its block to the record of the current work."""
+    """Adds the time of its block to the record of the current work, and a span to its trace.
 
-    __slots__ = ("_began", "_kind", "_what")
+    Args:
+        kind: What it waits for.
+        what: Its name, or the statements of a round trip to the database.
+        attributes: Of the span.
+    """
 
-    def __init__(self, kind: Kind, what: What) -> None:
+    __slots__ = ("_attributes", "_began", "_kind", "_span", "_what")
+
+    def __init__(
+        self, kind: Kind, what: What, attributes: tracing.Attributes | None = None
+    ) -> None:
         self._kind: Kind = kind
         self._what = what
+        self._attributes = attributes
 
     def __enter__(self) -> Self:
+        tracer = tracing.tracer()
+        self._span = None if tracer is None else self._begin(tracer)
         self._began = time.perf_counter()
         return self
+
+    def note(self, name: str, value: int) -> None:
+        """Add an attribute to the span."""
+        if self._span is not None:
+            self._attributes = {**(self._attributes or {}), name: value}
+
+    def _begin(self, tracer: tracing.Tracer) -> tracing.TraceSpan | None:
+        if not isinstance(self._what, tuple):
+            name = self._what if self._kind == "sql" else f"{self._kind} {self._what}"
+            return tracer.wait(name, self._attributes or {})
+        size = len(self._what)
+        batch: tracing.Attributes = {"db.operation.batch.size": size} if size > 1 else {}
+        return tracer.wait(name_of_trip(self._what), {"db.system.name": "postgresql", **batch})
 
     def __exit__(
         self,
@@ -109,3 +136,12 @@ class Waiting:
         record = _record.get()
         if record is not None:
             record.add(self._kind, self._what, time.perf_counter() - self._began)
+        if self._span is not None:
+            self._span.end(_kind_of(error), self._attributes)
+
+
+def _kind_of(error: BaseException | None) -> str:
+    """The type of an error, or the SQLSTATE of Postgres; never its message."""
+    if error is None:
+        return ""
+    return getattr(error, "sqlstate", None) or type(error).__name__

@@ -1,8 +1,9 @@
 """Logs without contents: canaries through every way in which things go wrong (faults.md row 63).
 
-The services run as processes that log at DEBUG. Whatever a person wrote, a model answered or a
-caller authenticated with carries the word `zqcanary`; none of it may be in a log, the log of
-Postgres included, nor in an error that somebody else could see.
+The services run as processes that log at DEBUG, show metrics with tenants and send traces. Whatever
+a person wrote, a model answered or a caller authenticated with carries the word `zqcanary`; none of
+it may be in a log, the log of Postgres included, a metric or a span, nor in an error that somebody
+else could see.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
+from tests.faults.otlp import Collector, collecting
 from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Processes, Service, eventually
+from tests.faults.test_metrics import scraped
 from tests.scripted_model import (
     CONTENT_FAULTS,
     ChatAnswer,
@@ -133,7 +136,15 @@ def check_status(error: grpc.aio.AioRpcError) -> None:
 
 
 @pytest.fixture
-def talkative(place: Path, model: ScriptedModel, conninfo: str) -> Iterator[Processes]:
+async def collector() -> AsyncIterator[Collector]:
+    async with collecting() as running:
+        yield running
+
+
+@pytest.fixture
+def talkative(
+    place: Path, model: ScriptedModel, conninfo: str, collector: Collector
+) -> Iterator[Processes]:
     """Services that log everything, on a database of a server that outlives them."""
     processes = Processes(
         place,
@@ -143,9 +154,17 @@ def talkative(place: Path, model: ScriptedModel, conninfo: str) -> Iterator[Proc
         HITHERTO_AUTH="off",
         HITHERTO_LOG_LEVEL="DEBUG",
         HITHERTO_JOB_MAX_RETRIES="1",
+        HITHERTO_SLOW_CALL_MS="1",
+        HITHERTO_METRICS_LISTEN="127.0.0.1:0",
+        HITHERTO_METRICS_TENANTS="true",
+        **collector.grpc_settings,
     )
     yield processes
     processes.close()
+    called = any("/hitherto.v1." in service.said for service in processes.services)
+    assert bool(collector.spans) == called, "calls have spans"
+    for data in collector.raw:
+        check_log(data.decode("utf-8", "replace"))
 
 
 @asynccontextmanager
@@ -158,6 +177,8 @@ async def calling(processes: Processes) -> AsyncIterator[tuple[Caller, list[Serv
     ):
         yield Caller(reading, writing), services
     for service in services:
+        page, _ = await scraped(service)
+        check_log(page)
         await service.end()
         check_log(service.said)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
-LOCKED_EXTRAS = ("service", "retrieval", "extraction", "onnx", "cli", "dev")
+LOCKED_EXTRAS = ("service", "retrieval", "extraction", "onnx", "cli", "otel", "dev")
 
 
 def normal(name: str) -> str:

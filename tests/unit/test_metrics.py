@@ -90,7 +90,7 @@ def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: st
 def test_model_calls_are_counted_by_outcome() -> None:
     labels = {"kind": "test", "outcome": "unavailable"}
     before = counted("hitherto_model_calls_total", **labels)
-    with pytest.raises(ModelUnavailable), measured_model_call("test"):
+    with pytest.raises(ModelUnavailable), measured_model_call("test", "a-model"):
         raise ModelUnavailable("away")
     assert counted("hitherto_model_calls_total", **labels) == before + 1
 

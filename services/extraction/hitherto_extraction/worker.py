@@ -29,7 +29,7 @@ from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.lease_renewal import LeaseRenewal
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
-from hitherto_shared import metrics
+from hitherto_shared import metrics, tracing
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
@@ -231,7 +231,7 @@ class Worker:
         begin_record()
         act_for(held.tenant_id)
         try:
-            with metrics.JOB_SECONDS.labels(held.kind).time():
+            with metrics.JOB_SECONDS.labels(held.kind).time(), _AttemptSpan(held):
                 await self._attempt(held)
         except asyncio.CancelledError:
             if self._stopping and self._was_held_up():
@@ -317,6 +317,7 @@ class Worker:
             facts["sql_seconds"] = round(record.seconds("sql"), 3)
             facts["tokens"] = dict(record.tokens)
             facts["counts"] = record.counts
+            record.outcome = outcome.lower()
         if self._trail is not None and held.user_id is not None:
             facts["user_hash"] = self._trail.hash(held.tenant_id, held.user_id)
         logger.info("attempt at a job ended", extra=facts)
@@ -394,6 +395,30 @@ class Worker:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
         delay: float = self._rules.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
+
+
+class _AttemptSpan:
+    """The span of an attempt, if traces are on."""
+
+    def __init__(self, held: Claim) -> None:
+        self._held = held
+
+    def __enter__(self) -> None:
+        tracer, held = tracing.tracer(), self._held
+        self._span: tracing.TraceSpan | None = None
+        if tracer is not None:
+            self._span = tracer.job(
+                held.kind,
+                held.trace_parent,
+                {"hitherto.job.id": str(held.job_id), "hitherto.job.attempt": held.attempt},
+            )
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._span is not None:
+            record = current_record()
+            outcome = "stopped" if error is not None or record is None else record.outcome
+            failed = "" if outcome in ("succeeded", "lost", "stopped") else outcome.upper()
+            self._span.end(failed, {"hitherto.job.outcome": outcome})
 
 
 def _database_fault(error: BaseException) -> HithertoError | None:

@@ -24,6 +24,7 @@ from hitherto_client.calls import (
     with_idempotency_key,
 )
 from hitherto_client.errors import read_error
+from hitherto_client.tracing import CallSpan, current_span
 
 _OPTIONS: tuple[tuple[str, int], ...] = (
     # A page of 1,000 long memories is larger than gRPC's default of 4 MiB.
@@ -112,22 +113,25 @@ class Calls:
             seconds = default_seconds(method, reads=reads)
         deadline = time.monotonic() + seconds
         failures = 0
-        while True:
-            remaining = max(deadline - time.monotonic(), 0.001)
-            try:
-                return await attempt(request, timeout=remaining, metadata=metadata)
-            except grpc.RpcError as raised:
-                error = read_error(
-                    raised,
-                    service=self._endpoint.service,
-                    address=self._endpoint.address,
-                    request_id=request_id,
-                )
-                failures += 1
-                wait = self._retry.wait_before_retry(error, failures, repeatable=repeatable)
-                if wait is None or time.monotonic() + wait >= deadline:
-                    raise error from raised
-            await asyncio.sleep(wait)
+        with CallSpan(method) as span:
+            metadata = (*metadata, *span.metadata)
+            while True:
+                remaining = max(deadline - time.monotonic(), 0.001)
+                try:
+                    return await attempt(request, timeout=remaining, metadata=metadata)
+                except grpc.RpcError as raised:
+                    error = read_error(
+                        raised,
+                        service=self._endpoint.service,
+                        address=self._endpoint.address,
+                        request_id=request_id,
+                    )
+                    span.failed(error.code, error.reason)
+                    failures += 1
+                    wait = self._retry.wait_before_retry(error, failures, repeatable=repeatable)
+                    if wait is None or time.monotonic() + wait >= deadline:
+                        raise error from raised
+                await asyncio.sleep(wait)
 
     def complete(self, given: Metadata | None) -> tuple[str, Metadata]:
         """The request id in force, and the caller's metadata with what it lacks."""
@@ -179,4 +183,4 @@ class _Streaming:
         self, request: Any, timeout: float | None = None, metadata: Metadata | None = None
     ) -> Any:
         _, completed = self._calls.complete(metadata)
-        return self._once(request, timeout=timeout, metadata=completed)
+        return self._once(request, timeout=timeout, metadata=(*completed, *current_span()))

@@ -143,7 +143,7 @@ class OpenAIEmbedder:
 
     async def _post(self, body: dict[str, Any], deadline: float, limit: int) -> dict[str, Any]:
         seconds = max(deadline - monotonic(), 0.0)
-        with metrics.measured_model_call("embedding") as call:
+        with metrics.measured_model_call("embedding", self._name) as call:
             reply = await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
             call.used("input", _tokens(reply.get("usage")))
         return reply

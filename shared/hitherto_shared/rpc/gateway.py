@@ -161,7 +161,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
-            with ObservedCall(method.name, told_id, slow_seconds) as call:
+            told = None if method.needs is None else metadata
+            with ObservedCall(method.name, told_id, slow_seconds, told) as call:
                 try:
                     place, body, meter = await self._enter(method, metadata, told_id, context)
                     with place, body:
@@ -181,7 +182,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
-            with ObservedCall(method.name, told_id) as call:
+            told = None if method.needs is None else metadata
+            with ObservedCall(method.name, told_id, metadata=told) as call:
                 try:
                     place, body, meter = await self._enter(method, metadata, told_id, context)
                     with place, body:

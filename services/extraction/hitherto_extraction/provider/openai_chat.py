@@ -108,7 +108,7 @@ class OpenAIChatModel(ChatModel):
 
         An answer without text, or a refusal by the model, is a `Completion` with empty text.
         """
-        with metrics.measured_model_call("chat") as call:
+        with metrics.measured_model_call("chat", self._model) as call:
             completion = await self._complete(prompt)
             call.used("input", completion.input_tokens)
             call.used("output", completion.output_tokens)

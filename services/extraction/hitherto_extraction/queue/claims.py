@@ -89,7 +89,7 @@ FROM startable
 WHERE jobs.job_id = startable.job_id
 RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, jobs.user_id,
           jobs.conversation_id, jobs.range_from, jobs.range_to, jobs.done_to, jobs.attempt,
-          jobs.max_attempts, jobs.result, jobs.params
+          jobs.max_attempts, jobs.result, jobs.params, jobs.trace_parent
 """
 
 
@@ -137,6 +137,8 @@ class Claim:
     max_attempts: int
     result: Mapping[str, Any]
     params: Mapping[str, Any]
+    trace_parent: str | None = None
+    """The span in which the job was queued, in the form of W3C Trace Context."""
     trail: Trail | None = field(default=None, compare=False)
     """Records the job's actions in the audit log."""
     lease_seconds: float = field(default=60.0, compare=False)

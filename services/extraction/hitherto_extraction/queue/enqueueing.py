@@ -13,31 +13,36 @@ from hitherto_extraction.queue.jobs import announce
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job, Scope
+from hitherto_shared.tracing import event, traceparent
 
 # A job for messages whose numbers are known now.
 _ENQUEUE_RANGE = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from, range_to, done_to,
-                  max_attempts)
+                  max_attempts, trace_parent)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
-        %(range_from)s, %(range_to)s, %(range_from)s - 1, %(max_attempts)s)
+        %(range_from)s, %(range_to)s, %(range_from)s - 1, %(max_attempts)s, %(trace_parent)s)
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
 # A job that reads no conversation: upkeep, documents, a check of one memory.
 _ENQUEUE = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, params, max_attempts)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(params)s, %(max_attempts)s)
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, params, max_attempts, trace_parent)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(params)s, %(max_attempts)s,
+        %(trace_parent)s)
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
 # A job for whatever has been appended by the time it is first claimed. While it waits, further
-# messages delay it until they settle, but never beyond ten times the debounce.
+# messages delay it until they settle, but never beyond ten times the debounce. The trace is that
+# of the call that queued it.
 _ENQUEUE_OPEN = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, max_attempts, run_after)
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, max_attempts, run_after,
+                  trace_parent)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
-        %(max_attempts)s, clock_timestamp() + make_interval(secs => %(debounce)s))
+        %(max_attempts)s, clock_timestamp() + make_interval(secs => %(debounce)s),
+        %(trace_parent)s)
 ON CONFLICT (tenant_id, user_id, conversation_id)
     WHERE state IN ('queued', 'failed', 'running') AND range_to IS NULL
       AND kind = 'memory-extraction'
@@ -112,12 +117,13 @@ async def enqueue(
             "kind": kind,
             "params": Jsonb(dict(params or {})),
             "max_attempts": max_attempts,
+            "trace_parent": traceparent(),
         },
     )
     row = await cursor.fetchone()
     assert row is not None
     await announce(connection, "queued")
-    return Job(*row)
+    return _queued(row)
 
 
 async def enqueue_done(
@@ -165,12 +171,13 @@ async def enqueue_range(
             "range_from": range_from,
             "range_to": range_to,
             "max_attempts": max_attempts,
+            "trace_parent": traceparent(),
         },
     )
     row = await cursor.fetchone()
     assert row is not None
     await announce(connection, "queued")
-    return Job(*row)
+    return _queued(row)
 
 
 async def enqueue_open(
@@ -190,12 +197,20 @@ async def enqueue_open(
             "conversation_id": conversation_id,
             "debounce": debounce_seconds,
             "max_attempts": max_attempts,
+            "trace_parent": traceparent(),
         },
     )
     row = await cursor.fetchone()
     assert row is not None
     await announce(connection, "queued")
-    return Job(*row)
+    return _queued(row)
+
+
+def _queued(row: tuple[Any, ...]) -> Job:
+    """The job of a row, which the current span names."""
+    job = Job(*row)
+    event("job queued", {"hitherto.job.id": str(job.job_id), "hitherto.job.kind": job.kind})
+    return job
 
 
 async def enqueue_cancelled(

@@ -28,6 +28,8 @@ ORDER BY sequence_no DESC
 LIMIT 1
 """
 
+_ANNOUNCE = "SELECT pg_notify(%s, %s)"
+
 _GET = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
@@ -313,7 +315,7 @@ async def cancel_job(
 
 async def announce(connection: Connection, what: str) -> None:
     """Notify every process, once this transaction commits, that a job was queued or changed."""
-    await later(connection, "SELECT pg_notify(%s, %s)", [CHANNEL, what])
+    await later(connection, _ANNOUNCE, [CHANNEL, what])
 
 
 def job_not_found(job_id: str) -> NotFound:

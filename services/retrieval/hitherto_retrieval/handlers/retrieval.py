@@ -44,7 +44,7 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.usage_counts import AccessCounter
-from hitherto_shared import metrics
+from hitherto_shared import metrics, tracing
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.convert import (
     Fields,
@@ -419,6 +419,10 @@ def _legs(legs: Legs) -> list[Fields]:
         metrics.SEARCH_LEGS.labels(leg.name, leg.state).inc()
         if record is not None:
             record.add("leg", leg.name, leg.seconds)
+        tracing.event(
+            f"leg {leg.name}",
+            {"state": leg.state, "seconds": leg.seconds, "candidates": leg.candidates},
+        )
     if legs.degraded:
         metrics.DEGRADED_REPLIES.inc()
     return [
