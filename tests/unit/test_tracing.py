@@ -128,7 +128,7 @@ def test_what_is_not_sampled_has_no_spans_of_waits(otel: OtelTracer) -> None:
 
 EVERYTHING = """
 import importlib, pkgutil, sys
-import hitherto_client.client, hitherto_client.command.run
+import hitherto_client, hitherto_client.command.run
 import hitherto_extraction, hitherto_retrieval, hitherto_shared
 for package in (hitherto_extraction, hitherto_retrieval, hitherto_shared):
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
