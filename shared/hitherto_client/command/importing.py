@@ -7,9 +7,10 @@ import os
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +22,7 @@ from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import add_command, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
+from hitherto_client.command.show import Column, show_rows
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.records import Record, memory_request, read_records
 from hitherto_client.streams import MAX_ERRORS, WINDOW_SECONDS, Progress
@@ -127,7 +129,6 @@ def _import(
     client: Hitherto, file: _File, files: list[_File], bar: Bar, timeout: float | None
 ) -> str:
     """Hand one file over; the token of the last write."""
-    seconds = timeout or WINDOW_SECONDS
 
     def progress(made: Progress) -> None:
         file.accepted, file.turned_away = made.accepted, made.refused
@@ -140,29 +141,28 @@ def _import(
             return ""
         _show(bar, files)
         connection = client.connection
-        target = connection.target
-        if file.kind == "memories":
-            saved = stream_memories(
-                connection.memories.StreamMemories,
-                _memories(file, first, records),
-                target.extraction,
-                target.retry,
-                progress=progress,
-                timeout=seconds,
-            )
-            file.known = saved.deduplicated_count
-            _add_errors(file, saved.errors)
-            return saved.consistency_token
-        taken = stream_transcripts(
-            connection.extraction.StreamTranscripts,
-            _transcripts(file, first, records),
-            target.extraction,
-            target.retry,
+        how: dict[str, tuple[Any, Any, Any]] = {
+            "memories": (stream_memories, connection.memories.StreamMemories, _memory),
+            "transcripts": (
+                stream_transcripts,
+                connection.extraction.StreamTranscripts,
+                _transcripts,
+            ),
+        }
+        send, call, make = how[file.kind]
+        reply = send(
+            call,
+            _items(file, chain((first,), records), make),
+            connection.target.extraction,
+            connection.target.retry,
             progress=progress,
-            timeout=seconds,
+            timeout=timeout or WINDOW_SECONDS,
         )
-        _add_errors(file, taken.errors)
-        return taken.consistency_token
+    file.known = getattr(reply, "deduplicated_count", 0)
+    # What the service refused, by line.
+    told = [(file.line_of(error.index), _in_words(error)) for error in reply.errors]
+    file.errors = sorted(file.errors + told)[:MAX_ERRORS]
+    return str(reply.consistency_token)
 
 
 def _open(name: str) -> AbstractContextManager[BinaryIO]:
@@ -186,45 +186,32 @@ def _records(file: _File, stream: BinaryIO) -> Iterator[Record]:
         yield record
 
 
-def _memories(
-    file: _File, first: Record, rest: Iterator[Record]
-) -> Iterator[memory_service_pb2.SaveMemoryRequest]:
-    for record in _chain(first, rest):
+def _items(
+    file: _File, records: Iterable[Record], make: Callable[[_File, Record], Iterable[Any]]
+) -> Iterator[Any]:
+    """What the records of a file describe; those that describe nothing are written down."""
+    for record in records:
         try:
-            if "messages" in (record.value or {}):
-                raise ValueError("is a transcript among memories: put them into files of their own")
-            request = memory_request(record.value or {}, file.defaults.user_id)
-        except ValueError as error:
-            file.refuse(record.line, str(error))
-            continue
-        file.note(record.line)
-        yield request
-
-
-def _transcripts(
-    file: _File, first: Record, rest: Iterator[Record]
-) -> Iterator[conversation_pb2.Transcript]:
-    for record in _chain(first, rest):
-        try:
-            transcript = from_record(record.value or {}, file.defaults)
-            found = parts(FileTranscript(transcript, file.name, record.line))
+            found = make(file, record)
         except ValueError as error:
             file.refuse(record.line, str(error).removeprefix(f"{file.name}, line {record.line}: "))
             continue
-        for part in found:
+        for item in found:
             file.note(record.line)
-            yield part.transcript
+            yield item
 
 
-def _chain(first: Record, rest: Iterator[Record]) -> Iterator[Record]:
-    yield first
-    yield from rest
+def _memory(file: _File, record: Record) -> list[memory_service_pb2.SaveMemoryRequest]:
+    value = record.value or {}
+    if "messages" in value:
+        raise ValueError("is a transcript among memories: put them into files of their own")
+    return [memory_request(value, file.defaults.user_id)]
 
 
-def _add_errors(file: _File, errors: Any) -> None:
-    """Take over what the service refused, by line."""
-    told = [(file.line_of(error.index), _in_words(error)) for error in errors]
-    file.errors = sorted(file.errors + told)[:MAX_ERRORS]
+def _transcripts(file: _File, record: Record) -> list[conversation_pb2.Transcript]:
+    """The transcript of a line, in parts if it is too large for one request."""
+    whole = from_record(record.value or {}, file.defaults)
+    return [part.transcript for part in parts(FileTranscript(whole, file.name, record.line))]
 
 
 def _in_words(error: item_error_pb2.ItemError) -> str:
@@ -245,20 +232,7 @@ def _show(bar: Bar, files: list[_File]) -> None:
 
 
 def _tell(output: Output, files: list[_File]) -> None:
-    output.table(
-        ("file", "kind", "taken", "known already", "refused"),
-        [
-            (
-                _name(file),
-                file.kind or "(empty)",
-                file.accepted,
-                file.known if file.kind == "memories" else "",
-                file.refused,
-            )
-            for file in files
-        ],
-        numbers=("taken", "known already", "refused"),
-    )
+    show_rows(output, _FILES, files)
     for file in files:
         for line, problem in file.errors[:_SHOWN_ERRORS]:
             output.error(f"{_name(file)}, line {line}: {problem}", prefix="")
@@ -270,6 +244,25 @@ def _tell(output: Output, files: list[_File]) -> None:
         output.note("they are read in the background: see `hitherto jobs --state queued`")
 
 
+def _saves(file: _File) -> bool:
+    return file.kind == "memories"
+
+
+def _name(file: _File) -> str:
+    return "stdin" if file.name == "-" else file.name
+
+
+_FILES = (
+    Column("file", _name),
+    Column("kind", lambda file: file.kind or "(empty)"),
+    Column("taken", "accepted", number=True),
+    Column(
+        "known already", lambda file: file.known if file.kind == "memories" else "", number=True
+    ),
+    Column("refused", "refused", number=True),
+)
+
+
 def _as_dict(file: _File) -> dict[str, Any]:
     return {
         "file": _name(file),
@@ -279,7 +272,3 @@ def _as_dict(file: _File) -> dict[str, Any]:
         "rejected": file.refused,
         "errors": [{"line": line, "problem": problem} for line, problem in file.errors],
     }
-
-
-def _name(file: _File) -> str:
-    return "stdin" if file.name == "-" else file.name
