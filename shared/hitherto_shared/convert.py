@@ -1,8 +1,8 @@
 """Converts between protobuf messages and our models. The only module that knows enum prefixes.
 
-`memory_message` creates a message, `memory_fields` returns its fields. The replies of searches,
-contexts and lists are assembled from fields and created once: embedding a message into another one
-copies it, which takes as long again.
+`memory_message` creates a message, `memory_fields` returns its fields. The replies of lists are
+assembled from fields and created once: embedding a message into another one copies it, which takes
+as long again.
 """
 
 from __future__ import annotations
@@ -117,6 +117,14 @@ _MOMENTS = ("last_accessed_at", "valid_to", "expires_at")
 def memory_message(memory: Memory) -> memory_pb2.Memory:
     """A memory on the wire."""
     return memory_pb2.Memory(**memory_fields(memory))
+
+
+def memory_usage(memory: Memory) -> memory_pb2.Memory:
+    """How a memory was used, which is all of it that changes without a write."""
+    if memory.last_accessed_at is None:
+        return memory_pb2.Memory(access_count=memory.access_count)
+    last = timestamp(memory.last_accessed_at)
+    return memory_pb2.Memory(access_count=memory.access_count, last_accessed_at=last)
 
 
 def memory_fields(memory: Memory) -> Fields:

@@ -121,6 +121,7 @@ class Profile:
     last_extracted_at: datetime | None = None
     updated_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
+    kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class Entity:
     mention_count: int
     aliases: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,7 @@ class Preference:
     confidence: float
     observations: int
     updated_at: datetime
+    kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto.v1 import document_pb2, retrieval_service_pb2_grpc, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2_grpc, search_pb2
 from hitherto_retrieval.context import ContextBuilder, ContextRequest, UserContext
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
@@ -26,55 +26,37 @@ from hitherto_retrieval.handlers.incoming import (
     until,
 )
 from hitherto_retrieval.handlers.people import PeopleCalls
+from hitherto_retrieval.handlers.replies import context_reply, search_reply
 from hitherto_retrieval.handlers.sessions import SessionCalls
 from hitherto_retrieval.opening import any_sealed
-from hitherto_retrieval.previous import PreviousAnswerItem
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
-from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
-from hitherto_retrieval.search.reporting import legs_of
+from hitherto_retrieval.search.question import Question
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.storage import memories, past
 from hitherto_retrieval.storage.candidate import Kind
-from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.usage_counts import AccessCounter
-from hitherto_shared import metrics, tracing
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.convert import (
     Fields,
-    duration_fields,
-    entity_fields,
     memory_fields,
     memory_message,
-    message_fields,
-    preference_message,
-    profile_message,
-    struct,
-    summary_fields,
-    timestamp,
 )
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import NotFound
-from hitherto_shared.models import Memory, Message, Summary
+from hitherto_shared.models import Memory
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
-from hitherto_shared.work_record import current_record
 
-_LEG_STATES = {
-    "ran": search_pb2.LEG_STATE_RAN,
-    "skipped": search_pb2.LEG_STATE_SKIPPED,
-    "timed_out": search_pb2.LEG_STATE_TIMED_OUT,
-    "failed": search_pb2.LEG_STATE_FAILED,
-}
 _TEMPLATES = {
     value.number: value.name.removeprefix("PROMPT_TEMPLATE_").lower()
     for value in search_pb2.PromptTemplate.DESCRIPTOR.values
@@ -154,7 +136,7 @@ class RetrievalHandlers(
         if _counts_access(request):
             self._accesses.told(reading.scope, _told(found))
         items = [*found.memories, *(hit.item for hit in found.found.hits)]
-        return await beside_loop(_work_of(items), _context_reply, found, legs)
+        return await beside_loop(_work_of(items), context_reply, found, legs)
 
     async def SearchMemories(
         self, request: pb.SearchMemoriesRequest, context: CallContext
@@ -186,7 +168,7 @@ class RetrievalHandlers(
             self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
         items = [hit.item for hit in found.hits]
         return await beside_loop(
-            _work_of(items), _search_reply, found, legs, explain=request.explain
+            _work_of(items), search_reply, found, legs, explain=request.explain
         )
 
     async def GetMemory(
@@ -311,34 +293,6 @@ def _further(max_tokens: int) -> int:
     return min(max_tokens // _LINE_TOKENS, _MOST_FURTHER)
 
 
-def _context_reply(found: UserContext, legs: Legs) -> pb.GetContextResponse:
-    reply: Fields = {
-        "profile": profile_message(found.profile),
-        "memories": [memory_fields(memory) for memory in found.memories],
-        "relevant": [_result(hit) for hit in found.found.hits],
-        "previous_items": [_previous(item) for item in found.previous],
-        "conversations": [summary_fields(summary) for summary in found.conversations],
-        "entities": [entity_fields(entity) for entity in found.entities],
-        "preferences": [preference_message(preference) for preference in found.preferences],
-        "prompt_block": found.block.text,
-        "prompt_tokens": found.block.tokens,
-        "legs": _legs(legs),
-        "degraded": legs.degraded,
-    }
-    return pb.GetContextResponse(**reply)
-
-
-def _search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
-    reply: Fields = {
-        "results": [_result(hit, explain=explain) for hit in found.hits],
-        "entities": [entity_fields(entity) for entity in found.entities],
-        "candidates_total": found.scored,
-        "legs": _legs(legs),
-        "degraded": legs.degraded,
-    }
-    return pb.SearchMemoriesResponse(**reply)
-
-
 def _list_reply(found: Sequence[Memory], token: str, total: int) -> pb.ListMemoriesResponse:
     reply: Fields = {
         "memories": [memory_fields(memory) for memory in found],
@@ -370,68 +324,3 @@ def _told(found: UserContext) -> list[UUID]:
 
 def _memories_of(items: Iterable[Item]) -> list[UUID]:
     return list(dict.fromkeys(item.memory_id for item in items if isinstance(item, Memory)))
-
-
-def _result(hit: Hit, *, explain: bool = True) -> Fields:
-    legs = legs_of(hit.ranked) if hit.ranked is not None else ()
-    found = {**_item(hit.item), "score": hit.score, "matched_legs": legs}
-    if explain:
-        found["breakdown"] = hit.breakdown
-    if hit.excerpt:
-        found["excerpt"] = [message_fields(message) for message in hit.excerpt]
-    return found
-
-
-def _previous(previous: PreviousAnswerItem) -> Fields:
-    return {**_item(previous.item), "score": previous.relevance}
-
-
-def _item(item: Item) -> Fields:
-    """The field of a result that holds the item."""
-    if isinstance(item, Memory):
-        return {"memory": memory_fields(item)}
-    if isinstance(item, Message):
-        return {"message": message_fields(item)}
-    if isinstance(item, Summary):
-        return {"summary": summary_fields(item)}
-    return {"document_chunk": _chunk_message(item)}
-
-
-def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
-    return document_pb2.DocumentChunk(
-        id=str(chunk.chunk_id),
-        document_id=str(chunk.document_id),
-        source_type=chunk.source_type,
-        source_id=chunk.source_id,
-        content_type=chunk.content_type,
-        title=chunk.title,
-        summary=chunk.summary,
-        content=chunk.content,
-        position=chunk.position,
-        created_at=timestamp(chunk.created_at),
-        metadata=struct(chunk.metadata),
-    )
-
-
-def _legs(legs: Legs) -> list[Fields]:
-    record = current_record()
-    for leg in legs.reports:
-        metrics.SEARCH_LEGS.labels(leg.name, leg.state).inc()
-        if record is not None:
-            record.add("leg", leg.name, leg.seconds)
-        tracing.event(
-            f"leg {leg.name}",
-            {"state": leg.state, "seconds": leg.seconds, "candidates": leg.candidates},
-        )
-    if legs.degraded:
-        metrics.DEGRADED_REPLIES.inc()
-    return [
-        {
-            "name": leg.name,
-            "state": _LEG_STATES[leg.state],
-            "duration": duration_fields(leg.seconds),
-            "candidates": leg.candidates,
-            "reason": leg.reason,
-        }
-        for leg in legs.reports
-    ]

@@ -23,7 +23,6 @@ from hitherto_retrieval.storage.held_surroundings import HeldEntity
 from hitherto_retrieval.storage.held_vectors import (
     HeldVectors,
     Vectors,
-    as_kept,
     microseconds,
     since_epoch,
 )
@@ -235,7 +234,7 @@ class HeldMemories:
         """Candidates as from `memory_candidates.among_filtered`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
         entities = self._mentioned(sought.entity_ids)
-        vector = None if sought.vector is None else as_kept(sought.vector)
+        vector = sought.vector
         quick = None
         if self._signs is not None and filters.none and self._documents > sought.wanted:
             quick = self._quickly(allowed, vector, sought)

@@ -19,7 +19,6 @@ from hitherto_retrieval.storage.filters import can_compare, has_all
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.held_vectors import (
     HeldVectors,
-    as_kept,
     microseconds,
     since_epoch,
 )
@@ -87,7 +86,7 @@ class _Passages:
         """The nearest by vector, and the best by words of the best `numbers` of the index."""
         found: set[int] = set()
         if vector is not None:
-            found.update(self.vectors.nearest(allowed, as_kept(vector), wanted))
+            found.update(self.vectors.nearest(allowed, vector, wanted))
         worded = 0
         for number in bm25.best(numbers):
             place = self._by_number.get(number)
@@ -252,8 +251,7 @@ class HeldMessages:
                 if current:
                     learnt[key] = current
         these = sorted({place for places in learnt.values() for place in places})
-        kept = None if vector is None else as_kept(vector)
-        cosines = dict(zip(these, self._memories.cosines(these, kept), strict=True))
+        cosines = dict(zip(these, self._memories.cosines(these, vector), strict=True))
         return {
             key: Facts(
                 max(
@@ -268,7 +266,7 @@ class HeldMessages:
         self, found: Iterable[int], vector: Vector | None, bm25: Scores
     ) -> list[Candidate]:
         places = sorted(found)
-        cosines = self.vectors.cosines(places, None if vector is None else as_kept(vector))
+        cosines = self.vectors.cosines(places, vector)
         scores = bm25.of_each([self.rows[place][2] for place in places])
         made = []
         for place, cosine, score in zip(places, cosines, scores, strict=True):
@@ -330,7 +328,7 @@ class HeldSummaries:
             said_in = {source[0] for source in self._memories.said_of(filters.entity)}
             passing &= np.fromiter((row[0] in said_in for row in self.rows), bool)
         places = sorted(self._passages.pool(passing, vector, bm25, numbers, wanted))
-        cosines = self.vectors.cosines(places, None if vector is None else as_kept(vector))
+        cosines = self.vectors.cosines(places, vector)
         scores = bm25.of_each([self.rows[place][1] for place in places])
         return [
             Candidate(

@@ -38,7 +38,7 @@ FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-_BYTES_OF_AN_ENTITY = 1_500
+_BYTES_OF_AN_ENTITY = 2_000
 _BYTES_OF_A_SUMMARY = 3_000
 """Approximate bytes of a summary besides its text."""
 _BYTES_OF_A_BYTE = 7
@@ -138,14 +138,15 @@ class Surroundings:
         if len(entities) > MOST_ENTITIES or len(summaries) > MOST_SUMMARIES:
             return None
         own_name, size = self._own_name.answer[0] if self._own_name.answer else (None, 0)
+        profile = self._profile.answer
         size += sum(row[7] for row in entities)
-        held = [HeldEntity(Entity(*row[:6]), frozenset(row[6])) for row in entities]
+        held = [HeldEntity(Entity(*(*row[:6], {})), frozenset(row[6])) for row in entities]
         by_name = sorted(zip(entities, held, strict=True), key=lambda each: each[0][8])
         size += sum(len(s.title) + len(s.summary) for s in summaries)
         return HeldSurroundings(
-            profile=self._profile.answer,
+            profile=None if profile is None else replace(profile, kept={}),
             own_name=own_name or "",
-            preferences=self._preferences.answer,
+            preferences=[replace(each, kept={}) for each in self._preferences.answer],
             statistics=self._statistics.answer,
             size=_BYTES_OF_A_BYTE * size
             + _BYTES_OF_AN_ENTITY * (len(entities) + len(self._preferences.answer))

@@ -1,0 +1,227 @@
+"""Writes the replies of searches and contexts.
+
+Items are written to bytes first, which are kept with items that outlive the call, and then read by
+the reply all at once. Reading a message takes a tenth of the time of making it from its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from google.protobuf.message import Message as Wire
+
+from hitherto.v1 import document_pb2, memory_pb2, search_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.context import UserContext
+from hitherto_retrieval.previous import PreviousAnswerItem
+from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.legs import Legs
+from hitherto_retrieval.search.question import Hit, SearchOutcome
+from hitherto_retrieval.search.reporting import legs_of
+from hitherto_retrieval.storage.chunks import Chunk
+from hitherto_shared import metrics, tracing
+from hitherto_shared.convert import (
+    Fields,
+    duration_fields,
+    entity_message,
+    memory_message,
+    memory_usage,
+    message_fields,
+    message_message,
+    preference_message,
+    profile_message,
+    struct,
+    summary_message,
+    timestamp,
+)
+from hitherto_shared.models import (
+    Entity,
+    Memory,
+    Message,
+    Preference,
+    Profile,
+    Summary,
+)
+from hitherto_shared.work_record import current_record
+
+_LEG_STATES = {
+    "ran": search_pb2.LEG_STATE_RAN,
+    "skipped": search_pb2.LEG_STATE_SKIPPED,
+    "timed_out": search_pb2.LEG_STATE_TIMED_OUT,
+    "failed": search_pb2.LEG_STATE_FAILED,
+}
+_WIRE = "wire"
+
+Written = TypeVar("Written", Memory, Message, Summary, Entity, Profile, Preference)
+
+
+def _tags(message: type[Wire]) -> dict[str, bytes]:
+    """What precedes each field of a message, if it is a message or a string itself."""
+    return {each.name: _varint(each.number << 3 | 2) for each in message.DESCRIPTOR.fields}
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+_CONTEXT, _SEARCH = _tags(pb.GetContextResponse), _tags(pb.SearchMemoriesResponse)
+_RESULT = _tags(search_pb2.SearchResult)
+
+
+def context_reply(found: UserContext, legs: Legs) -> pb.GetContextResponse:
+    """The reply of GetContext."""
+    reply: Fields = {
+        "prompt_block": found.block.text,
+        "prompt_tokens": found.block.tokens,
+        "legs": _legs(legs),
+        "degraded": legs.degraded,
+    }
+    made = pb.GetContextResponse(**reply)
+    made.MergeFromString(
+        b"".join(
+            [
+                _field(_CONTEXT["profile"], _written(found.profile, profile_message)),
+                *_fields(_CONTEXT["memories"], map(_memory, found.memories)),
+                *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
+                *_fields(_CONTEXT["previous_items"], map(_previous, found.previous)),
+                *_fields(
+                    _CONTEXT["conversations"],
+                    (_written(each, summary_message) for each in found.conversations),
+                ),
+                *_fields(_CONTEXT["entities"], map(_entity, found.entities)),
+                *_fields(
+                    _CONTEXT["preferences"],
+                    (_written(each, preference_message) for each in found.preferences),
+                ),
+            ]
+        )
+    )
+    return made
+
+
+def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
+    """The reply of SearchMemories; `explain` adds the components of scores."""
+    reply: Fields = {
+        "candidates_total": found.scored,
+        "legs": _legs(legs),
+        "degraded": legs.degraded,
+    }
+    made = pb.SearchMemoriesResponse(**reply)
+    results = (_result(hit, explain=explain) for hit in found.hits)
+    made.MergeFromString(
+        b"".join(
+            [
+                *_fields(_SEARCH["results"], results),
+                *_fields(_SEARCH["entities"], map(_entity, found.entities)),
+            ]
+        )
+    )
+    return made
+
+
+def _field(tag: bytes, content: bytes) -> bytes:
+    return b"%b%b%b" % (tag, _varint(len(content)), content)
+
+
+def _fields(tag: bytes, contents: Iterable[bytes]) -> list[bytes]:
+    return [_field(tag, content) for content in contents]
+
+
+def _written(item: Written, message: Callable[[Written], Wire]) -> bytes:
+    """An item on the wire, kept with it if it outlives the call."""
+    kept = item.kept
+    if kept is None:
+        return message(item).SerializeToString()
+    found: bytes | None = kept.get(_WIRE)
+    if found is None:
+        found = kept[_WIRE] = message(item).SerializeToString()
+    return found
+
+
+def _memory(memory: Memory) -> bytes:
+    # How it was used changes with every reply; fields may come in any order.
+    return _written(memory, _unused) + memory_usage(memory).SerializeToString()
+
+
+def _unused(memory: Memory) -> memory_pb2.Memory:
+    message = memory_message(memory)
+    for name in ("access_count", "last_accessed_at"):
+        message.ClearField(name)
+    return message
+
+
+def _entity(entity: Entity) -> bytes:
+    return _written(entity, entity_message)
+
+
+def _result(hit: Hit, *, explain: bool = True) -> bytes:
+    found: Fields = {"score": hit.score}
+    if hit.ranked is not None:
+        found["matched_legs"] = legs_of(hit.ranked)
+    if explain:
+        found["breakdown"] = hit.breakdown
+    if hit.excerpt:
+        found["excerpt"] = [message_fields(message) for message in hit.excerpt]
+    return _item(hit.item) + search_pb2.SearchResult(**found).SerializeToString()
+
+
+def _previous(previous: PreviousAnswerItem) -> bytes:
+    rest = search_pb2.SearchResult(score=previous.relevance)
+    return _item(previous.item) + rest.SerializeToString()
+
+
+def _item(item: Item) -> bytes:
+    """The field of a result that holds the item."""
+    if isinstance(item, Memory):
+        return _field(_RESULT["memory"], _memory(item))
+    if isinstance(item, Message):
+        return _field(_RESULT["message"], _written(item, message_message))
+    if isinstance(item, Summary):
+        return _field(_RESULT["summary"], _written(item, summary_message))
+    return _field(_RESULT["document_chunk"], _chunk_message(item).SerializeToString())
+
+
+def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
+    return document_pb2.DocumentChunk(
+        id=str(chunk.chunk_id),
+        document_id=str(chunk.document_id),
+        source_type=chunk.source_type,
+        source_id=chunk.source_id,
+        content_type=chunk.content_type,
+        title=chunk.title,
+        summary=chunk.summary,
+        content=chunk.content,
+        position=chunk.position,
+        created_at=timestamp(chunk.created_at),
+        metadata=struct(chunk.metadata),
+    )
+
+
+def _legs(legs: Legs) -> list[Fields]:
+    record = current_record()
+    for leg in legs.reports:
+        metrics.SEARCH_LEGS.labels(leg.name, leg.state).inc()
+        if record is not None:
+            record.add("leg", leg.name, leg.seconds)
+        tracing.event(
+            f"leg {leg.name}",
+            {"state": leg.state, "seconds": leg.seconds, "candidates": leg.candidates},
+        )
+    if legs.degraded:
+        metrics.DEGRADED_REPLIES.inc()
+    return [
+        {
+            "name": leg.name,
+            "state": _LEG_STATES[leg.state],
+            "duration": duration_fields(leg.seconds),
+            "candidates": leg.candidates,
+            "reason": leg.reason,
+        }
+        for leg in legs.reports
+    ]

@@ -1,0 +1,104 @@
+"""Cosines of held vectors are added up in one order, whatever else they are computed with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hitherto_retrieval.storage import held_vectors
+from hitherto_retrieval.storage.held_stamps import Comparison
+from hitherto_retrieval.storage.held_vectors import HeldVectors, as_kept
+
+LANES = 8
+
+
+def made(rng: np.random.Generator, count: int, dimensions: int) -> NDArray[np.float16]:
+    numbers = rng.standard_normal((count, dimensions))
+    found: NDArray[np.float16] = (numbers / np.linalg.norm(numbers, axis=1, keepdims=True)).astype(
+        np.float16
+    )
+    return found
+
+
+def asked(rng: np.random.Generator, dimensions: int) -> NDArray[np.float32]:
+    return rng.standard_normal(dimensions).astype(np.float32)
+
+
+def sent(vector: NDArray[np.float16]) -> bytes:
+    """As pgvector sends a vector of half floats."""
+    return len(vector).to_bytes(2) + bytes(2) + vector.astype(">f2").tobytes()
+
+
+def added(one: NDArray[np.float32], other: NDArray[np.float32]) -> np.float32:
+    """Number by number: in eight lanes, these by halves, then the rest."""
+    whole = len(one) // LANES * LANES
+    lanes = np.zeros(LANES, dtype=np.float32)
+    for first in range(0, whole, LANES):
+        for lane in range(LANES):
+            lanes[lane] += one[first + lane] * other[first + lane]
+    for half in (4, 2, 1):
+        lanes = lanes[:half] + lanes[half:]
+    found: np.float32 = lanes[0]
+    for place in range(whole, len(one)):
+        found += one[place] * other[place]
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 17, 60])
+@pytest.mark.parametrize("dimensions", [3, 8, 9, 24, 100, 384])
+def test_sums_are_those_of_single_numbers_to_the_last_bit(count: int, dimensions: int) -> None:
+    rng = np.random.default_rng(count * dimensions)
+    rows, question = made(rng, count, dimensions), asked(rng, dimensions)
+    held = HeldVectors([sent(row) for row in rows], dimensions)
+    expected = [float(added(row.astype(np.float32), as_kept(question))) for row in rows]
+    assert held.cosines(range(count), question) == expected
+    order = sorted(range(count), key=lambda place: (expected[place], place), reverse=True)
+    for wanted in {1, 2, count - 1 or 1, count}:
+        assert held.nearest(np.ones(count, dtype=bool), question, wanted) in (
+            order[:wanted],
+            # Of no more than are wanted, the order does not matter.
+            list(range(count)),
+        )
+
+
+def test_some_of_many_have_the_cosines_that_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With questions in turn, and items without a vector."""
+    rng = np.random.default_rng(5)
+    rows = made(rng, 90, 40)
+    stored = [None if n % 7 == 0 else sent(row) for n, row in enumerate(rows)]
+    expected = HeldVectors(stored, 40)
+    monkeypatch.setattr(held_vectors, "_COMPARED_AT_ONCE", 10)
+    several = HeldVectors(stored, 40)
+    for _ in range(20):
+        question = asked(rng, 40)
+        places = rng.choice(90, rng.integers(1, 9), replace=False).tolist()
+        assert several.cosines(places, question) == expected.cosines(places, question)
+        assert [several.cosines([place], question) for place in places] == [
+            expected.cosines([place], question) for place in places
+        ]
+
+
+def test_a_later_state_has_the_vectors_of_its_rows() -> None:
+    """Those that stayed, moved, came, changed and went."""
+    rng = np.random.default_rng(6)
+    rows, question = made(rng, 12, 16), asked(rng, 16)
+    of = {name: None if n % 5 == 0 else sent(row) for n, (name, row) in _named(rows)}
+    before, after = list("abcdefgh"), list("acBehijkl")
+    held = HeldVectors([of.get(name) for name in before], 16)
+    held.cosines([0], question)
+    compared = Comparison(after, before)
+    read = HeldVectors([of.get(name) for name in compared.to_read(after)], 16)
+    merged = held.merged(compared, read)
+    anew = HeldVectors([of.get(name) for name in after], 16)
+    places = range(len(after))
+    assert merged.cosines(places, question) == anew.cosines(places, question)
+    assert merged.size == anew.size
+
+
+def _named(
+    rows: NDArray[np.float16],
+) -> Sequence[tuple[int, tuple[str, NDArray[np.float16]]]]:
+    return list(enumerate(zip("abcdefghijkl", rows, strict=True)))
