@@ -77,10 +77,17 @@ class Backfill:
             done = await vectors.settle(
                 connection, corpus, made.vectors, model=made.model, state="stored"
             ) + await vectors.settle(connection, corpus, refused, model=made.model, state="refused")
-            await self._charge(connection, made)
 
         try:
-            await embed_next(self._database, self._embedder, corpus, find, keep, patience=PATIENCE)
+            await embed_next(
+                self._database,
+                self._embedder,
+                corpus,
+                find,
+                keep,
+                charge=self._charge,
+                patience=PATIENCE,
+            )
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)
         return done

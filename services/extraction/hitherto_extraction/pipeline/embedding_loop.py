@@ -52,6 +52,9 @@ class EmbeddedBatch(Generic[Item]):
         return EmbeddingBatch([], self.calls, self.tokens)
 
 
+Keep = Callable[[Connection, EmbeddedBatch[EmbeddableText]], Awaitable[None]]
+
+
 async def embed(
     embedder: Embedder, texts: Mapping[Item, Sequence[str]], *, patience: int | None = None
 ) -> EmbeddedBatch[Item]:
@@ -112,13 +115,23 @@ async def embed_next(
     embedder: Embedder,
     corpus: EmbeddedCorpus,
     find: Callable[[Connection], Awaitable[Sequence[EmbeddableText]]],
-    keep: Callable[[Connection, EmbeddedBatch[EmbeddableText]], Awaitable[None]],
+    keep: Keep,
     *,
+    charge: Keep | None = None,
     patience: int | None = None,
 ) -> Sequence[EmbeddableText]:
-    """Embed the texts that `find` returns, and store their vectors in one transaction with `keep`.
+    """Embed the texts that `find` returns, and store their vectors.
 
     A vector is stored only for words that are still those it was computed from.
+
+    Args:
+        database: With the role hitherto_maintenance.
+        embedder: The embedder.
+        corpus: The kind of text.
+        find: Reads the next texts.
+        keep: What is written in the transaction that stores the vectors.
+        charge: Charges for the batch, whether or not its vectors can be stored.
+        patience: See `embed`.
 
     Returns:
         The texts found; none: nothing is left.
@@ -130,6 +143,9 @@ async def embed_next(
     if not texts:
         return texts
     made = await embed(embedder, {text: text.contents for text in texts}, patience=patience)
+
+    if charge is not None:
+        await database.run(lambda connection: charge(connection, made), timeout=SECONDS)
 
     async def work(connection: Connection) -> None:
         async with connection.transaction():

@@ -60,9 +60,6 @@ WITH l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
            now() - make_interval(days => nullif(least(
                coalesce(u.retention_days, %(memory_days)s), %(most_days)s), 0)) AS memories_before,
-           now() - make_interval(days => nullif(least(
-               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
-               AS messages_before,
            (SELECT max(c.updated_at) FROM conversations AS c
             WHERE c.tenant_id = u.tenant_id AND c.user_id = u.user_id) AS spoke_at
     FROM users AS u
