@@ -94,7 +94,7 @@ class HithertoSession:
         messages = [message for item in items for message in _messages_of(item)]
         for batch in batched(messages):
             added = await self._memory.add(self._user, batch, conversation=self.session_id)
-            check_kept(added)
+            check_kept(added.job)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the last item out of the session, which of several callers only one gets.

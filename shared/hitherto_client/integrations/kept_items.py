@@ -22,7 +22,8 @@ from hitherto_client.batches import groups
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations.wording import pieces
-from hitherto_client.results.conversations import Added, Message
+from hitherto_client.results.conversations import Message
+from hitherto_client.results.jobs import Job
 from hitherto_client.words import Role
 
 _ITEM, _REMOVES = "history_item", "history_removes"
@@ -105,13 +106,13 @@ def removal(item: KeptItem) -> MessageInput:
     }
 
 
-def check_kept(added: Added) -> None:
-    """Check that messages were stored.
+def check_kept(job: Job | None) -> None:
+    """Check the job that a call started: if it is cancelled, the call has stored nothing.
 
     Raises:
         HithertoCallError: Memory is switched off for the user, so that nothing is kept.
     """
-    if added.job is not None and added.job.state == "cancelled":
+    if job is not None and job.state == "cancelled":
         raise HithertoCallError(
             grpc.StatusCode.FAILED_PRECONDITION,
             "memory is switched off for this user: nothing is kept",

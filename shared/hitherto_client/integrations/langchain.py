@@ -102,7 +102,8 @@ class HithertoChatMessageHistory(BaseChatMessageHistory):
             )
         ]
         for batch in batched(kept):
-            check_kept(self._memory.add(self._user, batch, conversation=self._conversation))
+            added = self._memory.add(self._user, batch, conversation=self._conversation)
+            check_kept(added.job)
 
     def clear(self) -> None:
         """Delete the conversation with its messages and summary; what was learnt stays.

@@ -7,7 +7,12 @@ import sys
 
 import pytest
 
-PACKAGES = {"openai": "openai", "agents": "agents", "langchain": "langchain_core"}
+PACKAGES = {
+    "openai": "openai",
+    "agents": "agents",
+    "langchain": "langchain_core",
+    "langgraph": "langgraph",
+}
 
 
 @pytest.mark.parametrize("extra", PACKAGES)

@@ -1,0 +1,154 @@
+"""Items of a LangGraph store as documents: where each is found, and which ones a search means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hitherto_client.inputs import DocumentInput
+from hitherto_client.integrations.wording import storable
+
+SOURCE_TYPE = "langgraph"
+MOST_JSON = 60_000
+"""Characters of an item as JSON; what is not ASCII counts six times."""
+
+_ITEM, _WHOLE, _LABEL = "langgraph_item", "langgraph", "langgraph_label_{}"
+"""Keys of the metadata: the item's digest, the whole item, and the digest of each label."""
+
+Namespace = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """An item with its times."""
+
+    namespace: Namespace
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+    def document(self, texts: list[str]) -> DocumentInput:
+        """The document that keeps the item; `texts` are what it is found by.
+
+        Raises:
+            TypeError: The value is no JSON.
+            ValueError: It is too large, or holds a number that is not finite.
+        """
+        # ASCII, so that the service stores every character as it is.
+        whole = json.dumps(
+            {
+                "namespace": self.namespace,
+                "key": self.key,
+                "value": self.value,
+                "created_at": self.created_at.isoformat(),
+                "updated_at": self.updated_at.isoformat(),
+            },
+            separators=(",", ":"),
+            allow_nan=False,
+        )
+        if len(whole) > MOST_JSON:
+            raise ValueError(
+                f"the item {self.key!r} of {self.namespace} has {len(whole)} characters as JSON; "
+                f"an item may have {MOST_JSON}: store large texts as documents of Hitherto"
+            )
+        return {
+            "source_type": SOURCE_TYPE,
+            "source_id": item_digest(self.namespace, self.key),
+            "content_type": "item",
+            "content": storable("\n\n".join(texts)),
+            "created_at": self.created_at,
+            "metadata": {
+                **prefix_filter(self.namespace),
+                **item_filter(self.namespace, self.key),
+                _WHOLE: whole,
+            },
+        }
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> StoredItem:
+        """The item in a document's metadata."""
+        whole = json.loads(metadata[_WHOLE])
+        return cls(
+            tuple(whole["namespace"]),
+            whole["key"],
+            whole["value"],
+            datetime.fromisoformat(whole["created_at"]),
+            datetime.fromisoformat(whole["updated_at"]),
+        )
+
+
+def item_digest(namespace: Namespace, key: str) -> str:
+    """The id of the item's document at its source."""
+    return _digest([*namespace, key])
+
+
+def item_filter(namespace: Namespace, key: str) -> dict[str, str]:
+    """The metadata of one item's document alone."""
+    return {_ITEM: item_digest(namespace, key)}
+
+
+def prefix_filter(prefix: Namespace) -> dict[str, str]:
+    """The metadata that the documents of all items under a prefix have."""
+    return {_LABEL.format(place): _digest([label]) for place, label in enumerate(prefix)}
+
+
+def _digest(words: list[str]) -> str:
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+def readable(value: Any, name: str = "") -> Iterator[str]:
+    """The fields of a value as lines such as `city: Porto`, which read like text."""
+    if isinstance(value, Mapping):
+        for key, nested in value.items():
+            yield from readable(nested, str(key))
+    elif isinstance(value, list | tuple):
+        for nested in value:
+            yield from readable(nested, name)
+    elif value is not None and value != "":
+        yield f"{name}: {value}" if name else str(value)
+
+
+def matches(value: Any, wanted: Any) -> bool:
+    """Whether a field meets a filter: a value, a nested filter, or operators such as `$gte`.
+
+    Raises:
+        ValueError: An operator is unknown.
+    """
+    if isinstance(wanted, Mapping):
+        if any(str(key).startswith("$") for key in wanted):
+            return all(_meets(value, operator, limit) for operator, limit in wanted.items())
+        return isinstance(value, Mapping) and all(
+            matches(value.get(key), nested) for key, nested in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == len(wanted)
+            and all(matches(one, other) for one, other in zip(value, wanted, strict=True))
+        )
+    return bool(value == wanted)
+
+
+def _meets(value: Any, operator: str, limit: Any) -> bool:
+    if operator == "$eq":
+        return bool(value == limit)
+    if operator == "$ne":
+        return bool(value != limit)
+    if operator not in ("$gt", "$gte", "$lt", "$lte"):
+        raise ValueError(f"unknown operator in a filter: {operator}")
+    numbers = all(isinstance(one, int | float) for one in (value, limit))
+    if not numbers and not (isinstance(value, str) and isinstance(limit, str)):
+        return False
+    return bool(
+        {
+            "$gt": value > limit,
+            "$gte": value >= limit,
+            "$lt": value < limit,
+            "$lte": value <= limit,
+        }[operator]
+    )
