@@ -16,6 +16,7 @@ from hitherto_shared.telemetry import JsonFormatter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import learn, talk
+from tests.e2e.leaving import until
 from tests.scripted_model import ScriptedModel
 
 WORD = "zqcanary"
@@ -31,14 +32,17 @@ class Log:
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.written.getvalue().splitlines()]
 
+    def saying(self, message: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["message"] == message]
+
     def of(self, request_id: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line.get("request_id") == request_id]
 
 
 @pytest.fixture(scope="module")
 def service_settings() -> dict[str, Any]:
-    """Every call counts as slow that asks a model."""
-    return {"slow_call_ms": 1}
+    """Every call counts as slow that asks a model, and waits for it on a busy machine."""
+    return {"slow_call_ms": 1, "embedding_deadline_ms": 60_000}
 
 
 @pytest.fixture
@@ -96,7 +100,9 @@ async def test_every_line_of_a_call_has_its_id(modelled: Services, log: Log) -> 
 async def test_a_job_is_one_line_with_its_counts_and_tokens(modelled: Services, log: Log) -> None:
     result = await learn(modelled, talk(f"remember canary:heron and {WORD}"))
     assert result.memories_created == 1
-    (line,) = [line for line in log.lines if line["message"] == "attempt at a job ended"]
+    # The job ends in the database before its worker logs it.
+    await until(lambda: log.saying("attempt at a job ended"))
+    (line,) = log.saying("attempt at a job ended")
     assert (line["kind"], line["attempt"], line["outcome"]) == ("memory-extraction", 1, "succeeded")
     assert line["counts"]["memories_created"] == 1
     assert (line["tokens"]["chat_input"], line["tokens"]["chat_output"]) == (100, 20)
