@@ -17,6 +17,13 @@ INSTALLED := $(VENV)/hitherto-installed
 PYTEST_ARGS ?= -n auto --dist worksteal
 # The tests of `make test`; those that start processes belong to `make faults`.
 MARKED ?= not faults and not chaos
+# What reads; `make faults` has it answered from snapshots as well. One counts its reads.
+READING := $(wildcard tests/e2e/test_search*.py tests/e2e/test_context*.py) tests/e2e/test_any_script.py \
+	tests/e2e/test_clear_memories.py tests/e2e/test_delete_conversation.py tests/e2e/test_documents.py \
+	tests/e2e/test_late_and_near.py tests/e2e/test_late_vectors.py tests/e2e/test_lists.py \
+	tests/e2e/test_reembedding.py tests/e2e/test_rollback.py tests/e2e/test_selection.py \
+	tests/e2e/test_time_travel.py tests/e2e/test_upkeep.py \
+	--deselect tests/e2e/test_context.py::test_what_is_told_is_counted_and_nothing_else_is_written
 TRANSCRIPTS ?=
 MUTANTS ?=
 BENCH_ARGS ?=
@@ -62,6 +69,7 @@ test: install ## Run the tests that start no processes of their own (options in 
 
 faults: install ## Run the tests that start and kill processes: half an hour, the long runs last
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "faults and not chaos"
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --reads=held -m "not faults and not chaos" $(READING)
 	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/e2e/test_fuzz.py
 	$(BIN)/python -m pytest -m chaos
 

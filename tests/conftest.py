@@ -125,6 +125,16 @@ _MOST_WORKERS = 6
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run have the reads of end-to-end tests answered by snapshots (`e2e/coming_back.py`)."""
+    parser.addoption(
+        "--reads",
+        choices=["read", "held"],
+        default="read",
+        help="held: a read is repeated until a snapshot answers it",
+    )
+
+
 def pytest_xdist_auto_num_workers() -> int | None:
     """Two for each core: tests wait for a service, a model or a moment most of their time.
 

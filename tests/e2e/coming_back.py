@@ -1,7 +1,8 @@
 """Reads of users who come back: each question is asked until what is held of them answers it.
 
-A module of tests that calls its fixture `services` through `coming_back` runs twice: once as
-everybody's first reads are answered, by the database, and once from snapshots.
+The modules of `READ_TWICE` run twice: once as everybody's first reads are answered, by the
+database, and once from snapshots. With the option `--reads=held`, every test whose services are the
+fixtures `services` or `modelled` is answered from snapshots.
 """
 
 from __future__ import annotations
@@ -9,12 +10,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hitherto_shared.metrics import REGISTRY
-from tests.e2e.conftest import Services
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Services
 
 READ, HELD = "read", "held"
+READ_TWICE = frozenset(
+    {
+        "test_behaviour",
+        "test_context_evidence",
+        "test_context_of_a_conversation",
+        "test_names",
+        "test_search",
+        "test_search_of_many",
+        "test_search_scopes",
+        "test_statuses",
+        "test_terse_questions",
+        "test_updates",
+    }
+)
 _TRIES = 5
 """The second call has a snapshot loaded. Some questions are never answered from one."""
 _PAUSE_SECONDS = 0.02

@@ -31,6 +31,7 @@ from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.conftest import as_superuser, new_database
+from tests.e2e.coming_back import HELD, READ, READ_TWICE, coming_back
 from tests.scripted_model import ScriptedModel, canary_script
 from tests.tenants import Admitted, Tenant, token_settings, without_row_security
 
@@ -206,22 +207,39 @@ async def admitted(shared: Shared | None, tenant: Tenant) -> AsyncIterator[Servi
         )
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run some modules twice, with the reads of the second time answered from snapshots."""
+    module = metafunc.module.__name__.rpartition(".")[2]
+    once = metafunc.config.getoption("--reads") == HELD
+    if module in READ_TWICE and "reads" in metafunc.fixturenames and not once:
+        metafunc.parametrize("reads", [READ, HELD], indirect=True)
+
+
 @pytest.fixture
-def services(request: pytest.FixtureRequest, admitted: Services | None) -> Services:
+def reads(request: pytest.FixtureRequest) -> str:
+    """How the reads of this test are answered: `READ` or `HELD`."""
+    how: str = getattr(request, "param", request.config.getoption("--reads"))
+    return how
+
+
+@pytest.fixture
+def services(request: pytest.FixtureRequest, admitted: Services | None, reads: str) -> Services:
     """Both services with the offline extractor and embedder.
 
     They are the module's, for a tenant of this test's own, unless the test has a database of its
     own (`conninfo`): then they are its own too, and nobody authenticates.
     """
-    return admitted or cast(Services, request.getfixturevalue("own_services"))
+    found = admitted or cast(Services, request.getfixturevalue("own_services"))
+    return coming_back(found, reads)
 
 
 @pytest.fixture
 def modelled(
-    request: pytest.FixtureRequest, admitted: Services | None, model: ScriptedModel
+    request: pytest.FixtureRequest, admitted: Services | None, model: ScriptedModel, reads: str
 ) -> Services:
     """Both services with the scripted model behind them; whose they are is as with `services`."""
-    return admitted or cast(Services, request.getfixturevalue("own_modelled"))
+    found = admitted or cast(Services, request.getfixturevalue("own_modelled"))
+    return coming_back(found, reads)
 
 
 @pytest.fixture

@@ -95,7 +95,13 @@ async def test_d13_words_of_any_script_are_found_in_every_scope(
     for scope, (question, expected) in product(EVERYWHERE, QUESTIONS):
         kind = KINDS[scope]
         reply = await search(
-            services, question, scopes=[scope], limit=50, min_score=1e-6, explain=True
+            services,
+            question,
+            scopes=[scope],
+            weights=WORDS_ONLY,
+            limit=50,
+            min_score=1e-6,
+            explain=True,
         )
         said = (kind, question)
         assert {found_in(kind, result) for result in reply.results} == expected, said

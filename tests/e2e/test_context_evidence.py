@@ -11,7 +11,6 @@ import pytest
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from hitherto_retrieval.render.tokens import counter
-from tests.e2e.coming_back import HELD, READ, coming_back
 from tests.e2e.conftest import Services
 from tests.e2e.curating import forget
 from tests.e2e.learning import learn, memories, replies, talk
@@ -64,12 +63,6 @@ async def ana(modelled: Services, model: ScriptedModel) -> None:
             for n in range(6)
         ),
     )
-
-
-@pytest.fixture(params=[READ, HELD])
-def services(services: Services, request: pytest.FixtureRequest) -> Services:
-    """Both services, twice: the answers from snapshots are those of the database."""
-    return coming_back(services, request.param)
 
 
 async def context(services: Services, query: str, **fields: Any) -> pb.GetContextResponse:

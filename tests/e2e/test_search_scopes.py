@@ -15,7 +15,6 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import Vector
-from tests.e2e.coming_back import HELD, READ, coming_back
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import leg, refused, search, stamp
 from tests.integration.retrieval.seed import Fact, remember
@@ -39,12 +38,6 @@ MEMORIES, MESSAGES, SUMMARIES, DOCUMENTS = (
 )
 EVERYWHERE = [MEMORIES, MESSAGES, SUMMARIES, DOCUMENTS]
 ASKED = "When is the budget for the Q4 campaign due?"
-
-
-@pytest.fixture(params=[READ, HELD])
-def services(services: Services, request: pytest.FixtureRequest) -> Services:
-    """Both services, twice: the answers from snapshots are those of the database."""
-    return coming_back(services, request.param)
 
 
 async def vector(text: str) -> Vector:
