@@ -7,15 +7,9 @@ than in its text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from uuid import UUID
-
 from hitherto_retrieval.storage.candidate import Candidate, text_rank_of
-from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
-from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.database.arrays import Integers, Uuids
-from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
+from hitherto_retrieval.storage.passage_search import PassageSearch
+from hitherto_retrieval.storage.statement import Rows
 from hitherto_shared.text.bm25 import Scores
 
 # Vectors come from their narrow table; the wide rows of chunks are read only for the few best.
@@ -114,46 +108,6 @@ LEFT JOIN mentions ON mentions.document_id = c.document_id
 """
 
 
-def find(
-    scope: Scope,
-    filters: PassageFilters,
-    *,
-    vector: Vector | None,
-    model: str,
-    bm25: Scores,
-    wanted: int,
-    named: Sequence[UUID] = (),
-    text_query: str | None = None,
-) -> Statement[list[Candidate]]:
-    """Chunks near a question, with words of it, or of documents about entities that it names.
-
-    Args:
-        scope: The user.
-        filters: Which documents count.
-        vector: The question as a unit vector of `model`, or None to search without one.
-        model: Name of the active model.
-        bm25: Score of every chunk that contains a word of the question, by its number in the index.
-        wanted: Maximum number of candidates of each leg.
-        named: Entities that the question names.
-        text_query: The text of the question, if `Candidate.text_rank` is needed.
-    """
-    everything = filters.all_documents
-    return Statement(
-        _ALL if everything else _FILTERED,
-        {
-            **scope.parameters,
-            **compared(vector, model),
-            **({} if everything else filters.parameters()),
-            "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
-            "wanted": wanted,
-            "named": Uuids(named),
-            "text_query": text_query,
-        },
-        lambda rows: candidates(rows, bm25),
-        planned_anew=not everything,
-    )
-
-
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
     """Converts rows with the columns of `_ALL`."""
     return [
@@ -182,3 +136,6 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
             text_rank,
         ) in zip(bm25.of_each([row[0] for row in rows]), rows, strict=True)
     ]
+
+
+find = PassageSearch(_ALL, _FILTERED, lambda filters: filters.all_documents, candidates).find

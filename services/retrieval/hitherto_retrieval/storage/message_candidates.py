@@ -7,11 +7,8 @@ assistants are found. A message without a vector is found by its words.
 from __future__ import annotations
 
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
-from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.database.arrays import Integers
-from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
+from hitherto_retrieval.storage.passage_search import PassageSearch
+from hitherto_retrieval.storage.statement import Rows
 from hitherto_shared.text.bm25 import Scores
 
 # Vectors come from their narrow table; the wide rows of messages are read only for the few best.
@@ -78,44 +75,6 @@ WHERE m.role IN ('user', 'assistant')
 """
 
 
-def find(
-    scope: Scope,
-    filters: PassageFilters,
-    *,
-    vector: Vector | None,
-    model: str,
-    bm25: Scores,
-    wanted: int,
-    with_words: bool = False,
-) -> Statement[list[Candidate]]:
-    """Messages near a question or with words of it, unordered.
-
-    Args:
-        scope: The user.
-        filters: Which messages count.
-        vector: The question as a unit vector of `model`; None searches by words only.
-        model: Name of the active model.
-        bm25: Score of every message that contains a word of the question, by its number in the
-            index.
-        wanted: Maximum number of candidates of each leg.
-        with_words: Whether to fill `Candidate.words` with the message's text.
-    """
-    everything = filters.all_that_was_said
-    return Statement(
-        _ALL if everything else _FILTERED,
-        {
-            **scope.parameters,
-            **compared(vector, model),
-            **({} if everything else filters.parameters()),
-            "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
-            "wanted": wanted,
-            "with_words": with_words,
-        },
-        lambda rows: candidates(rows, bm25),
-        planned_anew=not everything,
-    )
-
-
 def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
     """Converts rows with the columns of `_ALL`."""
     return [
@@ -144,3 +103,6 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
             content,
         ) in zip(bm25.of_each([row[0] for row in rows]), rows, strict=True)
     ]
+
+
+find = PassageSearch(_ALL, _FILTERED, lambda filters: filters.all_that_was_said, candidates).find
