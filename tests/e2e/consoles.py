@@ -6,8 +6,9 @@ import asyncio
 import html
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -15,26 +16,37 @@ import uvicorn
 
 from hitherto_client.console.app import server_config
 from hitherto_client.console.opening import ConsoleTarget, ListenAddress
+from tests.certificates import Pair
 from tests.e2e.conftest import Services
 
 TIMEOUT = 60.0
 
 
+def console_over(services: Services, **given: Any) -> AbstractAsyncContextManager[str]:
+    """A console over these services; see `served`."""
+    return served(ConsoleTarget(services.retrieval_address, services.extraction_address, **given))
+
+
 @asynccontextmanager
-async def console_over(services: Services, **given: Any) -> AsyncIterator[str]:
-    """A console on a free port of this machine; its address."""
-    target = ConsoleTarget(services.retrieval_address, services.extraction_address, **given)
+async def served(target: ConsoleTarget, pair: Pair | None = None) -> AsyncIterator[str]:
+    """A console on a free port of this machine, with TLS if there is a pair; its address."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        server = uvicorn.Server(server_config(target, ListenAddress("127.0.0.1", port)))
+        config = server_config(
+            target,
+            ListenAddress("127.0.0.1", port),
+            certificate_file=str(pair.certificate) if pair else None,
+            key_file=str(pair.key) if pair else None,
+        )
+        server = uvicorn.Server(config)
         # Signals are pytest's.
         running = asyncio.create_task(server._serve(sockets=[listening]))
         try:
             while not server.started:
                 assert not running.done()
                 await asyncio.sleep(0.01)
-            yield f"http://127.0.0.1:{port}"
+            yield f"http{'s' if pair else ''}://127.0.0.1:{port}"
         finally:
             server.should_exit = True
             await running
@@ -88,9 +100,16 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visitor(url: str, **headers: str) -> AsyncIterator[Visitor]:
+async def visitor(
+    url: str, *, trusted: ssl.SSLContext | bool = True, **headers: str
+) -> AsyncIterator[Visitor]:
     """Somebody new at a console."""
     async with httpx2.AsyncClient(
-        base_url=url, follow_redirects=True, timeout=TIMEOUT, headers=headers, trust_env=False
+        base_url=url,
+        follow_redirects=True,
+        timeout=TIMEOUT,
+        headers=headers,
+        trust_env=False,
+        verify=trusted,
     ) as http:
         yield Visitor(http)

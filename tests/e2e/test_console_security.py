@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from hitherto_client import AsyncHitherto
+from hitherto_client.console.opening import ConsoleTarget
+from tests.certificates import Authority
 from tests.e2e.conftest import Services, Shared
-from tests.e2e.consoles import Visitor, console_over, visitor
+from tests.e2e.consoles import Visitor, console_over, served, visitor
 from tests.e2e.test_tools import credential
 from tests.tenants import ISSUED, Tenant
 
@@ -303,6 +307,60 @@ async def test_services_that_are_away_are_named(services: Services) -> None:
         await person.sign_in("some-key")
     assert person.status == 401
     assert "The retrieval service at 127.0.0.1:1 does not answer" in person.text
+
+
+async def test_over_tls_cookies_never_leave_it(
+    services: Services, tenant: Tenant, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path, "ours")
+    trusted = ssl.create_default_context(cafile=authority.file)
+    target = ConsoleTarget(services.retrieval_address, services.extraction_address)
+    async with (
+        served(target, authority.pair("console")) as url,
+        visitor(url, trusted=trusted) as person,
+    ):
+        await person.open("/sign-in")
+        reply = await person.http.post(
+            "/sign-in",
+            data={**person.hidden("/sign-in"), "credential": credential(tenant, "ana")},
+            follow_redirects=False,
+        )
+        [cookie] = [one for one in reply.headers.get_list("set-cookie") if "form" not in one]
+        assert cookie.startswith("__Host-hitherto_console=")
+        assert "Secure" in cookie
+        assert "Path=/" in cookie
+        assert "Domain" not in cookie
+        await person.open("/memories")
+        assert person.status == 200
+        assert "There are no memories here" in person.text
+
+
+async def test_large_requests_are_refused(console: str) -> None:
+    async with visitor(console) as stranger:
+        await stranger.open("/sign-in")
+        fields = stranger.hidden("/sign-in")
+        reply = await stranger.http.post("/sign-in", data={**fields, "credential": "x" * 2**21})
+        assert reply.status_code == 413
+        many = {f"field{number}": "x" for number in range(1_000)}
+        reply = await stranger.http.post("/sign-in", data={**fields, **many})
+        assert reply.status_code == 401
+        assert "too many" in reply.text
+
+
+async def test_signing_in_again_ends_the_session_before(ana: Visitor, tenant: Tenant) -> None:
+    before = ana.http.cookies["hitherto_console"]
+    await ana.open("/memories")
+    # The form is not shown to those who are signed in; another tab may still show it.
+    ana.http.cookies.delete("hitherto_console")
+    await ana.open("/sign-in")
+    ana.http.cookies.set("hitherto_console", before, domain="127.0.0.1")
+    await ana.send("/sign-in", credential=credential(tenant, "ana"))
+    after = ana.http.cookies["hitherto_console"]
+    assert after != before
+    ana.http.cookies.clear()
+    ana.http.cookies.set("hitherto_console", before, domain="127.0.0.1")
+    await ana.open("/memories")
+    assert "/sign-in" in ana.url
 
 
 async def test_a_local_console_needs_no_credential(

@@ -120,7 +120,8 @@ def _visited(
             return to_sign_in(request)
         visit = Visit(request, session, NO_FORM, NO_FORM, session.rights.person)
         try:
-            return await _answer(visit, show, about_user=about_user, changes=changes)
+            visit = await _read(visit, changes=changes)
+            return _refusal(visit, about_user, changes) or await show(visit)
         except FieldRefused as error:
             return visit.fail(Failure(400, "Some of this cannot be used", str(error)))
         except HithertoCallError as error:
@@ -133,24 +134,29 @@ def _visited(
     return serve
 
 
-async def _answer(visit: Visit, show: Show, *, about_user: bool, changes: bool) -> Response:
-    visit = replace(visit, address=read_address(visit.request))
+async def _read(visit: Visit, *, changes: bool) -> Visit:
+    """The visit with what the browser sent."""
+    address = read_address(visit.request)
+    form = await read_form(visit.request) if changes else NO_FORM
+    person = visit.rights.person or form.text("user") or address.text("user")
+    return replace(visit, address=address, form=form, user=person)
+
+
+def _refusal(visit: Visit, about_user: bool, changes: bool) -> Response | None:
+    """Where a visit ends that must not be answered."""
     if changes:
-        visit = replace(visit, form=await read_form(visit.request))
         sent = visit.form.text("form_token").encode("utf-8", "surrogatepass")
         genuine = hmac.compare_digest(sent, visit.session.form_token.encode())
         if not (genuine and comes_from_here(visit.request)):
             return visit.fail(OUTDATED_FORM)
-    named = visit.form.text("user") or visit.address.text("user")
-    person = visit.rights.person
-    if person and named not in ("", person):
+    named = {visit.form.text("user"), visit.address.text("user")} - {"", visit.user}
+    if named and visit.rights.person:
         return visit.fail(
             Failure(403, "This credential shows one person only", "It belongs to somebody else.")
         )
-    visit = replace(visit, user=person or named)
     if about_user and not visit.user:
         return visit.go("/people")
-    return await show(visit)
+    return None
 
 
 OUTDATED_FORM = Failure(

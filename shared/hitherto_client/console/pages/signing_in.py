@@ -81,6 +81,9 @@ async def _begin(request: Request, credential: str, person: str) -> ConsoleSessi
         await client.close()
         raise
     sessions: ConsoleSessions = request.app.state.sessions
+    before = await sessions.find(request.cookies.get(cookie_name(request), ""))
+    if before is not None:
+        await sessions.end(before)
     return await sessions.begin(client, rights)
 
 

@@ -1,0 +1,73 @@
+"""`hitherto console`: what it refuses to do, and a run from its start to its end."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+
+import httpx2
+import pytest
+
+from hitherto_client.command import main
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--listen nowhere", "--listen should be HOST:PORT"),
+        ("--listen 0.0.0.0:80", "--tls-certificate"),
+        ("--listen 0.0.0.0:80 --allow-http", "--public-host"),
+        ("--listen 10.0.0.1:80 --allow-http --local", "loopback only"),
+        ("--tls-key key.pem", "belong together"),
+        ("--user ana", "--user needs --local"),
+        ("--api-key secret", "leave out --api-key"),
+    ],
+)
+def test_what_it_refuses(options: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["console", *options.split()]) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert "secret" not in err
+
+
+def test_without_its_packages_it_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith("hitherto_client.console"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert main(["console"]) == 2
+    assert "pip install 'hitherto[console]'" in capsys.readouterr().err
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_it_serves_until_it_is_interrupted() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from hitherto_client.command import main; raise SystemExit(main())",
+        "console",
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        url = ""
+        for line in process.stderr:
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+            if found:
+                url = found[0]
+                break
+        try:
+            assert httpx2.get(f"{url}/health", timeout=60, trust_env=False).text == "ok\n"
+            page = httpx2.get(f"{url}/memories?user=ana", timeout=60, trust_env=False)
+            assert page.status_code == 303
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+    assert "ana" not in err
+    assert "Traceback" not in err
