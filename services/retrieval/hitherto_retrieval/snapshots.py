@@ -13,7 +13,10 @@ read or the sweep notices the change; one that answered fewer waits for a second
 one, and the sweep drops it. So nobody is loaded again and again without anything to show for it.
 
 There is no snapshot of users who have ever decided on encryption, or who have too much data. The
-most recently used stay within the limit in bytes.
+most recently used stay within the limit in bytes. Where there is no room, a user is loaded only in
+place of others who have been away for longer than the user's last two reads are apart. If more
+users ask in turn than there is room for, some of them thus keep their snapshots, where each would
+otherwise push out the next.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import asyncio
 import logging
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
+from math import inf
+from time import monotonic
 
 from hitherto_retrieval.loading import MOST_MEMORIES, Loading, Snapshot, State
 from hitherto_retrieval.storage import people
@@ -94,12 +99,33 @@ class _Entry:
     Attributes:
         snapshot: The snapshot.
         database: Where it was read, and where it is refreshed from.
+        used_at: When it was loaded or last answered a read, by the monotonic clock.
         answered: How many reads were answered from it.
     """
 
     snapshot: Snapshot
     database: Reads
+    used_at: float
     answered: int = 0
+
+
+@dataclass(slots=True)
+class _Met:
+    """A user who was read.
+
+    Attributes:
+        state: The state that was read last.
+        times: How many reads found it.
+        at: When the last read was, by the monotonic clock.
+        apart: How long before that the last but one was.
+        size: The size of a snapshot for which there was no room.
+    """
+
+    state: State
+    times: int
+    at: float
+    apart: float = inf
+    size: int | None = None
 
 
 class Snapshots:
@@ -117,7 +143,7 @@ class Snapshots:
         self._after = after
         self._held: OrderedDict[Scope, _Entry] = OrderedDict()
         self._bytes = 0
-        self._met: OrderedDict[Scope, tuple[State, int]] = OrderedDict()
+        self._met: OrderedDict[Scope, _Met] = OrderedDict()
         self._loading: dict[Scope, asyncio.Task[None]] = {}
         self._sweep: asyncio.Task[None] | None = None
 
@@ -175,6 +201,7 @@ class Snapshots:
             if held.snapshot.state == state:
                 self._held.move_to_end(scope)
                 held.answered += 1
+                held.used_at = monotonic()
                 return held.snapshot
             # A lagging replica does not invalidate what the primary has.
             if held.snapshot.state[0] > user.revision:
@@ -240,19 +267,36 @@ class Snapshots:
 
     def _meet(self, scope: Scope, state: State, database: Reads) -> None:
         """Record the revision at which a user was read; load the snapshot of a returning user."""
-        met, times = self._met.pop(scope, (state, 0))
-        times = times + 1 if met == state else 1
-        self._met[scope] = (state, times)
+        now = monotonic()
+        met = self._met.pop(scope, None)
+        if met is None:
+            met = _Met(state, 0, now)
+        else:
+            met.apart, met.at = now - met.at, now
+        met.state, met.times = state, met.times + 1 if met.state == state else 1
+        self._met[scope] = met
         if len(self._met) > _REMEMBERED:
             self._met.popitem(last=False)
         held = self._held.get(scope)
         earned = held is not None and held.answered >= EARNED
+        size = met.size or self._bytes // max(1, len(self._held))
         if (
-            (times > self._after or (earned and times > 0))
+            (met.times > self._after or (earned and met.times > 0))
             and scope not in self._loading
             and len(self._loading) < _LOADED_AT_ONCE
+            and (held is not None or self._has_room(size, met.apart))
         ):
             self._start(scope, state[1], database)
+
+    def _has_room(self, size: int, apart: float) -> bool:
+        """Whether enough bytes are free, or used by those who have been away for longer."""
+        free = self._most_bytes - self._bytes
+        now = monotonic()
+        for held in self._held.values():
+            if free >= size or now - held.used_at <= apart:
+                break
+            free += held.snapshot.size
+        return free >= size
 
     def _start(self, scope: Scope, model: tuple[str, int], database: Reads) -> asyncio.Task[None]:
         """Load the snapshot of a user in the background."""
@@ -283,16 +327,22 @@ class Snapshots:
             return
         if snapshot is None:
             self._drop(scope)
-            self._met[scope] = ((state.revision, model), _NOT_AGAIN)
+            self._met[scope] = _Met((state.revision, model), _NOT_AGAIN, monotonic())
         else:
             SNAPSHOT_LOADS.labels("changes" if loading.refreshed else "all").inc()
-            self._keep(scope, _Entry(snapshot, database))
+            self._keep(scope, _Entry(snapshot, database, monotonic()))
 
     def _keep(self, scope: Scope, held: _Entry) -> None:
+        met = self._met.get(scope)
+        apart = 0.0 if scope in self._held else inf if met is None else met.apart
         self._drop(scope)
         size = held.snapshot.size
         if size > self._most_bytes:
-            self._met[scope] = (held.snapshot.state, _NOT_AGAIN)
+            self._met[scope] = _Met(held.snapshot.state, _NOT_AGAIN, monotonic())
+            return
+        if not self._has_room(size, apart):
+            if met is not None:
+                met.size = size
             return
         self._held[scope] = held
         self._bytes += size

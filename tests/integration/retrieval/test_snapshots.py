@@ -140,13 +140,39 @@ async def test_the_bound_is_kept_by_those_used_last(
     snapshots = Snapshots(reader, 2 * one + one // 2, after=0)
     await read(reader, snapshots, "ana", "ben")
     assert await read(reader, snapshots, "ana") == [True]
-    await read(reader, snapshots, "cam")
+    await read(reader, snapshots, "cam", "cam")
     held = [Scope(TENANT, name) in snapshots for name in names]
     assert held == [True, False, True]
     assert snapshots.bytes == 2 * one
     await people_with_memories(superuser_conninfo, "dee", count=12)
-    await read(reader, snapshots, "dee")
+    await read(reader, snapshots, "dee", "dee")
     assert [Scope(TENANT, name) in snapshots for name in (*names, "dee")] == [*held, False]
+
+
+async def test_who_takes_turns_with_many_pushes_nobody_out(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """P3: else each of more users than there is room for would be loaded at every read in vain."""
+    names = [f"user{number}" for number in range(6)]
+    await people_with_memories(superuser_conninfo, *names)
+    measured = Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, measured, names[0])
+    snapshots = Snapshots(reader, 3 * measured.bytes + measured.bytes // 2)
+    for _ in range(3):
+        await read(reader, snapshots, *names)
+    assert len(snapshots) == 3
+    loads = loaded()
+    for _ in range(4):
+        assert sum(await read(reader, snapshots, *names)) == 3
+    assert loaded() == loads
+    away = next(name for name in names if Scope(TENANT, name) not in snapshots)
+    assert (await read(reader, snapshots, *[away] * 3))[-1]
+
+
+def loaded() -> float:
+    """How many snapshots were loaded."""
+    loads = "hitherto_snapshot_loads_total"
+    return sum(REGISTRY.get_sample_value(loads, {"kind": kind}) or 0 for kind in ("all", "changes"))
 
 
 async def test_a_replica_that_is_behind_neither_uses_nor_ends_it(
