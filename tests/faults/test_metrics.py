@@ -50,7 +50,9 @@ async def search(service: Service, times: int = 1, **fields: Any) -> None:
 
 
 async def test_what_services_do_shows_in_their_metrics(private: Processes) -> None:
-    extraction = await private.start("extraction", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
+    extraction = await private.start(
+        "extraction", HITHERTO_METRICS_LISTEN="127.0.0.1:0", HITHERTO_METRICS_TENANTS="true"
+    )
     retrieval = await private.start("retrieval", HITHERTO_METRICS_LISTEN="127.0.0.1:0")
     async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
         stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
@@ -67,6 +69,8 @@ async def test_what_services_do_shows_in_their_metrics(private: Processes) -> No
     invalid = {"code": "INVALID_ARGUMENT", "reason": "INVALID_FIELD", **save}
     assert value(samples, "hitherto_rpcs_total", **invalid) == 1
     assert value(samples, "hitherto_rpc_duration_seconds_count", **save) == 2
+    embedded = {"stage": "embedding", "direction": "input", "tenant": "default"}
+    assert value(samples, "hitherto_charged_tokens_total", **embedded) > 0
     page, samples = await scraped(retrieval)
     assert "canary" not in page
     assert value(samples, "hitherto_search_legs_total", leg="keyword", state="ran") == 1

@@ -37,6 +37,7 @@ from hitherto_shared.database.pool import Reads
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.metrics import SNAPSHOT_BYTES, SNAPSHOT_LOADS, SNAPSHOT_LOOKUPS, SNAPSHOTS
 from hitherto_shared.models import Scope
+from hitherto_shared.work_record import begin_record
 
 logger = logging.getLogger("hitherto.snapshots")
 
@@ -306,6 +307,8 @@ class Snapshots:
         return task
 
     async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
+        # The call that starts this does not wait for it.
+        begin_record()
         held = self._held.get(scope)
         loading = Loading(scope, model, None if held is None else held.snapshot)
         try:
@@ -323,7 +326,7 @@ class Snapshots:
             snapshot = await asyncio.to_thread(loading.snapshot)
         except Exception as error:
             # The next read goes to the database like this one.
-            logger.info("cannot load a snapshot: %s", error)
+            logger.info("cannot load a snapshot: %s", type(error).__name__)
             return
         if snapshot is None:
             self._drop(scope)

@@ -41,7 +41,7 @@ from hitherto_shared.metrics import MeasuredCall
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
 from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
-from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.rpc.call import Context, current_call, maybe_current_call
 from hitherto_shared.rpc.decoding import COUNTED_BYTES, Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.observed_call import ObservedCall
@@ -306,6 +306,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         told: HithertoError = as_hitherto_error(error, told_id)
         measured.code, measured.reason = told.code.name, told.reason
         facts = {"code": told.code.name, "reason": told.reason, "request_id": told_id}
+        if (call := maybe_current_call()) is not None:
+            facts["tenant_id"] = call.principal.tenant_id
         if isinstance(told, NotAuthenticated) and told.why:
             facts["why"] = told.why
         logger.info("%s refused", measured.method, extra=facts)
