@@ -11,7 +11,9 @@ the dicts that they take in `hitherto_client.inputs`, and the words for enumerat
 """
 
 from hitherto_client._async.client import AsyncHitherto
+from hitherto_client._async.pages import AsyncPages
 from hitherto_client._sync.client import Hitherto
+from hitherto_client._sync.pages import Pages
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.export import ExportBroken, Received
@@ -19,9 +21,11 @@ from hitherto_client.streams import Progress
 
 __all__ = [
     "AsyncHitherto",
+    "AsyncPages",
     "ExportBroken",
     "Hitherto",
     "HithertoCallError",
+    "Pages",
     "Progress",
     "Received",
     "RetryPolicy",

@@ -14,8 +14,7 @@ from typing import Any, cast
 import grpc
 import pytest
 
-from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError
-from hitherto_client._sync.pages import Pages
+from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, Pages
 from hitherto_client.inputs import DocumentInput, MessageInput, TranscriptInput
 from hitherto_client.results import Page
 from tests.e2e.conftest import Services
