@@ -80,7 +80,8 @@ def sign_in(browser: Browser, console: str, token: str) -> None:
     """Sign in with the keyboard alone."""
     browser.cookies_away()
     browser.open(f"{console}/sign-in")
-    assert browser.script("return document.activeElement.name") == "credential"
+    focused = "return document.activeElement.name === 'credential'"
+    browser.until(lambda: browser.script(focused), "the focus is elsewhere")
     browser.press(token + ENTER)
     browser.until(lambda: "/sign-in" not in browser.url, "still at the sign-in")
 

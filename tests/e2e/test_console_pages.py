@@ -241,9 +241,12 @@ async def test_conversations_are_read_page_by_page_and_deleted(
     assert "The conversation is deleted" in ana.text
     assert "There are no conversations here" in ana.text
     assert [one async for one in memory.conversations("ana")] == []
-    assert [one async for one in memory.memories("ana")] != []
+    [kept] = [one async for one in memory.memories("ana")]
     await ana.open(path)
     assert ana.status == 404
+    await ana.open(f"/memories/{kept.id}")
+    assert ana.status == 200
+    assert "canary:pip" not in ana.text.partition("Why it is known")[2].partition("When it is")[0]
 
 
 async def test_what_the_assistant_is_told(ana: Visitor, memory: AsyncHitherto) -> None:

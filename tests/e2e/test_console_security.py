@@ -6,17 +6,20 @@ import re
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hitherto_client import AsyncHitherto
 from hitherto_client.console.opening import ConsoleTarget
 from tests.certificates import Authority
-from tests.e2e.conftest import Services, Shared
+from tests.e2e.conftest import Services, Shared, StartServices
 from tests.e2e.consoles import Visitor, console_over, served, visitor
+from tests.e2e.credentials import key
 from tests.e2e.test_tools import credential
 from tests.tenants import ISSUED, Tenant
 
@@ -307,6 +310,52 @@ async def test_services_that_are_away_are_named(services: Services) -> None:
         await person.sign_in("some-key")
     assert person.status == 401
     assert "The retrieval service at 127.0.0.1:1 does not answer" in person.text
+
+
+async def test_keys_of_people_departments_lists_and_services(
+    start_services: StartServices, conninfo: str
+) -> None:
+    """What the pages offer follows the rights of an API key, which names nobody itself."""
+    async with start_services(auth="api-key") as services, console_over(services) as url:
+
+        @asynccontextmanager
+        async def signed_in(person: str = "", **rights: Any) -> AsyncIterator[Visitor]:
+            async with visitor(url) as somebody:
+                await somebody.sign_in(await key(conninfo, **rights), person)
+                yield somebody
+
+        async with signed_in() as office:
+            assert office.url.endswith("/people")
+            for link in ("/jobs", "/usage", "/schedules", "/audit"):
+                assert f'href="{link}"' in office.page
+            fields = {"summary": "Ana sells.", "department": "sales"}
+            await office.open("/profile/edit?user=ana")
+            await office.send("/profile/edit", **fields)
+            assert "Saved." in office.text
+        async with signed_in(user_id="ana", capabilities=[]) as ana:
+            assert ana.status == 401
+            assert "belongs to one person" in ana.text
+            await ana.sign_in(await key(conninfo, user_id="ana", capabilities=[]), "bo")
+            assert "does not belong to" in ana.text
+            await ana.sign_in(await key(conninfo, user_id="ana", capabilities=[]), "ana")
+            assert ana.url.endswith("/memories")
+            assert 'href="/people"' not in ana.page
+            assert "Ana sells." in await ana.open("/profile")
+            assert "Department" not in await ana.open("/profile/edit")
+        for reach in ("departments", "user_ids"):
+            named = {reach: ["ana" if reach == "user_ids" else "sales"]}
+            rights: dict[str, Any] = {**named, "scopes": ["read"], "capabilities": []}
+            async with signed_in(**rights) as app:
+                assert app.url.endswith("/people")
+                assert "Ana sells." in app.text
+                assert 'href="/jobs"' not in app.page
+                assert "Ana sells." in await app.open("/profile?user=ana")
+                assert app.forms == ["/sign-out"]
+                await app.open("/memories?user=bo")
+                assert app.status == 403
+                assert "does not reach this person" in app.text
+        async with signed_in(scopes=["maintenance"]) as sweeper:
+            assert "scope read" in sweeper.text
 
 
 async def test_over_tls_cookies_never_leave_it(

@@ -17,6 +17,7 @@ class Failure:
     """The HTTP status."""
     title: str
     text: str
+    """What it means and what to do; may be empty if there are violations."""
     violations: tuple[Violation, ...] = ()
     reason: str = ""
     """The reason that the services gave, for whoever looks into it."""
@@ -115,6 +116,8 @@ def explain(error: HithertoCallError) -> Failure:
 
 
 def _text(error: HithertoCallError) -> str:
+    if error.violations:
+        return ""
     if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
         return f"The {error.service} service at {error.address} does not answer. Is it running?"
     if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:

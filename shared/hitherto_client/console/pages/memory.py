@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import grpc
 from starlette.responses import Response
 
 from hitherto_client.console import bars
@@ -30,7 +31,7 @@ class SourceQuote:
     title: str
     before: Message | None
     message: Message | None
-    """None if it is no longer stored, or is far back in a long conversation."""
+    """None if it cannot be read, is no longer stored, or is far back in a long conversation."""
     after: Message | None
 
 
@@ -82,9 +83,17 @@ async def _quotes(visit: Visit, memory: Memory) -> Sequence[SourceQuote]:
 async def _quotes_from(
     visit: Visit, conversation_id: str, message_ids: Sequence[str]
 ) -> list[SourceQuote]:
-    conversation = await visit.client.get_conversation(visit.user, conversation_id, message_limit=1)
+    try:
+        conversation = await visit.client.get_conversation(
+            visit.user, conversation_id, message_limit=1
+        )
+        messages = await _messages_down_to(visit, conversation_id, set(message_ids))
+    except HithertoCallError as error:
+        # Sealed, and its key is away: the memory itself can be shown all the same.
+        if error.code is not grpc.StatusCode.FAILED_PRECONDITION:
+            raise
+        conversation, messages = None, []
     title = conversation.summary.title if conversation else ""
-    messages = await _messages_down_to(visit, conversation_id, set(message_ids))
     places = {message.id: place for place, message in enumerate(messages)}
     quotes = []
     for message_id in message_ids:
