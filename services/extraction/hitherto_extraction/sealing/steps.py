@@ -18,8 +18,8 @@ from hitherto_extraction.storage import (
     removal,
     sealed_memories,
     sealing,
-    sealing_messages,
     statements,
+    unusable_replies,
 )
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.sealing import seal_some
@@ -123,10 +123,10 @@ async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
     scope = standing.scope
     found = await seal_some(connection, scope, standing.key, MESSAGES, limit=_ROWS)
     if found:
-        learnt = await sealing_messages.learnt_from(
+        learnt = await sealing.learnt_from(
             connection, scope, [(item[0], message_id) for item, message_id in found]
         )
-        await sealing_messages.delete_source_vectors(connection, scope, learnt)
+        await sealing.delete_source_vectors(connection, scope, learnt)
         await reindex(connection, scope, learnt, sweep=False)
     return len(found)
 
@@ -141,7 +141,7 @@ async def seal_summaries(connection: Connection, standing: SealingTarget) -> int
 async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
     """Seal unusable replies with the user's key instead of the installation's."""
     scope = standing.scope
-    found = await sealing_messages.clear_replies(connection, scope, limit=_ROWS)
+    found = await unusable_replies.clear_replies(connection, scope, limit=_ROWS)
     for each in found:
         sealed = None
         try:
@@ -150,7 +150,7 @@ async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
         except BrokenToken:
             # The secret it was sealed with is no longer this installation's: it is of no use.
             logger.warning("dropped an unusable reply whose key is gone")
-        await sealing_messages.seal_reply(connection, scope, each, sealed)
+        await unusable_replies.seal_reply(connection, scope, each, sealed)
     return len(found)
 
 
@@ -168,12 +168,12 @@ async def drop_words(connection: Connection, scope: Scope) -> None:
 async def drop_names_and_vectors(connection: Connection, scope: Scope) -> None:
     """Delete entities that nothing mentions, and vectors of summaries that are sealed."""
     await sealing.drop_unmentioned(connection, scope)
-    await sealing_messages.delete_summary_vectors(connection, scope)
+    await sealing.delete_summary_vectors(connection, scope)
 
 
 async def drop_quotations(connection: Connection, scope: Scope) -> None:
     """Delete possible quotes of messages: vectors of their words, a model's excerpts."""
-    await sealing_messages.delete_source_vectors(connection, scope, None)
+    await sealing.delete_source_vectors(connection, scope, None)
     await sealing.drop_excerpts(connection, scope)
 
 

@@ -7,7 +7,7 @@ nothing once everything is sealed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -169,6 +169,36 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND action IN ('contradicted', 'achieved', 'superseded') AND reason NOT IN ('', action)
 """
 
+# Locked, so that any transaction that stores a vector of their sources has finished.
+_LEARNT_FROM = """
+SELECT m.memory_id
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NULL
+  AND m.memory_id IN (
+      SELECT s.memory_id
+      FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
+          AS gone (conversation_id, message_id)
+      JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+           AND md5(s.conversation_id) = md5(gone.conversation_id)
+           AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id)
+ORDER BY m.memory_id
+FOR UPDATE OF m
+"""
+
+_DELETE_SOURCE_VECTORS = """
+DELETE FROM memory_source_embeddings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND (%(all)s OR memory_id = ANY(%(memory_ids)s))
+"""
+
+# Of a summary that was sealed with a role that may not delete.
+_DELETE_SUMMARY_VECTORS = """
+DELETE FROM summary_embeddings AS e
+USING conversation_summaries AS s
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = e.tenant_id
+  AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
+"""
+
 # Names known only from memories that are sealed by now.
 _DROP_UNMENTIONED = """
 DELETE FROM entities AS e
@@ -319,6 +349,37 @@ async def drop_excerpts(connection: Connection, scope: Scope) -> int:
 async def drop_unmentioned(connection: Connection, scope: Scope) -> int:
     """Delete entities that nothing mentions; returns their number."""
     return (await connection.execute(_DROP_UNMENTIONED, scope.parameters)).rowcount
+
+
+async def learnt_from(
+    connection: Connection, scope: Scope, messages: Sequence[tuple[str, str]]
+) -> list[UUID]:
+    """The memories in clear that were learnt from messages, by conversation and id; locked."""
+    cursor = await connection.execute(
+        _LEARNT_FROM,
+        {
+            **scope.parameters,
+            "conversations": [conversation_id for conversation_id, _ in messages],
+            "message_ids": [message_id for _, message_id in messages],
+        },
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def delete_source_vectors(
+    connection: Connection, scope: Scope, memory_ids: Collection[UUID] | None
+) -> int:
+    """Delete the vectors of memories' source words, all with None; returns their number."""
+    cursor = await connection.execute(
+        _DELETE_SOURCE_VECTORS,
+        {**scope.parameters, "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
+    )
+    return cursor.rowcount
+
+
+async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
+    """Remove the vectors of summaries that are sealed; how many."""
+    return (await connection.execute(_DELETE_SUMMARY_VECTORS, scope.parameters)).rowcount
 
 
 async def _ids(

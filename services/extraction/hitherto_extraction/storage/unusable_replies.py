@@ -32,6 +32,35 @@ DELETE FROM unusable_replies
 WHERE recorded_at < clock_timestamp() - make_interval(days => %(days)s)
 """
 
+_CLEAR_REPLIES = """
+SELECT job_id, claim_no, sealed_reply
+FROM unusable_replies
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND NOT of_user_key
+ORDER BY job_id, claim_no
+LIMIT %(limit)s
+"""
+
+_SEAL_REPLY = """
+UPDATE unusable_replies SET sealed_reply = %(sealed)s, of_user_key = true
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND job_id = %(job_id)s AND claim_no = %(claim_no)s
+"""
+
+_DROP_REPLY = """
+DELETE FROM unusable_replies
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND job_id = %(job_id)s AND claim_no = %(claim_no)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClearReply:
+    """An unusable reply sealed with the installation's secret."""
+
+    job_id: UUID
+    claim_no: int
+    sealed: str
+
 
 @dataclass(frozen=True, slots=True)
 class SealedReply:
@@ -78,3 +107,19 @@ async def find(connection: Connection, tenant_id: str, job_id: UUID) -> list[Sea
 async def expire(connection: Connection) -> None:
     """Delete expired replies."""
     await connection.execute(_EXPIRE, {"days": KEPT_DAYS})
+
+
+async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> list[ClearReply]:
+    """Unusable replies sealed with the installation's secret."""
+    cursor = await connection.execute(_CLEAR_REPLIES, {**scope.parameters, "limit": limit})
+    return [ClearReply(*row) for row in await cursor.fetchall()]
+
+
+async def seal_reply(
+    connection: Connection, scope: Scope, reply: ClearReply, sealed: str | None
+) -> None:
+    """Store a reply sealed with the user's key instead; None: delete it."""
+    await connection.execute(
+        _DROP_REPLY if sealed is None else _SEAL_REPLY,
+        {**scope.parameters, "job_id": reply.job_id, "claim_no": reply.claim_no, "sealed": sealed},
+    )
