@@ -1,4 +1,4 @@
-"""Every section of docs/integrations.md runs as a program of its own, as it stands."""
+"""The programs of docs/integrations.md and docs/langgraph-agent.md run as they stand."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from hitherto_client.integrations.openai import remembering
 from tests.e2e.conftest import Services
 from tests.scripted_model.assistant import Answer, AssistantRequest, ScriptedAssistant
 
-PAGE = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "integrations.md").read_text("utf-8")
 SECTIONS = {
     title: program
     for title, text in re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE)
     if (program := "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
 }
+BEFORE, AFTER = (
+    program
+    for program in re.findall(
+        r"```python\n(.*?)```", (DOCS / "langgraph-agent.md").read_text("utf-8"), re.DOTALL
+    )
+    if "__main__" in program
+)
 
 
 def answer(request: AssistantRequest) -> Answer:
@@ -34,13 +42,9 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
         yield server
 
 
-@pytest.mark.parametrize("title", SECTIONS)
-async def test_a_section_runs(
-    title: str,
-    services: Services,
-    model: ScriptedAssistant,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+@pytest.fixture
+def environment(
+    services: Services, model: ScriptedAssistant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HITHERTO_RETRIEVAL_ADDRESS", services.retrieval_address)
     monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", services.extraction_address)
@@ -49,6 +53,24 @@ async def test_a_section_runs(
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     # On a busy machine two seconds are not what is tested here.
     monkeypatch.setitem(cast(dict[str, float], remembering.__kwdefaults__), "timeout", 60.0)
-    program = compile(SECTIONS[title], f"docs/integrations.md, {title}", "exec")
-    await asyncio.to_thread(exec, program, {"__name__": "__main__"})
+
+
+async def run(program: str, name: str) -> None:
+    await asyncio.to_thread(exec, compile(program, name, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("title", SECTIONS)
+async def test_a_section_runs(title: str, capsys: pytest.CaptureFixture[str]) -> None:
+    await run(SECTIONS[title], f"docs/integrations.md, {title}")
     assert "Porto" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("environment")
+async def test_an_agent_gets_a_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    await run(BEFORE, "docs/langgraph-agent.md, before")
+    assert capsys.readouterr().out.splitlines() == ["I do not know."] * 2
+    await run(AFTER, "docs/langgraph-agent.md, after")
+    first, second, *noted = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("I do not know.", "You live in Porto.")
+    assert sorted(noted) == ["We talked on monday.", "We talked on tuesday."]
