@@ -299,6 +299,9 @@ def _relevant(previous: Sequence[PreviousAnswerItem], hits: Sequence[Hit]) -> li
 
     The items of the last answer precede all candidates.
     """
+    if not previous:
+        # A search finds nothing twice.
+        return [_printed(hit.item, hit.score) for hit in hits]
     scored = [(item.item, _FIRST) for item in previous] + [(hit.item, hit.score) for hit in hits]
     first: dict[Hashable, RelevantItem] = {}
     for item, score in scored:

@@ -65,8 +65,7 @@ async def read_previous(
     told: dict[tuple[object, object], PreviousAnswerItem] = {}
     for name, relevance in named:
         item = meant.get(name)
-        if item is not None and (item.kind, item.key) in found:
-            told.setdefault(
-                (item.kind, item.key), PreviousAnswerItem(found[item.kind, item.key], relevance)
-            )
+        whole = None if item is None else found[item.kind].get(item.key)
+        if item is not None and whole is not None:
+            told.setdefault((item.kind, item.key), PreviousAnswerItem(whole, relevance))
     return list(told.values())

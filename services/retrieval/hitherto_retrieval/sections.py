@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hitherto_retrieval.loading import Snapshot
@@ -59,6 +60,17 @@ class Sections:
     entities: Sequence[Entity]
 
 
+@dataclass(frozen=True, slots=True)
+class _SectionStatements:
+    """The statements that read the sections."""
+
+    profile: Statement[Profile | None]
+    preferences: Statement[list[Preference]]
+    top: Statement[list[Memory]] | None
+    conversations: Statement[list[Summary]] | None
+    entities: Statement[list[Entity]] | None
+
+
 class SectionsAsked:
     """The sections of a running read: the `statements` run first, then `settle` answers.
 
@@ -75,11 +87,6 @@ class SectionsAsked:
         self._expected = believed if believed is not None and believed.snapshot else None
         moment = extent.moment
         self._known_at = moment.known_at if moment else None
-        self._preferences = people.preferences(scope)
-        self._profile = self._profile_of()
-        self._top = self._top_of() if extent.memories else None
-        self._conversations = self._conversations_of() if extent.conversations else None
-        self._entities = self._entities_of() if extent.entities else None
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
@@ -99,17 +106,18 @@ class SectionsAsked:
             return self._at_hand(held, user)
         if self._expected is not None:
             await asking(*self._in_full)
+        asked = self._asked
         preferences = [
             preference
-            for preference in self._preferences.answer
+            for preference in asked.preferences.answer
             if self._known_at is None or preference.updated_at <= self._known_at
         ]
         return Sections(
-            profile=self._profile.answer,
+            profile=asked.profile.answer,
             preferences=preferences,
-            top=self._top.answer if self._top else [],
-            conversations=self._conversations.answer if self._conversations else [],
-            entities=self._entities.answer if self._entities else [],
+            top=asked.top.answer if asked.top else [],
+            conversations=asked.conversations.answer if asked.conversations else [],
+            entities=asked.entities.answer if asked.entities else [],
         )
 
     def _at_hand(self, held: Snapshot, user: UserReadState) -> Sections:
@@ -130,14 +138,27 @@ class SectionsAsked:
 
     @property
     def _in_full(self) -> list[Statement[Any]]:
-        asked: list[Statement[Any] | None] = [
-            self._profile,
-            self._preferences,
-            self._top,
-            self._conversations,
-            self._entities,
+        asked = self._asked
+        statements: list[Statement[Any] | None] = [
+            asked.profile,
+            asked.preferences,
+            asked.top,
+            asked.conversations,
+            asked.entities,
         ]
-        return [statement for statement in asked if statement is not None]
+        return [statement for statement in statements if statement is not None]
+
+    @cached_property
+    def _asked(self) -> _SectionStatements:
+        # A snapshot makes them unnecessary.
+        extent = self._extent
+        return _SectionStatements(
+            self._profile_of(),
+            people.preferences(self._scope),
+            self._top_of() if extent.memories else None,
+            self._conversations_of() if extent.conversations else None,
+            self._entities_of() if extent.entities else None,
+        )
 
     def _profile_of(self) -> Statement[Profile | None]:
         moment = self._extent.moment

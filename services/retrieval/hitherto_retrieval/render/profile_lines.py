@@ -16,6 +16,7 @@ LEARNT = "Preference (learnt)"
 FACT = "Fact"
 
 _MAX_DEPTH = 16
+_LINES = "lines"
 _PARTS = ("personal", "preferences", "technical_context")
 _PERSONAL = (
     ("name", "Name"),
@@ -46,7 +47,16 @@ def profile_lines(
 ) -> list[ProfileLine]:
     """The lines about the user as a whole, the most useful first; empty values are left out."""
     if profile is None:
-        profile = Profile(user_id="")
+        return _all_lines(Profile(user_id=""), learnt)
+    if profile.kept is None:
+        return _all_lines(profile, learnt)
+    known: tuple[Sequence[LearntPreference], list[ProfileLine]] | None = profile.kept.get(_LINES)
+    if known is None or known[0] != learnt:
+        known = profile.kept[_LINES] = learnt, _all_lines(profile, learnt)
+    return known[1]
+
+
+def _all_lines(profile: Profile, learnt: Sequence[LearntPreference]) -> list[ProfileLine]:
     parts: dict[str, Mapping[str, Any]] = {
         key: part for key in _PARTS if isinstance(part := profile.facts.get(key), Mapping)
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from hitherto_retrieval.loading import Snapshot
@@ -48,10 +49,7 @@ class Beginning:
         # The source of the answers: the statement that confirms the snapshot, or the look-up.
         self._expected = believed if believed is not None and believed.snapshot else None
         self._snapshot: Snapshot | None = None
-        self._lookup = people.lookup(scope, terms=terms, named=names)
-        self._passages = passages.postings(scope, indexes, terms)
-        self._statistics = passages.statistics(scope)
-        self._all_postings = passages.all_postings(scope, indexes, terms)
+        self._scope = scope
         self._lone = LoneCharacters(scope, terms, indexes)
 
     @property
@@ -124,6 +122,23 @@ class Beginning:
         else:
             held = self._statistics.answer if self._indexes else {}
         return held.get(index, Statistics(0, 0))
+
+    # Either with a snapshot or without one, some are unnecessary.
+    @cached_property
+    def _all_postings(self) -> Statement[dict[Index, list[TermPostings]]]:
+        return passages.all_postings(self._scope, self._indexes, self._terms)
+
+    @cached_property
+    def _lookup(self) -> Statement[people.Lookup]:
+        return people.lookup(self._scope, terms=self._terms, named=self._names)
+
+    @cached_property
+    def _passages(self) -> Statement[dict[str, list[TermPostings]]]:
+        return passages.postings(self._scope, self._indexes, self._terms)
+
+    @cached_property
+    def _statistics(self) -> Statement[dict[str, Statistics]]:
+        return passages.statistics(self._scope)
 
     @property
     def _in_full(self) -> list[Statement[Any]]:

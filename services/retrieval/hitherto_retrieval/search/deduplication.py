@@ -29,22 +29,23 @@ def each_once(hits: Sequence[Hit]) -> list[Hit]:
     memory raised the score of its message, because it matches the question better, the memory takes
     the message's place.
     """
+    all_sources = [sources_of(hit.item) for hit in hits]
     made_of: dict[Source, Hit] = {}
-    for hit in hits:
+    for hit, sources in zip(hits, all_sources, strict=True):
         if isinstance(hit.item, Memory):
-            for source in sources_of(hit.item):
+            for source in sources:
                 made_of.setdefault(source, hit)
     shown: set[Source] = set()
     kept: list[Hit] = []
-    for hit in hits:
-        sources = sources_of(hit.item)
+    for hit, sources in zip(hits, all_sources, strict=True):
         if sources and shown.issuperset(sources):
             continue
-        standing = hit
+        standing, shows = hit, sources
         if isinstance(hit.item, Message) and hit.ranked and hit.ranked.lifted_by_facts:
             better = made_of.get(sources[0])
-            standing = hit if better is None else _in_place(better, hit.score)
-        shown.update(sources_of(standing.item))
+            if better is not None:
+                standing, shows = _in_place(better, hit.score), sources_of(better.item)
+        shown.update(shows)
         kept.append(standing)
     return kept
 
@@ -130,10 +131,21 @@ def _commands(text: str) -> bool:
     return verdict
 
 
-def sources_of(item: Item) -> list[Source]:
+_SOURCES = "sources"
+
+
+def sources_of(item: Item) -> Sequence[Source]:
     """The messages that an item shows; none for a summary or a document."""
+    if not isinstance(item, Memory | Message):
+        return ()
+    kept = item.kept
+    if kept is not None and _SOURCES in kept:
+        known: Sequence[Source] = kept[_SOURCES]
+        return known
     if isinstance(item, Message):
-        return [(item.conversation_id, item.message_id)]
-    if isinstance(item, Memory):
-        return [(source.conversation_id, source.message_id) for source in item.sources]
-    return []
+        found = [(item.conversation_id, item.message_id)]
+    else:
+        found = [(source.conversation_id, source.message_id) for source in item.sources]
+    if kept is not None:
+        kept[_SOURCES] = found
+    return found

@@ -49,7 +49,8 @@ async def list_items(
     keys = keys[: question.limit]
     found = await read_whole(partial(ask, connection), scope, keys, moment=question.moment)
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
-    hits = [Hit(found[key], 0.0, unscored=unscored) for key in keys if key in found]
+    items = [item for kind, key in keys if (item := found[kind].get(key)) is not None]
+    hits = [Hit(item, 0.0, unscored=unscored) for item in items]
     return SearchOutcome(hits, (), total)
 
 

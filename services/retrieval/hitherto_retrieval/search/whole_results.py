@@ -50,9 +50,8 @@ async def tell(
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
     ]
-    sources = neighbours.sources_of(scope, memory_ids)
-    with_sources = bool(excerpt and memory_ids)
-    asked = [*also, sources] if with_sources else list(also)
+    sources = neighbours.sources_of(scope, memory_ids) if excerpt and memory_ids else None
+    asked = list(also) if sources is None else [*also, sources]
     held_back: Statement[frozenset[MessageKey]] | Answered[frozenset[MessageKey]] | None = None
     if for_a_prompt:
         said_keys = [
@@ -75,24 +74,20 @@ async def tell(
         moment=moment,
         held=held,
     )
-    for key in held_back.answer if held_back is not None else ():
-        found.pop(("message", key), None)
+    withheld = held_back.answer if held_back is not None else frozenset()
     said: Mapping[MessageKey, Sequence[Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
     if excerpt:
-        found_in = sources.answer if with_sources else {}
+        found_in = {} if sources is None else sources.answer
         keys_of = [_sources_of(item, found_in) for item in best]
         said = await _excerpts(asking, scope, keys_of, excerpt, moment, passages)
-    return [
-        Hit(
-            found[item.candidate.kind, item.candidate.key],
-            item.score,
-            item,
-            _united(said, keys) if keys else (),
-        )
-        for item, keys in zip(best, keys_of, strict=True)
-        if (item.candidate.kind, item.candidate.key) in found
-    ]
+    hits = []
+    for ranked, keys in zip(best, keys_of, strict=True):
+        kind, key = ranked.candidate.kind, ranked.candidate.key
+        item = found[kind].get(key)
+        if item is not None and not (kind == "message" and key in withheld):
+            hits.append(Hit(item, ranked.score, ranked, _united(said, keys) if keys else ()))
+    return hits
 
 
 async def read_whole(
@@ -103,22 +98,25 @@ async def read_whole(
     also: Sequence[Statement[Any]] = (),
     moment: Moment | None = None,
     held: AtHand | None = None,
-) -> dict[tuple[Kind, Key], Item]:
-    """Items of any kind, memories as of `moment` or from a snapshot; `also` runs with them."""
+) -> Mapping[Kind, Mapping[Key, Item]]:
+    """Items of all wanted kinds, by their keys; `also` runs with them.
+
+    Memories are those of `moment`, or from a snapshot.
+    """
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
-    found: dict[tuple[Kind, Key], Item] = {}
+    found: dict[Kind, Mapping[Key, Item]] = {}
     reads: dict[Kind, Statement[Mapping[Key, Item]]] = {}
     for kind, of_kind in keys.items():
         at_hand = held.whole(kind, of_kind) if held is not None else None
         if at_hand is None:
             reads[kind] = whole(scope, kind, of_kind, moment)
         else:
-            found.update(((kind, key), item) for key, item in at_hand.items())
+            found[kind] = at_hand
     await asking(*reads.values(), *also)
     for kind, read in reads.items():
-        found.update(((kind, key), item) for key, item in read.answer.items())
+        found[kind] = read.answer
     return found
 
 

@@ -21,6 +21,7 @@ from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
 from hitherto_retrieval.storage.held_surroundings import HeldEntity
 from hitherto_retrieval.storage.held_vectors import (
+    NEVER,
     HeldVectors,
     Vectors,
     microseconds,
@@ -95,6 +96,7 @@ class HeldMemories:
         self._created = microseconds([row[10] for row in rows])
         self._valid = microseconds([row[9] for row in rows])
         self._expires = microseconds([row[20] for row in rows])
+        self._first_expires: int = self._expires.min(initial=NEVER)
         self._facts: list[tuple[Any, ...]] = [
             (row[0], row[4], row[10], row[9], row[18], row[25]) for row in rows
         ]
@@ -201,6 +203,10 @@ class HeldMemories:
         called = set(self._called(name))
         about = {memory_id for entity_id, memory_id in self._mentions if entity_id in called}
         return {(row[1], row[2]) for row in self._made_from if row[0] in about}
+
+    def some_expired(self, at: datetime) -> bool:
+        """Whether any memory has expired."""
+        return self._first_expires <= since_epoch(at)
 
     def unexpired(self, places: Sequence[int], at: datetime) -> list[int]:
         """Those of the places whose memories have not expired."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -137,11 +138,10 @@ class HeldMessages:
         self._by_user = np.asarray([row[6] == "user" for row in rows], dtype=bool)
         # Made when they are first shown.
         self._shown: dict[MessageKey, Message] = {}
+        self._keys: Sequence[MessageKey] = [(row[0], row[1]) for row in rows]
         made_of = memories.made_of()
-        self._learnt: Mapping[int, Sequence[int]] = {
-            place: made_of[row[0], row[5]]
-            for place, row in enumerate(rows)
-            if (row[0], row[5]) in made_of
+        self._learnt: Mapping[MessageKey, Sequence[int]] = {
+            (row[0], row[1]): made_of[row[0], row[5]] for row in rows if (row[0], row[5]) in made_of
         }
 
     @property
@@ -226,65 +226,62 @@ class HeldMessages:
     def _turns_from(self, at: int, direction: int, turns: int, farthest: int) -> Iterator[int]:
         """The positions of the messages before or after one, as far as they are near."""
         rows, away, place = self.rows, 0, at + direction
-        conversation, number = rows[at][:2]
+        before = rows[at]
+        conversation, number = self._keys[at]
         while 0 <= place < len(rows) and rows[place][0] == conversation:
-            row, before = rows[place], rows[place - direction]
+            row = rows[place]
             if abs(row[1] - number) > farthest:
                 return
             apart = abs(row[1] - before[1])
-            same = apart == 1 and row[6:8] == before[6:8] and self._said[place]
-            away += 0 if same else apart
-            if away > turns:
-                return
+            if apart != 1 or row[6] != before[6] or row[7] != before[7] or not self._said[place]:
+                away += apart
+                if away > turns:
+                    return
             yield place
-            place += direction
+            place, before = place + direction, row
 
     def facts_about(
         self, keys: Iterable[MessageKey], *, vector: Vector | None, at: datetime
     ) -> dict[MessageKey, Facts]:
         """See `neighbours.facts_about`; by the database's clock `at`."""
-        learnt: dict[MessageKey, Sequence[int]] = {}
-        for key in keys:
-            place = self._places.get(key)
-            if place is not None and place in self._learnt:
-                current = self._memories.unexpired(self._learnt[place], at)
-                if current:
-                    learnt[key] = current
-        these = sorted({place for places in learnt.values() for place in places})
-        cosines = dict(zip(these, self._memories.cosines(these, vector), strict=True))
+        memories, learnt = self._memories, self._learnt
+        found = [(key, places) for key in keys if (places := learnt.get(key)) is not None]
+        if memories.some_expired(at):
+            current = ((key, memories.unexpired(places, at)) for key, places in found)
+            found = [(key, places) for key, places in current if places]
+        cosines = iter(memories.cosines([n for _, places in found for n in places], vector))
         return {
             key: Facts(
                 max(
-                    (near for place in places if (near := cosines[place]) is not None), default=None
+                    (near for near in islice(cosines, len(places)) if near is not None),
+                    default=None,
                 ),
-                [self._memories.lexical_no(place) for place in places],
+                [memories.lexical_no(place) for place in places],
             )
-            for key, places in learnt.items()
+            for key, places in found
         }
 
     def _candidates(
         self, found: Iterable[int], vector: Vector | None, bm25: Scores
     ) -> list[Candidate]:
-        places = sorted(found)
+        places, keys = sorted(found), self._keys
+        rows = [self.rows[place] for place in places]
         cosines = self.vectors.cosines(places, vector)
-        scores = bm25.of_each([self.rows[place][2] for place in places])
-        made = []
-        for place, cosine, score in zip(places, cosines, scores, strict=True):
-            row = self.rows[place]
-            made.append(
-                Candidate(
-                    kind="message",
-                    key=(row[0], row[1]),
-                    happened_at=row[3],
-                    created_at=row[4],
-                    conversation_id=row[0],
-                    speaker=row[7],
-                    role=row[6],
-                    bm25=score,
-                    cosine=cosine,
-                )
+        scores = bm25.of_each([row[2] for row in rows])
+        return [
+            Candidate(
+                kind="message",
+                key=keys[place],
+                happened_at=row[3],
+                created_at=row[4],
+                conversation_id=row[0],
+                speaker=row[7],
+                role=row[6],
+                bm25=score,
+                cosine=cosine,
             )
-        return made
+            for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
+        ]
 
 
 class HeldSummaries:

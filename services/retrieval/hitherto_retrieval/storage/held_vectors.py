@@ -24,7 +24,8 @@ _TURNED_AT_ONCE = 16
 """How many rows become columns at a time; of more, the parts would not stay in the cache."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_NEVER = np.iinfo(np.int64).max
+NEVER = np.iinfo(np.int64).max
+"""Later than all moments, in microseconds."""
 
 _COMPARED_AT_ONCE = 1_000
 _SCATTERED = 8
@@ -158,7 +159,7 @@ def since_epoch(at: datetime) -> int:
 
 def microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:
     """Moments as numbers; None is later than all."""
-    return np.asarray([_NEVER if at is None else since_epoch(at) for at in moments], dtype=np.int64)
+    return np.asarray([NEVER if at is None else since_epoch(at) for at in moments], dtype=np.int64)
 
 
 def _signs(vectors: Vectors) -> Signs:

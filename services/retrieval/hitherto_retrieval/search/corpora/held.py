@@ -44,15 +44,13 @@ class AtHand:
 
         A memory comes with its usage.
         """
-        found: dict[Key, Item] = {}
+        found: Mapping[Any, Item] | None = None
         if kind == "memory":
-            found.update(self.memories.whole(cast(Sequence[UUID], keys), self._uses).items())
+            found = self.memories.whole(cast(Sequence[UUID], keys), self._uses)
         elif kind == "message" and self.messages is not None:
-            found.update(self.messages.whole(cast(Sequence[MessageKey], keys)).items())
+            found = self.messages.whole(cast(Sequence[MessageKey], keys))
         elif kind == "summary":
-            found.update(self._surroundings.summaries(cast(Sequence[str], keys)).items())
-        else:
-            return None
+            found = self._surroundings.summaries(cast(Sequence[str], keys))
         return found
 
     def answers(self, corpus: Corpus, filters: PassageFilters) -> bool:

@@ -30,7 +30,7 @@ Adding scores preserves their size, which fusing ranks discards; docs/retrieval.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from hitherto_retrieval.search.dates.window import closeness
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
@@ -108,16 +108,15 @@ class Balanced:
             weight = _only_by_time(weight)
         session, beside = weight["session"], weight["neighbour"]
         recent = _recent(candidates, intent)
-        parts = [_parts(candidate, intent, recent, weight) for candidate in candidates]
-        alone = [sum(part) for part in parts]
+        parts = _all_parts(candidates, intent, recent, weight)
         best: dict[str, float] = {}
-        said: dict[MessageKey, float] = {}
-        for candidate, score in zip(candidates, alone, strict=True):
-            conversation = candidate.conversation_id
+        said: dict[str, dict[int, float]] = {}
+        for candidate, part in zip(candidates, parts, strict=True):
+            conversation, score = candidate.conversation_id, sum(part)
             if conversation is not None and score > best.get(conversation, 0.0):
                 best[conversation] = score
             if isinstance(candidate.key, tuple):
-                said[candidate.key] = score
+                said.setdefault(candidate.key[0], {})[candidate.key[1]] = score
         speakers = speakers_of(candidates) if said else {}
         # The recency of a memory says nothing about the messages around it.
         if intent.present:
@@ -126,8 +125,9 @@ class Balanced:
         timely = _TIMELY * weight["date"] if intent.window is not None else 0.0
         for candidate, part in zip(candidates, parts, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
-            near = beside * _beside(candidate, said, speakers) if said else 0.0
-            of = longer if candidate.kind == "message" else scale
+            near, of = 0.0, scale
+            if candidate.kind == "message":
+                near, of = beside * _beside(candidate, said, speakers), longer
             parts_of = (*part, lift, near)
             in_time = part[_DATE] >= timely > 0
             ranked.append(
@@ -137,31 +137,46 @@ class Balanced:
         return ranked
 
 
-def _parts(
-    candidate: Candidate,
+def _all_parts(
+    candidates: Sequence[Candidate],
     intent: QueryIntent,
     recent: Mapping[tuple[Kind, Key], float],
     weight: Mapping[str, float],
-) -> tuple[float, ...]:
+) -> list[tuple[float, ...]]:
     """All components except lifts, weighted, in the order of `_NAMES`."""
-    cosine = _above_0(candidate.cosine)
-    words = _saturated(candidate.bm25)
-    learnt = 0.0
-    if candidate.kind == "message":
-        # By how much the memories learnt from a message match better than the message itself.
-        learnt = weight["semantic"] * max(0.0, _above_0(candidate.fact_cosine) - cosine)
-        learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
-    named = bool(candidate.speaker) and _is_named(candidate.speaker, intent.names)
-    return (
-        weight["semantic"] * cosine,
-        learnt,
-        weight["source"] * _above_0(candidate.source_cosine),
-        weight["keyword"] * words,
-        weight["date"] * _timeliness(candidate, intent, recent),
-        weight["entity"] if candidate.entities else 0.0,
-        weight["speaker"] if named else 0.0,
-        weight["source_priority"] if candidate.source_type in intent.source_types else 0.0,
-    )
+    semantic, keyword, source = weight["semantic"], weight["keyword"], weight["source"]
+    date, entity, speaker = weight["date"], weight["entity"], weight["speaker"]
+    priority, sources = weight["source_priority"], intent.source_types
+    dated = intent.window is not None or bool(recent)
+    called: dict[str, bool] = {"": False}
+    found: list[tuple[float, ...]] = []
+    for candidate in candidates:
+        cosine, bm25 = _above_0(candidate.cosine), candidate.bm25
+        words = bm25 / (bm25 + _BM25_HALF)
+        learnt = 0.0
+        if candidate.kind == "message":
+            # By how much the memories learnt from a message match better than the message itself.
+            if (nearer := _above_0(candidate.fact_cosine) - cosine) > 0.0:
+                learnt = semantic * nearer
+            if (more := _saturated(candidate.fact_bm25) - words) > 0.0:
+                learnt += keyword * more
+        name = candidate.speaker
+        named = called.get(name)
+        if named is None:
+            named = called[name] = _is_named(name, intent.names)
+        found.append(
+            (
+                semantic * cosine,
+                learnt,
+                source * _above_0(candidate.source_cosine),
+                keyword * words,
+                date * _timeliness(candidate, intent, recent) if dated else 0.0,
+                entity if candidate.entities else 0.0,
+                speaker if named else 0.0,
+                priority if candidate.source_type in sources else 0.0,
+            )
+        )
+    return found
 
 
 def _is_named(speaker: str, names: Collection[str]) -> bool:
@@ -252,16 +267,15 @@ def _meant(candidate: Candidate, intent: QueryIntent) -> bool:
 
 def _beside(
     candidate: Candidate,
-    said: Mapping[MessageKey, float],
+    said: Mapping[str, Mapping[int, float]],
     speakers: Mapping[str, Mapping[int, Speaker]],
 ) -> float:
     """The best of the messages in the turns around a message."""
-    if not isinstance(candidate.key, tuple):
-        return 0.0
-    conversation, number = candidate.key
+    conversation, number = cast(MessageKey, candidate.key)
     following = farther = 0.0
+    scores = said[conversation]
     for other, turns in turns_around(number, speakers[conversation]):
-        score = said[conversation, other]
+        score = scores[other]
         if turns == 1 and score > following:
             following = score
         elif turns != 1 and score > farther:
@@ -270,7 +284,15 @@ def _beside(
 
 
 def _order(item: RankedCandidate) -> tuple[Any, ...]:
-    return (item.score, *_among_equals(item.candidate))
+    candidate = item.candidate
+    # As `_among_equals`, but many.
+    return (
+        item.score,
+        candidate.importance,
+        candidate.created_at,
+        candidate.kind,
+        candidate.key,
+    )
 
 
 def _among_equals(candidate: Candidate) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ TURNS = 2
 """Maximum distance of neighbours, in turns."""
 FARTHEST = 4
 """Maximum distance of neighbours, in messages."""
+_DISTANCES = (range(-1, -FARTHEST - 1, -1), range(1, FARTHEST + 1))
 Speaker = tuple[str, str]
 """The role and the name of a message's author."""
 
@@ -40,17 +41,17 @@ def turns_around(number: int, speakers: Mapping[int, Speaker]) -> list[tuple[int
         speakers: The known messages of its conversation.
     """
     found = []
-    for step in (-1, 1):
-        speaker: Speaker | None = speakers[number]
-        other, turns = number, 0
-        for _ in range(FARTHEST):
-            other += step
-            said_by = speakers.get(other)
-            if said_by is None or said_by != speaker:
+    said_by, own = speakers.get, speakers[number]
+    for distances in _DISTANCES:
+        speaker: Speaker | None = own
+        turns = 0
+        for distance in distances:
+            other = said_by(number + distance)
+            if other is None or other != speaker:
                 turns += 1
                 if turns > TURNS:
                     break
-            if said_by is not None:
-                found.append((other, turns))
-            speaker = said_by
+            if other is not None:
+                found.append((number + distance, turns))
+            speaker = other
     return found
