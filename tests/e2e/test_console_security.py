@@ -306,7 +306,7 @@ async def test_pages_load_nothing_from_elsewhere(ana: Visitor) -> None:
 
 async def test_services_that_are_away_are_named(services: Services) -> None:
     away = replace(services, retrieval_address="127.0.0.1:1", extraction_address="127.0.0.1:1")
-    async with console_over(away, timeout=2.0) as url, visitor(url) as person:
+    async with console_over(away) as url, visitor(url) as person:
         await person.sign_in("some-key")
     assert person.status == 401
     assert "The retrieval service at 127.0.0.1:1 does not answer" in person.text

@@ -12,10 +12,37 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hitherto_client.console.bars import stacked, validity
-from hitherto_client.console.wording import label
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
+
+
+_LABELS = {
+    "needs_followup": "needs follow-up",
+    "unspecified": "not known",
+    "timed_out": "timed out",
+    "rolled_back": "taken back",
+    "contradicted": "no longer true",
+    "superseded": "merged",
+    "quarantined": "to be reviewed",
+    "fulltext": "full text",
+    "source_priority": "source",
+    "about_the_user": "About the user",
+    "what_you_know": "What you know",
+    "relevant_context": "Relevant context",
+    "markdown": "Markdown",
+    "conversation": "a conversation",
+    "explicit": "said to be remembered",
+    "inference": "inferred",
+    "action": "an action",
+    "system": "the system",
+    "consolidation": "merged from several",
+}
+
+
+def label(word: str) -> str:
+    """A word of the contract, for people."""
+    return _LABELS.get(word, word.replace("_", " "))
 
 
 def _version(name: str) -> str:

@@ -17,7 +17,7 @@ Code = grpc.StatusCode
 @pytest.fixture
 async def person(fakes: Fakes) -> AsyncIterator[Visitor]:
     """Somebody who has signed in."""
-    async with served(ConsoleTarget(timeout=2.0)) as url, visitor(url) as signed_in:
+    async with served(ConsoleTarget()) as url, visitor(url) as signed_in:
         await signed_in.sign_in("some-key")
         assert signed_in.status == 200, signed_in.text
         yield signed_in
