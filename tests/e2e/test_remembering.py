@@ -466,9 +466,15 @@ async def test_silent_memory_does_not_hold_an_answer_up(
 
 
 async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
-    services: Services, model: ScriptedAssistant, memory: AsyncHitherto
+    services: Services,
+    model: ScriptedAssistant,
+    memory: AsyncHitherto,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Added, but the confirmation is lost; the next call brings it once more, before its own."""
+    """Added, but the confirmation is lost; the next call brings it once more, before its own.
+
+    A request that is repeated meanwhile waits once.
+    """
     port = int(services.extraction_address.rpartition(":")[2])
     async with (
         Relay(port) as relay,
@@ -480,6 +486,7 @@ async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
         relay.hold = True
         await chat(client, "One.")
         assert len(await kept(memory)) == 2
+        await chat(client, "One.")
         relay.hold = False
         relay.cut()
         one = [("user", "One."), ("assistant", "You said: One.")]
@@ -489,3 +496,30 @@ async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
             while await kept(memory) != expected:
                 # The channel may need longer than a call to find the service again.
                 await chat(client, *history, "Two.")
+    assert "are not remembered" not in caplog.text
+
+
+class Unreadable:
+    """A message that neither we nor the package can read."""
+
+    role = "system"
+
+    @property
+    def content(self) -> str:
+        raise RuntimeError("unreadable")
+
+
+async def test_the_package_decides_about_odd_requests(
+    wrap: Wrap, model: ScriptedAssistant, memory: AsyncHitherto, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What cannot be read is passed on: errors are those of the package."""
+    await memory.save_memory("ana", "Ana lives in Porto.")
+    create = wrap().chat.completions.create
+    with pytest.raises(TypeError, match="Unreadable"):
+        await call(create, model="scripted", messages=[Unreadable()])
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        await call(create, model="scripted", messages=[{"role": "user", "content": object()}])
+    once = ({"role": "user", "content": text} for text in ("Hello!",))
+    await call(create, model="scripted", messages=once)
+    assert model.requests[-1].history == [("user", "Hello!")]
+    assert await kept(memory) == [("user", "Hello!"), ("assistant", "You said: Hello!")]

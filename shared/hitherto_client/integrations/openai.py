@@ -189,16 +189,28 @@ class _Remembrance:
             "timeout": self.timeout,
         }
 
-    def to_add(self, said: list[MessageInput]) -> dict[str, Any] | None:
+    def extended(self, form: Form, request: dict[str, Any], block: str) -> dict[str, Any]:
+        """The request with the block, or as it is if it cannot be extended."""
+        if not block:
+            return request
+        try:
+            return form.with_block(request, block)
+        except Exception as error:
+            logger.warning("the model answers without memory: %r", error)
+            return request
+
+    def to_add(self, exchange: Exchange, reply: AnswerSoFar) -> dict[str, Any] | None:
         """The arguments of `add`, with what waited; None if there is nothing to add."""
+        said = exchange.ended(reply.utterances(), complete=reply.complete)
         with self.lock:
-            messages = [*self.waiting, *said]
+            # A request that is repeated while its messages wait says the same once more.
+            messages = {message["id"]: message for message in (*self.waiting, *said)}
             self.waiting.clear()
         if not messages:
             return None
         return {
             "user": self.user,
-            "messages": messages,
+            "messages": list(messages.values()),
             "conversation": self.conversation,
             "timeout": self.timeout,
         }
@@ -296,7 +308,7 @@ class _Remembering:
             if exchange is None:
                 return call(**request)
             block = self._context(exchange)
-            given = call(**form.with_block(request, block) if block else request)
+            given = call(**self._remembrance.extended(form, request, block))
             if not self._remembrance.keep:
                 return given
             reply = form.reply(tools=self._remembrance.tools)
@@ -324,8 +336,7 @@ class _Remembering:
         return str(context.prompt_block)
 
     def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        said = exchange.ended(reply.utterances(), complete=reply.complete)
-        adding = self._remembrance.to_add(said)
+        adding = self._remembrance.to_add(exchange, reply)
         if adding is not None:
             try:
                 self._remembrance.memory.add(**adding)
@@ -352,7 +363,7 @@ class _AsyncRemembering:
             if exchange is None:
                 return await call(**request)
             block = await self._context(exchange)
-            given = await call(**form.with_block(request, block) if block else request)
+            given = await call(**self._remembrance.extended(form, request, block))
             if not self._remembrance.keep:
                 return given
             reply = form.reply(tools=self._remembrance.tools)
@@ -389,8 +400,7 @@ class _AsyncRemembering:
         return task
 
     async def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        said = exchange.ended(reply.utterances(), complete=reply.complete)
-        adding = self._remembrance.to_add(said)
+        adding = self._remembrance.to_add(exchange, reply)
         if adding is not None:
             try:
                 await self._remembrance.memory.add(**adding)
