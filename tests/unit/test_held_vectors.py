@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hitherto_retrieval.storage import held_vectors
 from hitherto_retrieval.storage.held_stamps import Comparison
 from hitherto_retrieval.storage.held_vectors import HeldVectors, as_kept
 
@@ -64,14 +63,13 @@ def test_sums_are_those_of_single_numbers_to_the_last_bit(count: int, dimensions
         )
 
 
-def test_some_of_many_have_the_cosines_that_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_of_many_have_the_cosines_that_all_have() -> None:
     """With questions in turn, and items without a vector."""
     rng = np.random.default_rng(5)
     rows = made(rng, 90, 40)
     stored = [None if n % 7 == 0 else sent(row) for n, row in enumerate(rows)]
     expected = HeldVectors(stored, 40)
-    monkeypatch.setattr(held_vectors, "_COMPARED_AT_ONCE", 10)
-    several = HeldVectors(stored, 40)
+    several = HeldVectors(stored, 40, by_item=True)
     for _ in range(20):
         question = asked(rng, 40)
         places = rng.choice(90, rng.integers(1, 9), replace=False).tolist()
@@ -81,21 +79,26 @@ def test_some_of_many_have_the_cosines_that_all_have(monkeypatch: pytest.MonkeyP
         ]
 
 
-def test_a_later_state_has_the_vectors_of_its_rows() -> None:
-    """Those that stayed, moved, came, changed and went."""
+@pytest.mark.parametrize("by_item", [False, True])
+@pytest.mark.parametrize("was_by_item", [False, True])
+def test_a_later_state_has_the_vectors_of_its_rows(was_by_item: bool, by_item: bool) -> None:
+    """Those that stayed, moved, came, changed and went, however they are compared."""
     rng = np.random.default_rng(6)
     rows, question = made(rng, 12, 16), asked(rng, 16)
     of = {name: None if n % 5 == 0 else sent(row) for n, (name, row) in _named(rows)}
     before, after = list("abcdefgh"), list("acBehijkl")
-    held = HeldVectors([of.get(name) for name in before], 16)
+    held = HeldVectors([of.get(name) for name in before], 16, by_item=was_by_item)
     held.cosines([0], question)
     compared = Comparison(after, before)
-    read = HeldVectors([of.get(name) for name in compared.to_read(after)], 16)
+    read = HeldVectors([of.get(name) for name in compared.to_read(after)], 16, by_item=by_item)
     merged = held.merged(compared, read)
     anew = HeldVectors([of.get(name) for name in after], 16)
     places = range(len(after))
     assert merged.cosines(places, question) == anew.cosines(places, question)
     assert merged.size == anew.size
+    unchanged = HeldVectors([], 16, by_item=by_item)
+    again = merged.merged(Comparison(after, after), unchanged)
+    assert again.cosines(places, question) == anew.cosines(places, question)
 
 
 def _named(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.held_stamps import Comparison, parts
 from hitherto_retrieval.storage.held_surroundings import HeldEntity
@@ -129,8 +130,11 @@ class MemoryRows:
         """
         stamps, compared = self._stamps.answer
         read = [row for statement in self._rows for row in statement.answer]
+        # Of many, most are compared by signs alone.
+        by_item = len(stamps) > memory_candidates.CODES_ABOVE
         vectors, sources = (
-            HeldVectors([row[column] for row in read], self._dimensions) for column in (-2, -1)
+            HeldVectors([row[column] for row in read], self._dimensions, by_item=by_item)
+            for column in (-2, -1)
         )
         rows = [row[:-2] for row in read]
         if before is not None:

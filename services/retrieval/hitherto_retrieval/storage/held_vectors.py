@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,6 @@ _MICROSECOND = timedelta(microseconds=1)
 NEVER = np.iinfo(np.int64).max
 """Later than all moments, in microseconds."""
 
-_COMPARED_AT_ONCE = 1_000
-_SCATTERED = 8
-"""Of more than so many vectors, those that are asked for are compared alone if they are few: to
-gather one costs as much as to compare eight in a row."""
-
 Vectors = NDArray[np.float32]
 Signs = NDArray[np.uint64]
 
@@ -43,15 +38,27 @@ _NUMBERS = (
 """What each two bytes mean, by the number that they are to this processor: twice as quick."""
 
 
+class _Compared(NamedTuple):
+    """The cosines of a question, as far as they are known."""
+
+    question: Vectors
+    cosines: Vectors
+    known: NDArray[np.bool_]
+
+
 class HeldVectors:
     """A vector for each item; never changed.
 
     Args:
         sent: As pgvector sends them; None for an item without.
         dimensions: Of each.
+        by_item: True to compare only those that are asked for, which pays off if they are few of
+            many; False to compare all at once.
     """
 
-    def __init__(self, sent: Sequence[bytes | None], dimensions: int) -> None:
+    def __init__(
+        self, sent: Sequence[bytes | None], dimensions: int, *, by_item: bool = False
+    ) -> None:
         self.has = np.asarray([each is not None for each in sent], dtype=bool)
         # Two bytes for the dimensions and two that are not used come first.
         halves = np.frombuffer(b"".join(each for each in sent if each is not None), np.uint16)
@@ -64,9 +71,10 @@ class HeldVectors:
             known, columns = columns, np.zeros((dimensions, len(sent)), dtype=np.float32)
             columns[:, self.has] = known
         # A row for each dimension, so that the sums of all items grow side by side.
-        self._columns: Vectors = columns
+        self._columns: Vectors = np.asfortranarray(columns) if by_item else columns
+        self._by_item = by_item
         # With the last question: the steps of a search ask one after the other.
-        self._compared: tuple[Vectors, Vectors] | None = None
+        self._compared: _Compared | None = None
 
     @property
     def size(self) -> int:
@@ -74,20 +82,26 @@ class HeldVectors:
         return self._columns.nbytes
 
     def merged(self, compared: Comparison, read: HeldVectors) -> HeldVectors:
-        """The vectors of a later state.
+        """The vectors of a later state, compared as `read` are.
 
         Args:
             compared: The rows of that state, compared with those that these vectors belong to.
             read: The vectors of the rows that had to be read.
         """
-        if compared.nothing_changed:
+        by_item = read._by_item
+        if compared.nothing_changed and by_item == self._by_item:
             return self
         places = np.asarray(compared.places, dtype=np.int64)
         kept = places >= 0
         made = copy(self)
         made._compared = None
-        made._columns = np.empty((len(self._columns), len(places)), dtype=np.float32)
-        if self.has.size:
+        made._by_item = by_item
+        made._columns = np.empty(
+            (len(self._columns), len(places)), dtype=np.float32, order="F" if by_item else "C"
+        )
+        if by_item:
+            made._columns.T[kept] = self._columns.T[places[kept]]
+        elif self.has.size:
             # Four times as quick as to assign what a mask selects.
             self._columns.take(np.where(kept, places, 0), axis=1, out=made._columns, mode="clip")
         made._columns[:, np.flatnonzero(~kept)] = read._columns
@@ -136,15 +150,30 @@ class HeldVectors:
         ]
 
     def _against(self, these: NDArray[np.int64], vector: Vectors) -> Vectors:
-        """The cosines of some items, or of all, for the next step of the same search."""
+        """The cosines of some items, kept for the next step of the same search."""
         compared = self._compared
-        if compared is None or compared[0] is not vector:
+        if compared is None or compared.question is not vector:
             count = len(self.has)
-            if count > _COMPARED_AT_ONCE and len(these) * _SCATTERED < count:
-                return _added_as_pgvector_adds(self._columns.take(these, axis=1), as_kept(vector))
-            compared = vector, _added_as_pgvector_adds(self._columns, as_kept(vector))
+            compared = _Compared(vector, np.empty(count, np.float32), np.zeros(count, dtype=bool))
+            if not self._by_item:
+                compared.cosines[:] = _added_as_pgvector_adds(self._columns, as_kept(vector))
+                compared.known[:] = True
             self._compared = compared
-        return compared[1][these]
+        missing = these[~compared.known[these]]
+        if len(missing):
+            compared.cosines[missing] = self._added(missing, as_kept(vector))
+            compared.known[missing] = True
+        return compared.cosines[these]
+
+    def _added(self, these: NDArray[np.int64], vector: Vectors) -> Vectors:
+        """The cosines of some items of many."""
+        items = self._columns.T
+        # Turned first: along items that are not side by side, the sums have another order.
+        turned = np.empty((len(self._columns), len(these)), dtype=np.float32)
+        for first in range(0, len(these), _TURNED_AT_ONCE):
+            part = slice(first, first + _TURNED_AT_ONCE)
+            turned[:, part] = items[these[part]].T
+        return _added_as_pgvector_adds(turned, vector)
 
 
 def as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:
