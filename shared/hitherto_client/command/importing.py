@@ -13,17 +13,21 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
+from zipfile import BadZipFile
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hitherto.v1 import conversation_pb2, item_error_pb2, memory_service_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.imports import stream_memories, stream_transcripts
 from hitherto_client.batches import parts
+from hitherto_client.command.cost import ImportPlan, prices
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import add_command, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.errors import HithertoCallError
+from hitherto_client.importers import FORMATS, ExportPosition, ExportUnreadable, read_export
 from hitherto_client.records import Record, memory_request, read_records
 from hitherto_client.streams import MAX_ERRORS, WINDOW_SECONDS, Progress
 from hitherto_client.transcripts import Defaults, FileTranscript, from_record
@@ -41,7 +45,32 @@ def register(commands: Any) -> None:
         nargs="+",
         metavar="FILE",
         help="JSON lines, each a transcript (with `messages`) or a memory (with `content`); - "
-        "reads standard input",
+        "reads standard input; with --from, an export: a zip archive, a folder or a file",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=sorted(FORMATS),
+        help="the product that wrote the files: "
+        + "; ".join(each.title for each in FORMATS.values()),
+    )
+    parser.add_argument("--me", default="", help="with --from whatsapp, your name in the chat")
+    parser.add_argument(
+        "--dates",
+        choices=("day", "month", "year"),
+        help="with --from whatsapp, which part of a date comes first (default: what they show)",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only count, and estimate the cost of learning; calls no service",
+    )
+    parser.add_argument(
+        "--price",
+        type=prices,
+        default=prices("0.15,0.60"),
+        metavar="IN,OUT",
+        help="with --dry-run, US dollars per million tokens (default: 0.15,0.60)",
     )
     parser.add_argument("--user", default="", help="the user, if a line does not name one")
     parser.add_argument(
@@ -56,7 +85,9 @@ class _File:
     name: str
     size: int | None
     defaults: Defaults
-    kind: str = ""
+    kind: str
+    """`memories` or `transcripts`; empty until the first line tells."""
+    options: argparse.Namespace
     read: int = 0
     accepted: int = 0
     known: int = 0
@@ -94,7 +125,16 @@ class _File:
 
 def _run(options: argparse.Namespace, output: Output) -> int:
     defaults = Defaults(user_id=options.user, time_zone=options.time_zone)
-    files = [_File(name, _size(name), defaults) for name in options.files]
+    if options.source is not None and not options.user:
+        raise UsageError(f"--from {options.source} needs --user: whose export is it?")
+    if options.dry_run:
+        return _plan(options, output)
+    files = [
+        _File(name, _size(name), defaults, kind, options)
+        for name in options.files
+        # One stream of the services takes transcripts or memories, not both.
+        for kind in (("memories", "transcripts") if options.source else ("",))
+    ]
     token = ""
     end_known = all(file.size is not None for file in files)
     with connect(options) as client, Bar(output, end_known=end_known) as bar:
@@ -134,8 +174,8 @@ def _import(
         file.accepted, file.turned_away = made.accepted, made.refused
         _show(bar, files)
 
-    with _open(file.name) as stream:
-        records = _records(file, stream)
+    with nullcontext() if file.options.source else _open(file.name) as stream:
+        records = _exported(file) if stream is None else _records(file, stream)
         first = next(records, None)
         if first is None:
             return ""
@@ -184,6 +224,55 @@ def _records(file: _File, stream: BinaryIO) -> Iterator[Record]:
         if not file.kind:
             file.kind = "transcripts" if "messages" in record.value else "memories"
         yield record
+
+
+def _exported(file: _File) -> Iterator[Record]:
+    """The records of another product's export that are of the file's kind."""
+    for line, (value, share) in enumerate(_values(file.name, file.options), 1):
+        file.read = int(share * (file.size or 0))
+        if ("messages" in value) == (file.kind == "transcripts"):
+            yield Record(line, file.read, value)
+
+
+def _values(name: str, options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], float]]:
+    """What a file holds, and how much of it was read."""
+    if options.source is None:
+        size = _size(name) or 1
+        with _open(name) as stream:
+            for record in read_records(stream):
+                if record.value is not None:
+                    yield record.value, record.end / size
+        return
+    try:
+        zone = ZoneInfo(options.time_zone or "UTC")
+    except (ZoneInfoNotFoundError, ValueError):
+        raise UsageError(f"there is no time zone {options.time_zone!r}") from None
+    position = ExportPosition()
+    try:
+        for value in read_export(
+            options.source, Path(name), position, me=options.me, zone=zone, dates=options.dates
+        ):
+            yield value | {"user_id": options.user}, position.share
+    except ExportUnreadable as error:
+        raise UsageError(f"{name} {error}") from None
+    except (OSError, BadZipFile) as error:
+        raise UsageError(f"{name} cannot be read ({error})") from None
+
+
+def _plan(options: argparse.Namespace, output: Output) -> int:
+    """Count what would be imported, and what learning from it would cost."""
+    plan = ImportPlan(options.price)
+    with Bar(output) as bar:
+        for number, name in enumerate(options.files):
+            for value, share in _values(name, options):
+                plan.count(value)
+                bar.show((number + share) / len(options.files), f"{plan.messages} messages")
+    if output.as_json:
+        output.document(plan.as_dict())
+    else:
+        for line in plan.lines():
+            output.line(line)
+    return OK
 
 
 def _items(

@@ -1,0 +1,11 @@
+"""Reads what other products export, as the records that `hitherto import` sends.
+
+A reader yields plain dicts: a transcript has `messages`, a memory has `content`. Ids and times are
+those of the export, so that importing twice changes nothing, and `metadata.imported_from` names the
+source.
+"""
+
+from hitherto_client.importers.formats import FORMATS, ImportFormat, read_export
+from hitherto_client.importers.reading import ExportPosition, ExportUnreadable
+
+__all__ = ["FORMATS", "ExportPosition", "ExportUnreadable", "ImportFormat", "read_export"]

@@ -1,0 +1,164 @@
+"""Memories of other products: mem0, LangGraph's store, Letta, Hindsight, and our own export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from hitherto_client.importers.values import (
+    JsonObject,
+    mapping_of,
+    messages_of,
+    moment,
+    objects_of,
+    text_of,
+)
+
+_TEXT_KEYS = ("memory", "content", "text", "fact", "data")
+
+
+def _memory(source: str, content: str, **more: Any) -> Iterator[JsonObject]:
+    """A memory that another product had concluded; nothing if there is no text."""
+    if not content.strip():
+        return
+    known = {name: value for name, value in more.items() if value}
+    metadata = {"imported_from": source} | known.pop("metadata", {})
+    yield {"content": content.strip(), "source": "inference", **known, "metadata": metadata}
+
+
+def _tags(value: object) -> list[str]:
+    tags = value if isinstance(value, list) else ()
+    return [tag for tag in tags if isinstance(tag, str) and tag.strip()][:20]
+
+
+def mem0(value: JsonObject) -> Iterator[JsonObject]:
+    """What `get_all` or the export of mem0 returns: one memory, or a page of them."""
+    for one in _listed(value, "results", "memories"):
+        yield from _memory(
+            "mem0",
+            text_of(one.get("memory")) or text_of(one.get("text")),
+            user_id=text_of(one.get("user_id")),
+            tags=_tags(one.get("categories")),
+            valid_from=moment(one.get("created_at")),
+            metadata={"mem0_id": text_of(one.get("id")), **mapping_of(one.get("metadata"))},
+        )
+
+
+def langgraph(value: JsonObject) -> Iterator[JsonObject]:
+    """An item of a LangGraph store: namespace, key and value, as `Item.dict()` writes it."""
+    for one in _listed(value, "items"):
+        held = one.get("value")
+        stored = mapping_of(held)
+        texts = [text_of(stored.get(key)) for key in _TEXT_KEYS]
+        content = next((text for text in texts if text), "") or text_of(held)
+        if not content and stored:
+            content = f"{text_of(one.get('key'))}: {json.dumps(stored, ensure_ascii=False)}"
+        namespace = one.get("namespace")
+        path = [str(part) for part in namespace] if isinstance(namespace, list) else []
+        yield from _memory(
+            "langgraph",
+            content,
+            valid_from=moment(one.get("created_at")),
+            metadata={"namespace": path, "key": text_of(one.get("key"))},
+        )
+
+
+def letta(value: JsonObject) -> Iterator[JsonObject]:
+    """An agent file (.af) or a list of archival passages."""
+    blocks = [*objects_of(value.get("blocks")), *objects_of(value.get("core_memory"))]
+    for block in blocks:
+        label = text_of(block.get("label"))
+        # The persona is who the assistant is, which is no memory of the user.
+        if label == "persona":
+            continue
+        for line in text_of(block.get("value")).splitlines():
+            yield from _memory(
+                "letta", line.lstrip("-*• "), metadata={"block": label}, valid_from=""
+            )
+    for passage in _listed(value, "passages", "archival_memory"):
+        yield from _memory(
+            "letta",
+            text_of(passage.get("text")),
+            tags=_tags(passage.get("tags")),
+            valid_from=moment(passage.get("created_at")),
+            metadata={"passage_id": text_of(passage.get("id"))},
+        )
+    for agent in [value, *objects_of(value.get("agents"))]:
+        messages = messages_of(_letta_message(one) for one in objects_of(agent.get("messages")))
+        identity = text_of(agent.get("id")) or text_of(agent.get("name"))
+        if messages and identity:
+            yield {"conversation_id": f"letta:{identity}", "messages": messages}
+
+
+def _letta_message(message: JsonObject) -> JsonObject:
+    content = message.get("content")
+    parts = [text_of(part.get("text")) for part in objects_of(content)]
+    text = text_of(content) or text_of(message.get("text"))
+    return {
+        "id": text_of(message.get("id")),
+        "role": text_of(message.get("role")),
+        "content": "\n".join(part for part in parts if part) or text,
+        "created_at": moment(message.get("created_at")),
+        "metadata": {"imported_from": "letta"},
+    }
+
+
+def hindsight(value: JsonObject) -> Iterator[JsonObject]:
+    """A page of the memory list of a Hindsight bank, or one fact."""
+    for one in _listed(value, "items", "results", "memories"):
+        entities = one.get("entities")
+        yield from _memory(
+            "hindsight",
+            text_of(one.get("text")),
+            tags=_tags(one.get("tags")),
+            keywords=_tags(entities),
+            valid_from=moment(one.get("occurred_start")) or moment(one.get("mentioned_at")),
+            metadata={
+                "hindsight_id": text_of(one.get("id")),
+                "fact_type": text_of(one.get("type")) or text_of(one.get("fact_type")),
+            },
+        )
+
+
+def hitherto(value: JsonObject) -> Iterator[JsonObject]:
+    """A line of our own export: what was said, and what was saved by hand.
+
+    Everything else of an export follows from these, and is learnt again.
+    """
+    row = mapping_of(value.get("row"))
+    if value.get("table") == "messages":
+        messages = messages_of(
+            [
+                {
+                    "id": text_of(row.get("message_id")),
+                    "role": text_of(row.get("role")),
+                    "name": text_of(row.get("name")),
+                    "content": text_of(row.get("content")),
+                    "created_at": moment(row.get("said_at")),
+                    "metadata": mapping_of(row.get("metadata")),
+                }
+            ]
+        )
+        if messages:
+            yield {"conversation_id": text_of(row.get("conversation_id")), "messages": messages}
+    elif value.get("table") == "memories" and row.get("source") == "explicit":
+        if row.get("status") not in {"active", "achieved"}:
+            return
+        yield {
+            "content": text_of(row.get("content")),
+            "source": "explicit",
+            "type": text_of(row.get("type")) or "fact",
+            "importance": row.get("importance", 0.5),
+            "tags": _tags(row.get("tags")),
+            "metadata": mapping_of(row.get("metadata")),
+        } | ({"valid_from": at} if (at := moment(row.get("valid_from"))) else {})
+
+
+def _listed(value: JsonObject, *names: str) -> Iterator[JsonObject]:
+    """The objects of the first of these lists; the value itself if it has none."""
+    for name in names:
+        if isinstance(value.get(name), list):
+            yield from objects_of(value[name])
+            return
+    yield value

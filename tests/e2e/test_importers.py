@@ -1,0 +1,479 @@
+"""Exports of other products, imported by the command: whole, once, with their times and sources."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitherto_client import Hitherto
+from hitherto_client.importers import ExportPosition, ExportUnreadable, read_export
+from tests.e2e.conftest import Services
+from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
+from tests.faults.processes import eventually
+
+
+def chatgpt_conversation(number: int) -> dict[str, Any]:
+    """A conversation as ChatGPT exports it: hidden start, edited question, picture, tool."""
+
+    def node(name: str, parent: str | None, role: str, *parts: Any, **more: Any) -> dict[str, Any]:
+        kind = more.pop("content_type", "text")
+        message = {
+            "id": f"{number}-{name}",
+            "author": {"role": role},
+            "create_time": 1_767_225_600.0 + 86_400 * number + len(name),
+            "content": {"content_type": kind, "parts": list(parts)},
+            "metadata": more,
+        }
+        return {"id": name, "message": message, "parent": parent, "children": []}
+
+    mapping = {
+        "root": {"id": "root", "message": None, "parent": None, "children": ["system"]},
+        "system": node("system", "root", "system", "", is_visually_hidden_from_conversation=True),
+        "old": node("old", "system", "user", "What is the capital of Peru?"),
+        "question": node("question", "system", "user", f"I live in Đà Nẵng, house {number} 🏡."),
+        "thought": node("thought", "question", "assistant", "hm", content_type="thoughts"),
+        "tool": node("tool", "thought", "tool", "search results"),
+        "answer": node("answer", "tool", "assistant", f"Noted: house {number}."),
+        "picture": node(
+            "picture",
+            "answer",
+            "user",
+            {"content_type": "image_asset_pointer"},
+            "I am allergic to peanuts.",
+            content_type="multimodal_text",
+        ),
+    }
+    return {
+        "title": f"House {number}",
+        "create_time": 1_767_225_600.0 + 86_400 * number,
+        "conversation_id": f"c{number}",
+        "mapping": mapping,
+        "current_node": "picture",
+    }
+
+
+def chatgpt_export(folder: Path, count: int) -> Path:
+    archive = folder / "chatgpt.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as files:
+        conversations = [chatgpt_conversation(number) for number in range(count)]
+        files.writestr("conversations.json", json.dumps(conversations))
+        files.writestr("user.json", "{}")
+    return archive
+
+
+def records(source: str, path: Path, **options: Any) -> list[dict[str, Any]]:
+    return list(read_export(source, path, ExportPosition(), **options))
+
+
+@pytest.fixture
+def at(typed: Typed, services: Services, monkeypatch: pytest.MonkeyPatch) -> Typed:  # noqa: F811
+    """The command at services with the offline extractor."""
+    return pointed(typed, services, monkeypatch)
+
+
+def client_of(services: Services) -> Hitherto:
+    return Hitherto(services.retrieval_address, services.extraction_address, api_key=services.token)
+
+
+async def test_chatgpt(at: Typed, services: Services, tmp_path: Path) -> None:
+    archive = chatgpt_export(tmp_path, 3)
+    found = (await at.json("import", "--from", "chatgpt", "--user", "ana", str(archive)))["files"]
+    assert [(each["kind"], each["accepted"]) for each in found] == [
+        ("memories", 0),
+        ("transcripts", 3),
+    ]
+    with client_of(services) as client:
+        kept = await asyncio.to_thread(client.get_conversation, "ana", "chatgpt:c1")
+    assert kept is not None
+    assert [(message.role, message.content) for message in kept.messages] == [
+        ("user", "I live in Đà Nẵng, house 1 🏡."),
+        ("assistant", "Noted: house 1."),
+        ("user", "I am allergic to peanuts."),
+    ]
+    assert kept.messages[0].created_at is not None
+    assert kept.messages[0].created_at.date().isoformat() == "2026-01-02"
+    assert kept.messages[0].metadata == {"imported_from": "chatgpt", "title": "House 1"}
+
+    # A second time, nothing changes and nothing is doubled.
+    await at("import", "--from", "chatgpt", "--user", "ana", str(archive))
+    with client_of(services) as client:
+        again = await asyncio.to_thread(client.get_conversation, "ana", "chatgpt:c1")
+    assert again is not None
+    assert [message.id for message in again.messages] == [message.id for message in kept.messages]
+
+
+async def test_a_dry_run_counts_and_estimates_and_sends_nothing(
+    typed: Typed,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", "127.0.0.1:1")
+    archive = chatgpt_export(tmp_path, 40)
+    arguments = ("import", "--from", "chatgpt", "--user", "ana", "--dry-run", str(archive))
+    plan = await typed.json(*arguments, "--price", "1,2")
+    assert (plan["conversations"], plan["messages"], plan["messages_of_the_user"]) == (40, 120, 80)
+    assert plan["first"].startswith("2026-01-01")
+    tokens = plan["estimated_input_tokens"], plan["estimated_output_tokens"]
+    assert 40 * 2_200 < tokens[0] < 40 * 2_300
+    assert plan["estimated_usd"] == pytest.approx((tokens[0] + 2 * tokens[1]) / 1e6, abs=1e-4)
+    told = await typed(*arguments)
+    assert "40 conversations with 120 messages" in told
+    assert "nothing was sent" in told
+
+
+async def test_claude(tmp_path: Path) -> None:
+    export = tmp_path / "conversations.json"
+    message = {
+        "uuid": "m1",
+        "sender": "human",
+        "text": "ignored if there are parts",
+        "content": [{"type": "text", "text": "أعيش في القاهرة"}, {"type": "tool_use", "input": {}}],
+        "created_at": "2026-03-01T10:00:00.5Z",
+        "attachments": [{"extracted_content": "secret"}],
+    }
+    old = {"uuid": "m2", "sender": "assistant", "text": "حسنا", "created_at": "not a time"}
+    export.write_text(
+        json.dumps([{"uuid": "u1", "name": "القاهرة", "chat_messages": [message, old, 7, {}]}])
+    )
+    (found,) = records("claude", export)
+    assert found["conversation_id"] == "claude:u1"
+    assert [(one["role"], one["content"]) for one in found["messages"]] == [
+        ("user", "أعيش في القاهرة"),
+        ("assistant", "حسنا"),
+    ]
+    assert found["messages"][0]["created_at"] == "2026-03-01T10:00:00.500000Z"
+    assert "created_at" not in found["messages"][1]
+
+
+IPHONE = """\
+\u200e[21.08.26, 14:30:05] Ana & Bo: \u200eMessages and calls are end-to-end encrypted.
+[21.08.26, 14:30:05] Ana: Chào Bo!
+Tôi sống ở Huế.
+[21.08.26, 14:31:00] Bo: \u200eimage omitted
+[21.08.26, 14:31:10] Bo: ok: fine
+[21.08.26, 14:31:10] Bo: ok: fine
+[22.08.26, 09:00:00] Ana: Good morning
+"""
+ANDROID = """\
+8/21/26, 2:30\u202fPM - Messages and calls are end-to-end encrypted. Learn more.
+8/21/26, 2:30\u202fPM - Ana: I moved to Porto
+8/21/26, 12:05\u202fAM - Bo: <Media omitted>
+8/21/26, 11:59\u202fPM - Bo: 你好
+"""
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+async def test_whatsapp_of_an_iphone(tmp_path: Path, ending: str) -> None:
+    chat = tmp_path / "WhatsApp Chat with Bo.txt"
+    chat.write_bytes(IPHONE.replace("\n", ending).encode())
+    first, second = records("whatsapp", chat, me="ana")
+    assert first["conversation_id"] == "whatsapp:Bo:2026-08-21T14:30"
+    assert [(one["name"], one["content"]) for one in first["messages"]][1:] == [
+        ("Ana", "Chào Bo!\nTôi sống ở Huế."),
+        ("Bo", "ok: fine"),
+        ("Bo", "ok: fine"),
+    ]
+    # The same words at the same moment are still two messages.
+    assert len({one["id"] for one in first["messages"]}) == len(first["messages"])
+    assert [one["content"] for one in second["messages"]] == ["Good morning"]
+    assert records("whatsapp", chat, me="Ana") == [first, second]
+
+
+async def test_whatsapp_of_android(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.txt"
+    chat.write_text(ANDROID)
+    first, second = records("whatsapp", chat, me="Ana")
+    assert first["messages"][0]["created_at"] == "2026-08-21T14:30:00Z"
+    assert second["messages"][0]["content"] == "你好"
+
+
+async def test_whatsapp_asks_where_it_would_have_to_guess(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.txt"
+    chat.write_text("01/02/26, 10:00 - Ana: Hello\n")
+    with pytest.raises(ExportUnreadable, match="--dates"):
+        records("whatsapp", chat, me="Ana")
+    (found,) = records("whatsapp", chat, me="Ana", dates="month")
+    assert found["messages"][0]["created_at"].startswith("2026-01-02")
+    with pytest.raises(ExportUnreadable, match="--me is one of Ana"):
+        records("whatsapp", chat, me="Zoe", dates="day")
+
+
+async def test_mem0(at: Typed, services: Services, tmp_path: Path) -> None:
+    export = tmp_path / "mem0.json"
+    export.write_text(
+        json.dumps(
+            {
+                "results": [
+                    {
+                        "id": "1",
+                        "memory": "Is allergic to peanuts",
+                        "user_id": "somebody-else",
+                        "categories": ["health"],
+                        "created_at": "2026-01-05T10:00:00-08:00",
+                        "metadata": {"app": "x"},
+                    },
+                    {"id": "2", "memory": "   "},
+                ]
+            }
+        )
+    )
+    await at("import", "--from", "mem0", "--user", "ana", str(export))
+    with client_of(services) as client:
+        (found,) = await asyncio.to_thread(lambda: list(client.memories("ana")))
+    assert found.content == "Is allergic to peanuts"
+    assert found.source == "inference"
+    assert "health" in found.tags
+    assert found.metadata == {"imported_from": "mem0", "mem0_id": "1", "app": "x"}
+    assert found.valid_from is not None
+    assert found.valid_from.isoformat().startswith("2026-01-05T18:00")
+
+
+async def test_langgraph(tmp_path: Path) -> None:
+    items = [
+        {"namespace": ["ana", "facts"], "key": "k1", "value": {"text": "Likes jazz"}},
+        {"namespace": ["ana"], "key": "k2", "value": {"language": "vi", "level": 2}},
+        {"namespace": ["ana"], "key": "k3", "value": {}},
+    ]
+    lines = tmp_path / "store.jsonl"
+    lines.write_text("\n".join(map(json.dumps, items)))
+    found = records("langgraph", lines)
+    assert [one["content"] for one in found] == ["Likes jazz", 'k2: {"language": "vi", "level": 2}']
+    assert found[0]["metadata"]["namespace"] == ["ana", "facts"]
+
+
+async def test_letta(at: Typed, services: Services, tmp_path: Path) -> None:
+    agent = tmp_path / "helper.af"
+    agent.write_text(
+        json.dumps(
+            {
+                "blocks": [
+                    {"label": "persona", "value": "I am Sam."},
+                    {"label": "human", "value": "Her name is Ana.\n- Ana likes cycling."},
+                ],
+                "agents": [
+                    {
+                        "id": "agent-1",
+                        "messages": [
+                            {"id": "m0", "role": "system", "content": "You are Sam."},
+                            {
+                                "id": "m1",
+                                "role": "user",
+                                "content": [{"type": "text", "text": "Hi"}],
+                            },
+                            {"id": "m2", "role": "assistant", "text": "Hello Ana"},
+                        ],
+                    }
+                ],
+            }
+        )
+    )
+    found = (await at.json("import", "--from", "letta", "--user", "ana", str(agent)))["files"]
+    assert [(each["kind"], each["accepted"]) for each in found] == [
+        ("memories", 2),
+        ("transcripts", 1),
+    ]
+    with client_of(services) as client:
+        known = await asyncio.to_thread(lambda: [one.content for one in client.memories("ana")])
+        kept = await asyncio.to_thread(client.get_conversation, "ana", "letta:agent-1")
+    assert {"Her name is Ana.", "Ana likes cycling."} <= set(known)
+    assert kept is not None
+    assert [message.content for message in kept.messages] == ["Hi", "Hello Ana"]
+
+
+async def test_hindsight(tmp_path: Path) -> None:
+    page = tmp_path / "memories.json"
+    page.write_text(
+        json.dumps(
+            {
+                "items": [
+                    {
+                        "id": "a1",
+                        "text": "Alice works at Google",
+                        "type": "world",
+                        "entities": ["Alice", "Google"],
+                        "occurred_start": None,
+                        "mentioned_at": "2026-02-03T04:05:06+00:00",
+                    }
+                ],
+                "total": 1,
+            }
+        )
+    )
+    (found,) = records("hindsight", page)
+    assert found["content"] == "Alice works at Google"
+    assert found["valid_from"] == "2026-02-03T04:05:06Z"
+    assert found["keywords"] == ["Alice", "Google"]
+    assert found["metadata"]["fact_type"] == "world"
+
+
+async def test_what_was_exported_comes_back_after_an_erasure(
+    at: Typed, services: Services, tmp_path: Path
+) -> None:
+    """Words, times and what was saved by hand; what follows from them is learnt again."""
+    with client_of(services) as client:
+        said = [{"role": "user", "content": text} for text in ("I live in Porto.", "Chào 🐈")]
+        await asyncio.to_thread(client.add, "ana", said, conversation="c1")  # type: ignore[arg-type]
+        job = await asyncio.to_thread(client.end_conversation, "ana", "c1")
+        await asyncio.to_thread(client.wait_for_job, job, timeout=60)
+        await asyncio.to_thread(client.save_memory, "ana", "Ana plays the cello.", tags=["music"])
+        before = await asyncio.to_thread(contents, client)
+    export = tmp_path / "ana.jsonl"
+    await at("export", "ana", "--output", str(export))
+    await at("erase", "ana", "--yes", "--receipt", str(tmp_path / "receipt.json"))
+    await at("reinstate", "ana")
+    await at("import", "--from", "hitherto", "--user", "ana", str(export))
+    with client_of(services) as client:
+        for each in await asyncio.to_thread(lambda: list(client.jobs(user="ana"))):
+            await asyncio.to_thread(client.wait_for_job, each, timeout=60)
+        assert await asyncio.to_thread(contents, client) == before
+
+
+def contents(client: Hitherto) -> tuple[list[tuple[str, str]], list[str]]:
+    """What is kept of Ana: messages with their times, and memories."""
+    conversation = client.get_conversation("ana", "c1")
+    assert conversation is not None
+    said = [(one.content, str(one.created_at)) for one in conversation.messages]
+    return said, sorted(memory.content for memory in client.memories("ana"))
+
+
+GARBAGE = [
+    "",
+    "{",
+    "[1, 2]",
+    '[{"mapping": 3}',
+    "\x00\x01",
+    "<html>",
+    '["x"]',
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("text", GARBAGE)
+@pytest.mark.parametrize("source", ["chatgpt", "claude", "mem0", "letta", "hitherto", "whatsapp"])
+async def test_what_is_no_export_is_refused_with_a_sentence(
+    typed: Typed,  # noqa: F811
+    tmp_path: Path,
+    source: str,
+    text: str,
+) -> None:
+    file = tmp_path / "export.json"
+    file.write_text(text)
+    arguments = ("import", "--from", source, "--user", "ana", "--dry-run", str(file))
+    if source != "whatsapp" and not text:
+        await typed(*arguments)
+        return
+    await typed(*arguments, code=2)
+    assert str(file) in typed.err
+    assert "Traceback" not in typed.err
+
+
+STRANGE = [
+    {"mapping": {"a": 7, "b": {"message": {"content": {"content_type": "text", "parts": "x"}}}}},
+    {"mapping": {"a": {"parent": "a", "message": {}}}, "current_node": "a"},
+    {"chat_messages": [{"sender": ["human"], "content": "x"}], "uuid": 5},
+    {"results": {"memory": 3}, "memory": {"x": 1}, "created_at": 1e400},
+    {"agents": [{"messages": {"role": "user"}}], "blocks": [{"label": 1, "value": None}]},
+    {"table": "messages", "row": {"content": None}},
+    {"namespace": 3, "value": "text", "key": None},
+]
+
+
+@pytest.mark.parametrize("source", ["chatgpt", "claude", "mem0", "letta", "langgraph", "hitherto"])
+async def test_values_of_other_types_harm_nothing(tmp_path: Path, source: str) -> None:
+    file = tmp_path / "export.json"
+    file.write_text(json.dumps(STRANGE))
+    for record in records(source, file):
+        assert "messages" in record or isinstance(record["content"], str)
+
+
+async def test_a_long_message_becomes_several_and_keeps_every_word(tmp_path: Path) -> None:
+    words = [f"từ{n}🐈" for n in range(20_000)]
+    file = tmp_path / "conversations.json"
+    message = {"uuid": "m", "sender": "human", "text": " ".join(words)}
+    file.write_text(json.dumps([{"uuid": "u", "chat_messages": [message]}]))
+    (found,) = records("claude", file)
+    pieces = [one["content"] for one in found["messages"]]
+    assert max(len(piece.encode()) for piece in pieces) <= 60_000
+    assert " ".join(pieces).split() == words
+    assert len({one["id"] for one in found["messages"]}) == len(pieces) > 3
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+async def test_lists_are_read_piece_by_piece(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piece may end anywhere: in a number, in an escape, in a character."""
+    monkeypatch.setattr("hitherto_client.importers.reading._PIECE_CHARACTERS", size)
+    items = [{"memory": text} for text in ('a\\b"c', "Huế 🏡", "é" * 50, "1", "[{}]")]
+    for text in (json.dumps(items, ensure_ascii=False), json.dumps(items), *_lines(items)):
+        file = tmp_path / "mem0.json"
+        file.write_text(text, "utf-8")
+        assert [one["content"] for one in records("mem0", file)] == [
+            each["memory"] for each in items
+        ]
+
+
+def _lines(items: Iterable[Any]) -> Iterable[str]:
+    yield "\n".join(json.dumps(item) for item in items)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+async def test_a_thousand_conversations_survive_an_interruption(
+    services: Services, tmp_path: Path
+) -> None:
+    archive = chatgpt_export(tmp_path, 1_000)
+    command = (
+        *(
+            sys.executable,
+            "-c",
+            "import sys; from hitherto_client.command import main; sys.exit(main())",
+        ),
+        *("import", "--from", "chatgpt"),
+        *("--user", "ana", "--json", str(archive)),
+    )
+    environment = {
+        **os.environ,
+        "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+        "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
+        "HITHERTO_API_KEY": services.token,
+    }
+
+    async def importing() -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    with client_of(services) as client:
+        first = await importing()
+
+        def begun() -> bool:
+            return client.get_conversation("ana", "chatgpt:c150") is not None
+
+        await eventually(
+            lambda: asyncio.to_thread(begun), "the import to be under way", seconds=240
+        )
+        first.send_signal(signal.SIGINT)
+        _, complaints = await first.communicate()
+        if first.returncode:
+            assert "importing the same files again does no harm" in complaints.decode()
+        second = await importing()
+        printed, complaints = await second.communicate()
+        assert second.returncode == 0, complaints.decode()
+        assert json.loads(printed)["files"][1]["accepted"] == 1_000
+        for number in (0, 150, 999):
+            kept = await asyncio.to_thread(client.get_conversation, "ana", f"chatgpt:c{number}")
+            assert kept is not None
+            assert len(kept.messages) == 3
