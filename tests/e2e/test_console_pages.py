@@ -353,3 +353,49 @@ async def test_pages_of_somebody_else_stay_closed(ana: Visitor, memory: AsyncHit
     await ana.send("/data/erase", user="bo", confirm="bo")
     assert ana.status == 403
     assert await memory.get_profile("bo") is not None
+
+
+HOSTILE = ("9999-12-31T23:59:59-14:00", "\x00")
+"""A time that is none in UTC, and a character that no text may have."""
+LOOKED_AT = {
+    "/memories": "q type status source tags entity conversation confidence after before as_of"
+    " known_at order page user",
+    "/timeline": "user",
+    "/conversations": "outcome page",
+    "/conversation": "id show",
+    "/profile": "page",
+    "/told": "q template max_tokens conversation as_of known_at",
+    "/jobs": "state kind page",
+    "/usage": "by since until page",
+    "/audit": "actor method after before page",
+    "/people": "department page",
+}
+SENT = {
+    "/memories/new": "content type importance tags valid_from expires_at detail user",
+    "/memories/{memory}/correct": "content type confidence importance tags entities valid_from"
+    " valid_to expires_at version detail",
+    "/memories/{memory}/forget": "reason",
+    "/profile/edit": "summary current_projects new_group new_key new_value version department",
+    "/settings": "retention_days message_retention_days time_zone",
+    "/conversation/delete": "id",
+}
+
+
+async def test_no_field_breaks_a_page(operator: Visitor, memory: AsyncHitherto) -> None:
+    """I3: whatever a browser sends, no page fails."""
+    saved = (await memory.save_memory("ana", "Ana likes tea.")).memory
+    token = operator.hidden("/sign-out")["form_token"]
+    seen = set()
+    for value in HOSTILE:
+        for path, names in LOOKED_AT.items():
+            for name in names.split():
+                reply = await operator.http.get(path, params={"user": "ana", name: value})
+                assert reply.status_code < 500, (path, name, value)
+                seen.add(reply.status_code)
+        for path, names in SENT.items():
+            for name in names.split():
+                fields = {"user": "ana", "form_token": token, "memory_enabled": "on", name: value}
+                reply = await operator.http.post(path.format(memory=saved.id), data=fields)
+                assert reply.status_code < 500, (path, name, value)
+                seen.add(reply.status_code)
+    assert {200, 400, 422} <= seen

@@ -64,8 +64,6 @@ class TimeSpan:
     """Where it begins, in percent of the line."""
     width: float
     """In percent of the line."""
-    is_open: bool
-    """It is still true."""
 
 
 def validity(
@@ -80,7 +78,7 @@ def validity(
     end = min(valid_to or last, last)
     start = min(max((begin - first).total_seconds() / whole * 100, 0.0), 99.0)
     width = min(max((end - begin).total_seconds() / whole * 100, 1.0), 100 - start)
-    return TimeSpan(round(start, 2), round(width, 2), valid_to is None or valid_to > now())
+    return TimeSpan(round(start, 2), round(width, 2))
 
 
 def now() -> datetime:

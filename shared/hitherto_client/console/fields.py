@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,9 +64,9 @@ class Fields:
             return None
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+        except (ValueError, OverflowError):
             raise FieldRefused(f"{name} should be a day such as 2026-08-21") from None
-        return moment.replace(tzinfo=moment.tzinfo or UTC)
 
     def whole(self, name: str, *, least: int, most: int) -> int | None:
         """A whole number; None if it is empty."""
@@ -91,17 +90,6 @@ class Fields:
         if not 0 <= number <= 1:
             raise FieldRefused(f"{name} should be a number from 0 to 1")
         return number
-
-    def json_object(self, name: str) -> dict[str, Any]:
-        """A JSON object; an empty one if the field is empty."""
-        value = self.text(name)
-        try:
-            found = json.loads(value or "{}")
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise FieldRefused(f'{name} should be a JSON object such as {{"key": "value"}}')
-        return found
 
 
 async def read_form(request: Request) -> Fields:

@@ -80,11 +80,6 @@ def iso_day(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d}"
 
 
-def pretty(value: Any) -> str:
-    """Free JSON, readable."""
-    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
-
-
 def plain(value: Any) -> str:
     """A value of free JSON in a line."""
     if value is None or value in ("", [], {}, ()):
@@ -137,7 +132,6 @@ def _environment() -> Environment:
         clock=clock,
         iso=iso,
         iso_day=iso_day,
-        pretty=pretty,
         plain=plain,
         label=label,
         thousands=thousands,

@@ -1,0 +1,76 @@
+"""What the console takes from forms and addresses, and what it refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hitherto_client.console.fields import FieldRefused, Fields
+from hitherto_client.console.visits import only_here
+
+
+def fields(text: str) -> Fields:
+    return Fields({"x": [text]})
+
+
+@pytest.mark.parametrize("text", ["0", " 7 ", "200"])
+def test_whole_numbers(text: str) -> None:
+    assert fields(text).whole("x", least=0, most=200) == int(text)
+
+
+@pytest.mark.parametrize("text", ["-1", "201", "1.5", "²", "٣", "1e3", "9" * 5_000, "one"])
+def test_what_is_no_whole_number(text: str) -> None:
+    with pytest.raises(FieldRefused, match="from 0 to 200"):
+        fields(text).whole("x", least=0, most=200)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-0.1", "1.1", "1e400", "one"])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(FieldRefused, match="from 0 to 1"):
+        fields(text).share("x")
+
+
+@pytest.mark.parametrize("text", ["2026-08-21", "2026-08-21T02:00:00+02:00"])
+def test_days_are_in_utc(text: str) -> None:
+    assert fields(text).day("x") == datetime(2026, 8, 21, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-13-45", "yesterday", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"]
+)
+def test_what_is_no_day(text: str) -> None:
+    with pytest.raises(FieldRefused, match="2026-08-21"):
+        fields(text).day("x")
+
+
+def test_empty_fields_say_nothing() -> None:
+    for text in ("", "  "):
+        assert fields(text).whole("x", least=0, most=9) is None
+        assert fields(text).share("x") is None
+        assert fields(text).day("x") is None
+        assert fields(text).word("x", ("a",)) is None
+        assert fields(text).listed("x") == []
+
+
+def test_words_are_those_that_there_are() -> None:
+    assert Fields({"x": ["a", "", "b"]}).words("x", ("a", "b")) == ["a", "b"]
+    for read in (fields("c").word, fields("c").words):
+        with pytest.raises(FieldRefused, match="unknown: c"):
+            read("x", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        ("/memories?q=tea", "/memories?q=tea"),
+        ("", "/"),
+        ("memories", "/"),
+        ("//evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("/a\r\nset-cookie: x", "/"),
+        ("https://evil.example", "/"),
+    ],
+)
+def test_redirects_stay_here(target: str, kept: str) -> None:
+    assert only_here(target) == kept
