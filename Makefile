@@ -127,5 +127,6 @@ release: install ## Build wheels, SBOM, checksums and images into dist/ and chec
 
 clean: ## Remove everything that can be rebuilt, including the environments
 	rm -rf $(VENV) $(PROTO_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache
+		.import_linter_cache clients/typescript/dist clients/typescript/node_modules \
+		clients/typescript/src/gen clients/java/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

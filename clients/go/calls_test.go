@@ -119,7 +119,11 @@ func start(t *testing.T, s *scripted, options ...Option) *Client {
 }
 
 func failing(code codes.Code, reason string, delay time.Duration) error {
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: "hitherto", Reason: reason, Metadata: map[string]string{"limit": "9"}}}
+	return failingOf("hitherto", code, reason, delay)
+}
+
+func failingOf(domain string, code codes.Code, reason string, delay time.Duration) error {
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: domain, Reason: reason, Metadata: map[string]string{"limit": "9"}}}
 	if delay > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}
@@ -210,6 +214,29 @@ func TestAReasonWithoutRetryInfoIsFinal(t *testing.T) {
 	}
 }
 
+func TestAnErrorOfSomebodyElseHasNoReason(t *testing.T) {
+	s := &scripted{errors: []error{failingOf("proxy.example", codes.Unavailable, "NO_UPSTREAM", 0)}}
+	client := start(t, s, WithRetry(RetryPolicy{Attempts: 1}))
+	_, err := client.GetContext(t.Context(), "ana", "x")
+	var failed *Error
+	if !errors.As(err, &failed) || failed.Reason != "" || failed.Message != "as scripted" {
+		t.Errorf("%+v", err)
+	}
+}
+
+func TestAGivenRequestIDIsKept(t *testing.T) {
+	s := &scripted{errors: []error{failing(codes.Aborted, "VERSION_MISMATCH", 0)}}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "mine")
+	_, err := start(t, s).SaveMemory(ctx, "ana", "x")
+	var failed *Error
+	if ids := s.metadata[0].Get("x-request-id"); len(ids) != 1 || ids[0] != "mine" {
+		t.Error(ids)
+	}
+	if !errors.As(err, &failed) || failed.RequestID != "mine" {
+		t.Error(err)
+	}
+}
+
 func TestADeadlineEndsTheCall(t *testing.T) {
 	s := &scripted{hang: true}
 	client := start(t, s, WithTimeout(200*time.Millisecond))
@@ -225,15 +252,19 @@ func TestADeadlineEndsTheCall(t *testing.T) {
 }
 
 func TestACallCanBeCancelledWhileItWaits(t *testing.T) {
-	s := &scripted{errors: []error{failing(codes.ResourceExhausted, "RATE_LIMITED", 20*time.Second)}, called: make(chan struct{}, 9)}
+	s := &scripted{errors: []error{failing(codes.ResourceExhausted, "RATE_LIMITED", 50*time.Second)}, called: make(chan struct{}, 9)}
 	client := start(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	go func() {
 		<-s.called
 		cancel()
 	}()
+	begun := time.Now()
 	if _, err := client.SaveMemory(ctx, "ana", "x"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+	if waited := time.Since(begun); waited > 40*time.Second {
+		t.Errorf("it ended after %v", waited)
 	}
 }
 

@@ -150,8 +150,6 @@ export class Endpoint {
   async *#replies(method: DescMethod, request: Message, options: CallOptions): AsyncGenerator<Message> {
     const { metadata, called } = await this.#complete(options);
     const call = this.#client.makeServerStreamRequest(...wire(method), request, metadata, deadlineOf(options));
-    // gRPC tells an iterator's end as an error too, to whom nobody listens any more.
-    call.on("error", () => undefined);
     const forget = cancelOn(options.signal, call);
     try {
       yield* call;
@@ -255,6 +253,9 @@ function deadlineOf(options: CallOptions): { deadline?: number } {
 function cancelOn(signal: AbortSignal | undefined, call: { cancel(): void }): () => void {
   const cancel = () => call.cancel();
   signal?.addEventListener("abort", cancel, { once: true });
+  if (signal?.aborted) {
+    cancel();
+  }
   return () => signal?.removeEventListener("abort", cancel);
 }
 

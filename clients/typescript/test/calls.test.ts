@@ -73,6 +73,19 @@ test("a reason without RetryInfo is final", async () => {
   assert.equal(server.at.length, 1);
 });
 
+test("an error of somebody else has no reason", async () => {
+  server.failures = [failing(status.UNAVAILABLE, "NO_UPSTREAM", undefined, "proxy.example")];
+  const client = server.client({ retry: { attempts: 1 } });
+  await assert.rejects(client.getContext("ana", "x"), { reason: "", details: "as scripted" });
+});
+
+test("a given request id is kept", async () => {
+  server.failures = [failing(status.ABORTED, "VERSION_MISMATCH")];
+  const headers = { "x-request-id": "mine" };
+  await assert.rejects(server.client().saveMemory("ana", "x", { headers }), { requestId: "mine" });
+  assert.deepEqual(server.metadata[0]?.get("x-request-id"), ["mine"]);
+});
+
 test("a deadline ends the call", async () => {
   server.hangs = true;
   const client = server.client({ timeoutMs: 200 });
@@ -82,15 +95,18 @@ test("a deadline ends the call", async () => {
 
 test("a call can be cancelled, and while it waits", async () => {
   const client = server.client();
-  const aborting = () => {
+  const aborting = (afterMs: number) => {
     const controller = new AbortController();
-    server.onCall = () => setImmediate(() => controller.abort());
+    server.onCall = () => void setTimeout(() => controller.abort(), afterMs);
     return { signal: controller.signal, timeoutMs: 60_000 };
   };
-  server.failures = [failing(status.RESOURCE_EXHAUSTED, "RATE_LIMITED", 20_000)];
-  await assert.rejects(client.saveMemory("ana", "x", aborting()), withCode(status.CANCELLED));
+  server.failures = [failing(status.RESOURCE_EXHAUSTED, "RATE_LIMITED", 50_000)];
+  const begun = Date.now();
+  // Most often after the reply; the call has to end at once before it, too.
+  await assert.rejects(client.saveMemory("ana", "x", aborting(300)), withCode(status.CANCELLED));
+  assert.ok(Date.now() - begun < 40_000);
   server.hangs = true;
-  await assert.rejects(client.saveMemory("ana", "x", aborting()), withCode(status.CANCELLED));
+  await assert.rejects(client.saveMemory("ana", "x", aborting(0)), withCode(status.CANCELLED));
   const before = server.at.length;
   await assert.rejects(client.getContext("ana", "x", { signal: AbortSignal.abort() }), withCode(status.CANCELLED));
   assert.equal(server.at.length, before);

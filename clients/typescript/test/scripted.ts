@@ -148,10 +148,10 @@ export class Scripted {
 }
 
 /** An error as the services give it. */
-export function failing(code: status, reason: string, delayMs?: number): Failure {
+export function failing(code: status, reason: string, delayMs?: number, domain = "hitherto"): Failure {
   const details = "as scripted";
   const packed = [
-    named("ErrorInfo", anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { domain: "hitherto", reason, metadata: { limit: "9" } }))),
+    named("ErrorInfo", anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { domain, reason, metadata: { limit: "9" } }))),
   ];
   if (delayMs !== undefined) {
     const nanos = (delayMs % 1000) * 1e6;

@@ -4,10 +4,11 @@ import { after, suite, test } from "node:test";
 
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 
-import { JobState } from "../src/gen/hitherto/v1/job_pb.js";
-import { MemoryStatus } from "../src/gen/hitherto/v1/memory_pb.js";
-import { SearchScope } from "../src/gen/hitherto/v1/search_pb.js";
-import { Hitherto } from "../src/index.js";
+// As an application imports them.
+import { Hitherto } from "@hitherto/client";
+import { JobState } from "@hitherto/client/v1/job";
+import { MemoryStatus } from "@hitherto/client/v1/memory";
+import { SearchScope } from "@hitherto/client/v1/search";
 
 const NOBODY = "00000000-0000-4000-8000-000000000000";
 const skip = process.env["HITHERTO_TEST_SERVICES"] ? false : "HITHERTO_TEST_SERVICES is unset: no services to test with";

@@ -84,6 +84,25 @@ def test_the_page_tells_the_same() -> None:
         assert told in PAGE
 
 
+def test_every_package_has_the_methods_that_the_page_names() -> None:
+    named = re.search(r"All packages have the methods (.*?), and follow", PAGE, re.DOTALL)
+    assert named is not None
+    methods = re.findall(r"`(\w+)`", named[1])
+    assert len(methods) == 9
+    sources = {
+        folder: "".join(file.read_text("utf-8") for file in sorted((ROOT / folder).glob(kind)))
+        for folder, kind in (
+            ("clients/typescript/src", "client.ts"),
+            ("clients/go", "*.go"),
+            ("clients/java/src/main/java/com/hitherto/client", "Hitherto.java"),
+        )
+    }
+    for folder, source in sources.items():
+        for method in methods:
+            spelt = method[0].upper() + method[1:] if folder == "clients/go" else method
+            assert re.search(rf"(?m)^(?:func|  ).*\b{spelt}\(", source), (folder, spelt)
+
+
 def test_one_number_covers_all_packages() -> None:
     number = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     for file in ("typescript/package.json", "typescript/package-lock.json"):

@@ -13,13 +13,17 @@ import com.hitherto.v1.SaveMemoryRequest;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.MetadataUtils;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -147,6 +151,42 @@ class CallsTest {
     server.onCall = caller::interrupt;
     failsWith(Status.Code.CANCELLED, () -> client.saveMemory("ana", "x"));
     assertTrue(Thread.interrupted());
+  }
+
+  @Test
+  void anInterruptedWaitEnds() {
+    server.fails(Scripted.failing(Status.Code.RESOURCE_EXHAUSTED, "RATE_LIMITED", Duration.ofSeconds(50)));
+    Thread caller = Thread.currentThread();
+    // Most often after the reply; it has to end at once before it, too.
+    Executor later = CompletableFuture.delayedExecutor(300, TimeUnit.MILLISECONDS);
+    server.onCall = () -> later.execute(caller::interrupt);
+    Hitherto patient = client.within(Duration.ofMinutes(1));
+    long begun = System.nanoTime();
+    failsWith(Status.Code.CANCELLED, () -> patient.saveMemory("ana", "x"));
+    assertTrue(Thread.interrupted());
+    assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(40));
+  }
+
+  @Test
+  void anErrorOfSomebodyElseHasNoReason() {
+    var trailers = Scripted.trailers("proxy.example", Status.Code.UNAVAILABLE, "NO_UPSTREAM", null);
+    server.fails(Status.UNAVAILABLE.withDescription(Scripted.DESCRIPTION).asRuntimeException(trailers));
+    connect(server.client().retry(new RetryPolicy(1, Duration.ZERO, Duration.ZERO)));
+    var failed = failsWith(Status.Code.UNAVAILABLE, () -> client.getContext("ana", "x"));
+    assertEquals("", failed.reason());
+    assertEquals(Scripted.DESCRIPTION, failed.description());
+  }
+
+  @Test
+  void aGivenRequestIdIsKept() {
+    server.fails(Scripted.failing(Status.Code.ABORTED, "VERSION_MISMATCH", null));
+    Metadata own = new Metadata();
+    own.put(HithertoException.REQUEST_ID, "mine");
+    var stub = client.memory().withInterceptors(MetadataUtils.newAttachHeadersInterceptor(own));
+    var request = SaveMemoryRequest.newBuilder().setUserId("ana").setContent("x").build();
+    var thrown = assertThrows(StatusRuntimeException.class, () -> stub.saveMemory(request));
+    assertEquals("mine", HithertoException.from(thrown).requestId());
+    assertEquals("mine", server.metadata.get(0).get(HithertoException.REQUEST_ID));
   }
 
   @Test

@@ -212,9 +212,13 @@ final class Scripted implements AutoCloseable {
 
   /** What comes with such an error; nothing if there is neither reason nor delay. */
   static Metadata trailers(Status.Code code, String reason, Duration retryAfter) {
+    return trailers("hitherto", code, reason, retryAfter);
+  }
+
+  static Metadata trailers(String domain, Status.Code code, String reason, Duration retryAfter) {
     var status = com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage(DESCRIPTION);
     if (!reason.isEmpty()) {
-      pack(status, ErrorInfo.newBuilder().setDomain("hitherto").setReason(reason).putMetadata("limit", "9").build());
+      pack(status, ErrorInfo.newBuilder().setDomain(domain).setReason(reason).putMetadata("limit", "9").build());
     }
     if (retryAfter != null) {
       var delay = com.google.protobuf.Duration.newBuilder().setSeconds(retryAfter.toSeconds());
