@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # What operators install: both services with every optional part.
-EXTRAS = "retrieval,extraction,onnx,tokens,cli,mcp"
+EXTRAS = "retrieval,extraction,onnx,tokens,cli,mcp,console,otel"
 COMMANDS = (
     "hitherto",
     "hitherto-retrieval",
@@ -53,8 +53,8 @@ ALLOWED = frozenset(
 # What metadata says in other words than SPDX's.
 SPDX_OF = {"License :: OSI Approved :: Apache Software License": "Apache-2.0"}
 
-# Packages without a licence in their metadata: the licence file in their wheel.
-DECLARED = {"protobuf": "BSD-3-Clause"}
+# Packages whose metadata names none, or not which: the licence file in their wheel.
+DECLARED = {"Jinja2": "BSD-3-Clause", "protobuf": "BSD-3-Clause"}
 
 
 class NotReleasable(Exception):
