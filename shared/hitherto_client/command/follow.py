@@ -11,6 +11,7 @@ import grpc
 
 from hitherto.v1 import job_pb2
 from hitherto_client import Hitherto
+from hitherto_client._sync.connection import Connection
 from hitherto_client._sync.watch import FINAL, watch_job
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
@@ -32,8 +33,10 @@ def follow(client: Hitherto, jobs: Iterable[job_pb2.Job], output: Output) -> lis
         waiting.put(job_id)
     heard: queue.SimpleQueue[job_pb2.Job | Exception] = queue.SimpleQueue()
     stop = threading.Event()
+    # Asked for here: a watcher that starts late would ask a client that is closed.
+    connection = client.connection
     watchers = [
-        threading.Thread(target=_watch, args=(client, waiting, heard, stop), daemon=True)
+        threading.Thread(target=_watch, args=(connection, waiting, heard, stop), daemon=True)
         for _ in range(min(_WATCHERS, waiting.qsize()))
     ]
     ended = False
@@ -60,12 +63,11 @@ def follow(client: Hitherto, jobs: Iterable[job_pb2.Job], output: Output) -> lis
 
 
 def _watch(
-    client: Hitherto,
+    connection: Connection,
     waiting: queue.SimpleQueue[str],
     heard: queue.SimpleQueue[job_pb2.Job | Exception],
     stop: threading.Event,
 ) -> None:
-    connection = client.connection
     target = connection.target
     while not stop.is_set():
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import queue
+import threading
 from pathlib import Path
 
 import grpc
@@ -14,7 +16,8 @@ from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
 )
-from hitherto_client.command import main
+from hitherto_client import Hitherto
+from hitherto_client.command import follow, main
 from tests.unit.client.command_samples import NOWHERE, lines_file
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -161,6 +164,17 @@ class TestJobs:
     def test_watch_an_unknown_one(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["watch", "nothing"]) == 1
         assert "there is no such job (NOT_FOUND JOB_NOT_FOUND)" in capsys.readouterr().err
+
+    def test_a_watcher_that_begins_after_the_end_raises_nothing(self) -> None:
+        """As when the user interrupts while watchers are being started: no trace is printed."""
+        client = Hitherto("127.0.0.1:1", "127.0.0.1:1")
+        connection = client.connection
+        client.close()
+        waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+        waiting.put("j1")
+        heard: queue.SimpleQueue[job_pb2.Job | Exception] = queue.SimpleQueue()
+        follow._watch(connection, waiting, heard, threading.Event())
+        assert isinstance(heard.get_nowait(), ValueError)
 
     def test_watch_one_that_is_done(self, fakes: Fakes) -> None:
         job = fakes.extraction.add_job(state=job_pb2.JOB_STATE_DEAD)
