@@ -275,3 +275,22 @@ async def test_d10_the_callers_deadline_bounds_the_wait_in_every_scope(
         )
         assert leg(found, "semantic").state == search_pb2.LEG_STATE_TIMED_OUT
         assert set(kinds(found)) == set(KINDS.values())
+
+
+async def test_the_log_names_why_questions_get_no_vector_and_does_not_repeat_it(
+    ana: None,
+    start_services: StartServices,
+    model: ScriptedModel,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with start_services(**settings(model)) as services:
+        model.always(StatusFault(401, code="invalid_api_key"), endpoint="embeddings")
+        for number in range(3):
+            await search(services, f"{ASKED} {number}")
+        said = [
+            record.getMessage() for record in caplog.records if record.name == "hitherto.models"
+        ]
+    (line,) = said
+    assert "401" in line
+    assert "OPENAI_API_KEY" in line
+    assert "tulip" not in line

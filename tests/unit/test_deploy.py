@@ -140,6 +140,9 @@ def test_alerts_fire_for_what_they_promise(promtool: str, tmp_path: Path) -> Non
     tests = [
         alerting("HithertoJobsWait", {}, "10m", **{
             "hitherto_oldest_job_seconds{kind='memory-extraction',state='queued'}": "100+400x60"}),
+        # Jobs that an outage of the model holds back are not QUEUED but FAILED, until they go on.
+        alerting("HithertoJobsWait", {"state": "failed"}, "10m", **{
+            "hitherto_oldest_job_seconds{kind='memory-extraction',state='failed'}": "100+400x60"}),
         alerting("HithertoJobsDead", {}, "10m", **{
             "hitherto_jobs{kind='memory-extraction',state='dead'}": "0x4 3x60"}),
         alerting("HithertoRepliesDegraded", {}, "20m", **{
@@ -150,6 +153,12 @@ def test_alerts_fire_for_what_they_promise(promtool: str, tmp_path: Path) -> Non
         alerting("HithertoModelFails", {}, "20m", **{
             "hitherto_model_calls_total{kind='chat',outcome='ok'}": "0+6x60",
             "hitherto_model_calls_total{kind='chat',outcome='misconfigured'}": "0x4 0+60x60"}),
+        # One service's calls must not hide that the other's fail, for its key alone.
+        alerting("HithertoModelFails", {"service": "retrieval"}, "20m", **{
+            "hitherto_model_calls_total{service='extraction',kind='embedding',outcome='ok'}":
+                "0+600x60",
+            "hitherto_model_calls_total{service='retrieval',kind='embedding',outcome='misconfigured'}":
+                "0x4 0+60x60"}),
         alerting("HithertoCallsFail", {}, "20m", **{
             "hitherto_rpcs_total{service='retrieval',code='OK'}": steady[1],
             "hitherto_rpcs_total{service='retrieval',code='INTERNAL'}": "0x4 0+60x60"}),

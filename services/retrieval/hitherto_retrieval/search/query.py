@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,11 +14,14 @@ from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.text.normalise import nfc
 
+logger = logging.getLogger("hitherto.models")
+
 _MAX_CHARACTERS = 4_000
 """Maximum per question; further text does not change its direction."""
 _MAX_CALLS = 32
 """With fewer, callers of a slow server also wait for each other's calls."""
 _MAX_BATCH = 64
+_SAY_AGAIN_SECONDS = 60.0
 
 
 Paid = Callable[[str, EmbeddingBatch, Sequence[tuple[str, str]]], None]
@@ -63,6 +68,8 @@ class QueryEmbedder:
         self._asked: dict[str, asyncio.Future[Vector]] = {}
         self._queue: list[tuple[str, str]] = []
         self._calls: set[asyncio.Task[None]] = set()
+        self._without = 0
+        self._say_from = 0.0
 
     @property
     def model(self) -> tuple[str, int]:
@@ -84,9 +91,9 @@ class QueryEmbedder:
             async with asyncio.timeout(timeout):
                 return QueryVector(await asyncio.shield(future), "ran")
         except TimeoutError:
-            return QueryVector(None, "timed_out", f"no embedding within {timeout * 1000:.0f} ms")
+            return self._none("timed_out", f"no embedding within {timeout * 1000:.0f} ms")
         except ModelError as error:
-            return QueryVector(None, "failed", str(error))
+            return self._none("failed", str(error))
 
     async def close(self) -> None:
         """Stop embedding."""
@@ -98,6 +105,18 @@ class QueryEmbedder:
             future.set_exception(ModelUnavailable("the service is stopping"))
         self._asked.clear()
         await self._embedder.close()
+
+    def _none(self, state: str, reason: str) -> QueryVector:
+        """No vector; the log gets the reason at most once a minute."""
+        self._without += 1
+        if time.monotonic() >= self._say_from:
+            logger.warning(
+                "questions are searched without their vector: %s",
+                reason,
+                extra={"questions": self._without},
+            )
+            self._say_from, self._without = time.monotonic() + _SAY_AGAIN_SECONDS, 0
+        return QueryVector(None, state, reason)
 
     def _ask(self, tenant_id: str, text: str) -> asyncio.Future[Vector]:
         future: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
