@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import signal
 import subprocess
@@ -10,7 +11,10 @@ import sys
 import httpx2
 import pytest
 
+import hitherto_client
 from hitherto_client.command import main
+
+CONSOLE = "hitherto_client.console"
 
 
 @pytest.mark.parametrize(
@@ -35,8 +39,10 @@ def test_what_it_refuses(options: str, told: str, capsys: pytest.CaptureFixture[
 def test_without_its_packages_it_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # The import below would also replace the module in the package that holds it, for good.
+    monkeypatch.setattr(hitherto_client, "console", importlib.import_module(CONSOLE))
     for name in list(sys.modules):
-        if name.startswith("hitherto_client.console"):
+        if name.startswith(CONSOLE):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert main(["console"]) == 2
