@@ -9,6 +9,7 @@ SHELL := /bin/sh
 
 # Sets PYTHON (make PYTHON=python3.13 selects another interpreter) and VENV.
 include proto.mk
+include docs.mk
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/hitherto-installed
@@ -126,7 +127,7 @@ release: install ## Build wheels, SBOM, checksums and images into dist/ and chec
 	$(BIN)/python -m tools.release
 
 clean: ## Remove everything that can be rebuilt, including the environments
-	rm -rf $(VENV) $(PROTO_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) $(PROTO_VENV) $(DOCS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache clients/typescript/dist clients/typescript/node_modules \
 		clients/typescript/src/gen clients/java/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,111 @@
+"""`make docs-site` builds the documentation as a web site in which every link leads somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client_packages import unavailable
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / ".venv-docs"
+MADE = shutil.ignore_patterns(
+    ".git",
+    ".venv*",
+    ".hitherto",
+    ".*_cache",
+    "__pycache__",
+    "build",
+    "dist",
+    "node_modules",
+    "target",
+)
+INSTALL_SECONDS, BUILD_SECONDS = 540, 240
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(INSTALL_SECONDS + 3 * BUILD_SECONDS)]
+
+
+def make(
+    folder: Path, target: str, *given: str, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run make as from a shell: without what an outer make would pass on."""
+    passed_on = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"}
+    return subprocess.run(
+        ["make", target, f"PYTHON={sys.executable}", *given],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name not in passed_on},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def copied(source: str, copy: str) -> None:
+    """Copy a file, unless it was another test's and is gone by now."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copy2(source, copy)
+
+
+def with_tools() -> None:
+    """The tools in their environment; only CI installs them for a test."""
+    ready = TOOLS / "tools-installed"
+    if ready.exists() or os.environ.get("CI", "").lower() in {"1", "true"}:
+        installed = make(ROOT, str(ready.relative_to(ROOT)), seconds=INSTALL_SECONDS)
+        assert installed.returncode == 0, installed.stdout
+        return
+    unavailable("the tools of the site are not installed: run make docs-site once")
+
+
+def test_the_site_is_whole_and_a_broken_link_fails_the_build(tmp_path: Path) -> None:
+    with_tools()
+    tree, site = tmp_path / "tree", tmp_path / "site"
+    shutil.copytree(ROOT, tree, ignore=MADE, copy_function=copied)
+    given = f"DOCS_VENV={TOOLS}", f"DOCS_SITE={site}"
+    built = make(tree, "docs-site", *given, seconds=BUILD_SECONDS)
+    assert built.returncode == 0, built.stdout
+
+    pages = {page.relative_to(site).as_posix(): page.read_text() for page in site.rglob("*.html")}
+    assert {f"docs/{page.stem}.html" for page in ROOT.glob("docs/[a-z]*.md")} <= pages.keys()
+    assert {
+        "index.html",
+        "docs/index.html",
+        "benchmarks/index.html",
+        "CHANGELOG.html",
+    } <= pages.keys()
+    for name, page in pages.items():
+        loaded = re.findall(r"<script[^>]* src=\"([^\"]+)|<link[^>]* href=\"([^\"]+)", page)
+        assert not [url for urls in loaded for url in urls if "//" in url], name
+    # Links to what is not a page: a file is copied, a folder becomes the page about it.
+    assert (site / "deploy/prometheus/alerts.yml").is_file()
+    assert 'href="../protos/index.html"' in pages["docs/api.html"]
+    # An item within an item, as the repository's pages indent it.
+    assert re.search(
+        r"<li>[^<]*(<p>)?[^<]*.*?<ul>\s*<li>A snapshot", pages["docs/design.html"], re.S
+    )
+    assert 'class="mermaid"' in pages["docs/concepts.html"]
+    assert '<script src="../assets/mermaid.min.js">' in pages["docs/concepts.html"]
+    assert "mermaid.min.js" not in pages["docs/glossary.html"]
+    assert (site / "assets/mermaid.min.js").stat().st_size > 1_000_000
+
+    told = re.findall(r"^- \[.+\]\((.+)\): .+", (site / "llms.txt").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| \[", (ROOT / "docs/README.md").read_text(), re.MULTILINE)
+    assert len(told) == len(listed) > 30
+    for path in told:
+        assert (site / path).read_bytes() == (ROOT / path).read_bytes(), path
+
+    guide = tree / "docs/how-to.md"
+    text = guide.read_text()
+    for broken in ("retrieval.md#no-such-heading", "no-such-guide.md"):
+        guide.write_text(f"{text}\n[More]({broken}).\n")
+        refused = make(tree, "docs-site", *given, seconds=BUILD_SECONDS)
+        assert refused.returncode != 0
+        assert broken.rpartition("#")[2] in refused.stdout

@@ -1,0 +1,79 @@
+"""What docs/how-to.md shows works: its snippets run as one program, and its commands exist."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitherto_client.command.run import build_parser
+from tests.e2e.conftest import Services
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "how-to.md").read_text("utf-8")
+# Fences come in pairs: language and text of a block are two parts of every four.
+PARTS = re.split(r"^```(\w*)\n", PAGE, flags=re.MULTILINE)[1:]
+BLOCKS = list(zip(PARTS[::4], PARTS[1::4], strict=True))
+TYPED = [line for language, block in BLOCKS if not language for line in block.splitlines()]
+IN_TEXT = re.findall(r"`((?:hitherto|make) [^`]+)`", PAGE)
+
+
+async def test_the_snippets_run(
+    services: Services, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HITHERTO_RETRIEVAL_ADDRESS", services.retrieval_address)
+    monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", services.extraction_address)
+    monkeypatch.setenv("HITHERTO_TOKEN", services.token)
+    program = "\n".join(block for language, block in BLOCKS if language == "python")
+    names: dict[str, Any] = {"__name__": "snippets"}
+    try:
+        await asyncio.to_thread(exec, compile(program, "docs/how-to.md", "exec"), names)
+    finally:
+        if "m" in names:
+            names["m"].close()
+    out = capsys.readouterr().out
+    assert "Ana lives in Oslo." in out
+    assert "Ana lives in Porto." not in out
+    assert "1 conversations imported" in out
+    assert "1 memories imported" in out
+    assert "Ana prefers window seats." in out
+    assert "The data team deploys on Tuesdays." in out
+    assert "dollars today" in out
+    assert "rows removed" in out
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_what_is_typed_exists(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+        words.pop(0)
+    command, *arguments = words
+    if command == "hitherto":
+        build_parser().parse_args(arguments)
+    elif command == "python":
+        assert arguments[0] == "-m"
+        assert find_spec(f"{arguments[1]}.__main__") is not None
+    else:
+        assert command == "export"
+        assert arguments[0].partition("=")[0] in (ROOT / "docs/configuration.md").read_text()
+
+
+@pytest.mark.parametrize("line", IN_TEXT)
+def test_what_the_text_names_exists(line: str) -> None:
+    command, name, *_ = line.split()
+    if command == "make":
+        assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    else:
+        assert name in build_parser().format_help()
+
+
+def test_each_question_is_answered_with_something_to_run() -> None:
+    listed = re.findall(r"^- \[(.+)\]\(#", PAGE, re.MULTILINE)
+    sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]
+    assert [section.partition("\n")[0] for section in sections] == listed
+    assert all("```" in section for section in sections)
