@@ -162,6 +162,18 @@ def test_alerts_fire_for_what_they_promise(promtool: str, tmp_path: Path) -> Non
         alerting("HithertoCallsFail", {}, "20m", **{
             "hitherto_rpcs_total{service='retrieval',code='OK'}": steady[1],
             "hitherto_rpcs_total{service='retrieval',code='INTERNAL'}": "0x4 0+60x60"}),
+        alerting("HithertoStorageFull", {}, "20m", **{
+            "hitherto_rpcs_total{service='extraction',code='OK',reason=''}": steady[1],
+            "hitherto_rpcs_total{service='extraction',code='RESOURCE_EXHAUSTED',reason='STORAGE_FULL'}":
+                "0x4 0+6x60"}),
+        alerting("HithertoStorageFull", {"of": "jobs"}, "20m", **{
+            "hitherto_job_attempts_total{service='extraction',outcome='storage_full'}":
+                "0x4 0+1x60"}),
+        alerting("HithertoCallersLimited", {}, "30m", **{
+            "hitherto_rate_limits_total{limit='tenant_reads_per_second',effect='refused',tenant=''}":
+                "0x4 0+600x60"}),
+        alerting("HithertoDatabaseUnreachable", {}, "10m", **{
+            "hitherto_database_reachable{database='replica'}": "1x2 0x60"}),
         alerting("HithertoCertificateExpires", {}, "90m", **{
             "hitherto_tls_certificate_expiry_timestamp_seconds{file='server'}": "864000x120"}),
         alerting("HithertoDown", {}, "10m", **{
