@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.client_packages import unavailable
+from tests.e2e.webdriver import missing_tools, open_browser
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".venv-docs"
@@ -28,6 +29,9 @@ MADE = shutil.ignore_patterns(
     "target",
 )
 INSTALL_SECONDS, BUILD_SECONDS = 540, 240
+
+PARSE = "return mermaid.parse(arguments[0]).then(() => '', error => String(error))"
+"""The complaint of the drawing library about a picture, in a page that has loaded it."""
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(INSTALL_SECONDS + 3 * BUILD_SECONDS)]
 
@@ -106,6 +110,19 @@ def test_the_site_is_whole_and_a_broken_link_fails_the_build(tmp_path: Path) -> 
     text = guide.read_text()
     for broken in ("retrieval.md#no-such-heading", "no-such-guide.md"):
         guide.write_text(f"{text}\n[More]({broken}).\n")
-        refused = make(tree, "docs-site", *given, seconds=BUILD_SECONDS)
+        elsewhere = given[0], f"DOCS_SITE={tmp_path / 'refused'}"
+        refused = make(tree, "docs-site", *elsewhere, seconds=BUILD_SECONDS)
         assert refused.returncode != 0
         assert broken.rpartition("#")[2] in refused.stdout
+
+    # Last, because a machine without a browser skips here.
+    if missing := missing_tools():
+        unavailable(
+            f"the site is whole, but there is no {' and no '.join(missing)} to draw pictures"
+        )
+    with open_browser() as browser:
+        for guide in ROOT.glob("docs/*.md"):
+            for picture in re.findall(r"^```mermaid\n(.*?)^```", guide.read_text(), re.S | re.M):
+                browser.open(f"{site.as_uri()}/docs/{guide.stem}.html")
+                assert browser.script(PARSE, picture) == "", guide.name
+                assert browser.script(PARSE, f"{picture}\n] -->") != ""
