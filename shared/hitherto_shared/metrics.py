@@ -31,6 +31,12 @@ from prometheus_client import (
     start_http_server,
 )
 
+from hitherto_shared.model_api import (
+    ModelMisbehaved,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+)
 from hitherto_shared.work_record import Waiting, current_record
 
 logger = logging.getLogger("hitherto.metrics")
@@ -132,7 +138,8 @@ JOB_SECONDS = Histogram(
 MODEL_CALLS = Counter(
     "hitherto_model_calls",
     "Calls of model servers, by kind (chat or embedding) and outcome: ok, unavailable, "
-    "misconfigured, refused or misbehaved.",
+    "misconfigured, refused, misbehaved, failed (a defect of the service), or cancelled because "
+    "nobody waits any more.",
     ["kind", "outcome"],
     registry=REGISTRY,
 )
@@ -352,6 +359,15 @@ class ModelCall:
         self._waiting.note(f"gen_ai.usage.{direction}_tokens", tokens)
 
 
+# The narrower before the wider.
+_MODEL_OUTCOMES = {
+    ModelMisconfigured: "misconfigured",
+    ModelUnavailable: "unavailable",
+    ModelRefused: "refused",
+    ModelMisbehaved: "misbehaved",
+}
+
+
 @contextmanager
 def measured_model_call(kind: str, model: str) -> Iterator[ModelCall]:
     """Measure a call of a model server; `kind` is chat or embedding, `model` is as configured."""
@@ -362,8 +378,9 @@ def measured_model_call(kind: str, model: str) -> Iterator[ModelCall]:
             yield ModelCall(kind, waiting)
         outcome = "ok"
     except Exception as error:
-        # ModelUnavailable and its kin, without their common prefix.
-        outcome = type(error).__name__.removeprefix("Model").lower()
+        outcome = next(
+            (said for kin, said in _MODEL_OUTCOMES.items() if isinstance(error, kin)), "failed"
+        )
         raise
     finally:
         MODEL_CALLS.labels(kind, outcome).inc()

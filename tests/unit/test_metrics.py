@@ -15,7 +15,14 @@ from hitherto_shared.metrics import (
     shown,
     tenant_label,
 )
-from hitherto_shared.model_api import ModelUnavailable
+from hitherto_shared.model_api import (
+    ModelMisbehaved,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+    PromptTooLong,
+)
+from hitherto_shared.model_server import RequestRejected
 from tools.metrics_docs import PAGE, page
 
 
@@ -87,11 +94,25 @@ def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: st
     assert counted("hitherto_rpcs_in_progress") == running
 
 
-def test_model_calls_are_counted_by_outcome() -> None:
-    labels = {"kind": "test", "outcome": "unavailable"}
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ModelUnavailable("away"), "unavailable"),
+        (ModelMisconfigured("wrong key", status=401), "misconfigured"),
+        (ModelRefused("no"), "refused"),
+        (RequestRejected("400", status=400, detail=""), "refused"),
+        (PromptTooLong("long"), "refused"),
+        (ModelMisbehaved("garbage"), "misbehaved"),
+        (KeyError("a defect"), "failed"),
+        (asyncio.CancelledError(), "cancelled"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_model_calls_are_counted_by_outcome(error: BaseException, outcome: str) -> None:
+    labels = {"kind": "test", "outcome": outcome}
     before = counted("hitherto_model_calls_total", **labels)
-    with pytest.raises(ModelUnavailable), measured_model_call("test", "a-model"):
-        raise ModelUnavailable("away")
+    with pytest.raises(type(error)), measured_model_call("test", "a-model"):
+        raise error
     assert counted("hitherto_model_calls_total", **labels) == before + 1
 
 
