@@ -21,6 +21,8 @@ TOOLS = Path(sys.prefix)
 """The environment of the tools; docs.mk puts the drawing library there."""
 LINK = re.compile(r"(?P<before>\]\()(?P<path>[^)\s#:]+)(?P<after>(?:#[^)\s]*)?\))")
 ITEM = re.compile(r" *(?:[-*]|\d+\.) +")
+INTERRUPTING = re.compile(r" *(?:[-*]|1\.) +")
+"""The items that may follow a line of text; any other number there is the text's."""
 ROW = re.compile(r"\| \[[^]]+\]\((?P<path>[^)]+)\) \| (?P<told>.+) \|")
 MERMAID = "assets/mermaid.min.js"
 
@@ -106,26 +108,33 @@ def llms_txt(index: str) -> str:
 def indented(markdown: str) -> str:
     """Indent what belongs to a list item by four spaces per level, which Python-Markdown demands.
 
+    It also demands an empty line before an item after several lines or paragraphs of text.
     In the repository's pages the text of an item begins right after its mark: two or three spaces
     in.
     """
-    lines: list[str] = []
+    lines: list[str] = [""]
     levels: list[int] = []  # where the text of each open item begins
-    fence = False
+    fence = paragraphs = False
     for line in markdown.splitlines():
-        indent = len(line) - len(line.lstrip(" "))
-        if line.strip() and not fence:
-            while levels and indent < levels[-1]:
-                levels.pop()
-        inside = levels[-1] if levels else 0
         if not line.strip():
             lines.append("")
+            paragraphs = True
             continue
+        indent = len(line) - len(line.lstrip(" "))
+        starts = not lines[-1]
+        while levels and indent < levels[-1] and not fence:
+            levels.pop()
+            starts = True
+        item = None if fence else (ITEM if starts else INTERRUPTING).match(line)
+        if item and lines[-1] and (paragraphs or not starts):
+            lines.append("")
+        inside = levels[-1] if levels else 0
         lines.append(" " * (4 * len(levels) + max(indent - inside, 0)) + line.lstrip(" "))
         if line.lstrip().startswith("```"):
             fence = not fence
-        elif not fence and (item := ITEM.match(line)):
+        elif item:
             levels.append(item.end())
+            paragraphs = False
     return "\n".join(lines) + "\n"
 
 

@@ -95,6 +95,9 @@ def test_the_site_is_whole_and_a_broken_link_fails_the_build(tmp_path: Path) -> 
     assert re.search(
         r"<li>[^<]*(<p>)?[^<]*.*?<ul>\s*<li>A snapshot", pages["docs/design.html"], re.S
     )
+    # Items that follow the lines of others without an empty line between them.
+    assert re.search(r"<li>\s*(<p>)?The statements are", pages["docs/offline-extractor.html"])
+    assert re.search(r"<ul>\s*<li>(<p>)?a different value", pages["docs/offline-extractor.html"])
     assert 'class="mermaid"' in pages["docs/concepts.html"]
     assert '<script src="../assets/mermaid.min.js">' in pages["docs/concepts.html"]
     assert "mermaid.min.js" not in pages["docs/glossary.html"]
