@@ -103,6 +103,7 @@ THEIRS = {
     "job_id",
     "session_id",
     "message_id",
+    "before_message_id",
     "pending_action_id",
 }
 """Fields that may name something of another tenant."""
@@ -285,6 +286,7 @@ async def furnish(houses: Houses) -> None:
         job_id=jobs[0],
         session_id="c1",
         message_id="m1",
+        before_message_id="m2",
         pending_action_id=action.pending_action.id,
     )
 

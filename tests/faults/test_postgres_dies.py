@@ -62,8 +62,8 @@ async def test_rows_13_and_14_nothing_acknowledged_is_lost(
     assert private.postmaster() not in {None, first}
     assert extraction.alive
     assert retrieval.alive
-    assert await extraction.serving()
-    assert await retrieval.serving()
+    await eventually(extraction.serving, "extraction to serve again")
+    await eventually(retrieval.serving, "retrieval to serve again")
     await ledger.settled(conninfo)
     states = ledger.check(conninfo, chat_calls=model.calls["chat"])
     assert states == {"succeeded": len(ledger.entries)}
