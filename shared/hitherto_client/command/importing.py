@@ -133,7 +133,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         _File(name, _size(name), defaults, kind, options)
         for name in options.files
         # One stream of the services takes transcripts or memories, not both.
-        for kind in (("memories", "transcripts") if options.source else ("",))
+        for kind in (FORMATS[options.source].kinds if options.source else ("",))
     ]
     token = ""
     end_known = all(file.size is not None for file in files)

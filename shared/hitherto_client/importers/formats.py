@@ -24,35 +24,57 @@ class ImportFormat:
         title: The product, and where the export comes from.
         files: How the names of the wanted files begin, in an archive or a folder.
         convert: Makes records of one JSON value; None for WhatsApp's text.
+        kinds: What it holds: transcripts, memories or both.
     """
 
     title: str
     files: tuple[str, ...]
     convert: Convert | None
+    kinds: tuple[str, ...]
 
 
 FORMATS: Mapping[str, ImportFormat] = {
     "chatgpt": ImportFormat(
-        "ChatGPT: Settings, Data controls, Export data (zip)", chats.CHATGPT_FILES, chats.chatgpt
+        "ChatGPT: Settings, Data controls, Export data (zip)",
+        chats.CHATGPT_FILES,
+        chats.chatgpt,
+        ("transcripts",),
     ),
     "claude": ImportFormat(
-        "Claude: Settings, Privacy, Export data (zip)", chats.CLAUDE_FILES, chats.claude
+        "Claude: Settings, Privacy, Export data (zip)",
+        chats.CLAUDE_FILES,
+        chats.claude,
+        ("transcripts",),
     ),
     "whatsapp": ImportFormat(
-        "WhatsApp: a chat, More, Export chat (zip or text)", whatsapp.FILES, None
+        "WhatsApp: a chat, More, Export chat (zip or text)", whatsapp.FILES, None, ("transcripts",)
     ),
-    "mem0": ImportFormat("mem0: JSON of get_all", ("mem0", "memories"), memories.mem0),
+    "mem0": ImportFormat(
+        "mem0: JSON of get_all", ("mem0", "memories"), memories.mem0, ("memories",)
+    ),
     "langgraph": ImportFormat(
-        "LangGraph: items of a store as JSON lines", ("store", "items"), memories.langgraph
+        "LangGraph: items of a store as JSON lines",
+        ("store", "items"),
+        memories.langgraph,
+        ("memories",),
     ),
     "letta": ImportFormat(
-        "Letta: an agent file (.af), or passages as JSON", ("agent", "passages"), memories.letta
+        "Letta: an agent file (.af), or passages as JSON",
+        ("agent", "passages"),
+        memories.letta,
+        ("memories", "transcripts"),
     ),
     "hindsight": ImportFormat(
-        "Hindsight: JSON of a bank's memory list", ("memories", "bank"), memories.hindsight
+        "Hindsight: JSON of a bank's memory list",
+        ("memories", "bank"),
+        memories.hindsight,
+        ("memories",),
     ),
     "hitherto": ImportFormat(
-        "Hitherto: the file of `hitherto export`", ("export",), memories.hitherto
+        "Hitherto: the file of `hitherto export`",
+        ("export",),
+        memories.hitherto,
+        ("memories", "transcripts"),
     ),
 }
 
