@@ -35,7 +35,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
 .PHONY: help install lock demo tour run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
-	bench-encryption bench-peers migrate docs compose-env release clean
+	bench-encryption bench-peers migrate metrics-docs compose-env release clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,7 +117,7 @@ bench-peers: install ## Measure the same searches in other memory stores
 migrate: install ## Migrate the database in DATABASE_URL
 	$(BIN)/python -m hitherto_shared.database.migrate
 
-docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs), and docs/metrics.md
+metrics-docs: install ## Generate the tables of docs/metrics.md from the code
 	$(BIN)/python -m tools.metrics_docs
 
 compose-env: ## Write .env with generated passwords, and hitherto.env for settings, for docker compose

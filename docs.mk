@@ -9,7 +9,7 @@ DOCS_MERMAID := mermaid@11.12.0
 DOCS_READY := $(DOCS_VENV)/tools-installed
 DOCS_SITE ?= build/site
 
-.PHONY: docs-site
+.PHONY: docs
 
 $(DOCS_READY): docs.mk
 	$(PYTHON) -m venv $(DOCS_VENV)
@@ -19,5 +19,5 @@ $(DOCS_READY): docs.mk
 	cd $(DOCS_VENV) && tar -xzf mermaid-*.tgz --strip-components=2 package/dist/mermaid.min.js
 	touch $@
 
-docs-site: $(DOCS_READY) ## Build the documentation as a web site in build/site; checks every link
+docs: $(DOCS_READY) ## Build the documentation as a web site in build/site; checks every link
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/python -m mkdocs build --strict --site-dir "$(abspath $(DOCS_SITE))"

@@ -13,7 +13,7 @@ from hitherto_shared.metrics import ALL
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
-_GENERATED = "This table is generated from the code by `make docs`.\n\n"
+_GENERATED = "This table is generated from the code by `make metrics-docs`.\n\n"
 
 
 def page() -> str:

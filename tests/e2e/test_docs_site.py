@@ -1,4 +1,4 @@
-"""`make docs-site` builds the documentation as a web site in which every link leads somewhere."""
+"""`make docs` builds the documentation as a web site in which every link leads somewhere."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def with_tools() -> None:
         installed = make(ROOT, str(ready.relative_to(ROOT)), seconds=INSTALL_SECONDS)
         assert installed.returncode == 0, installed.stdout
         return
-    unavailable("the tools of the site are not installed: run make docs-site once")
+    unavailable("the tools of the site are not installed: run make docs once")
 
 
 def test_the_site_is_whole_and_a_broken_link_fails_the_build(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_site_is_whole_and_a_broken_link_fails_the_build(tmp_path: Path) -> 
     tree, site = tmp_path / "tree", tmp_path / "site"
     shutil.copytree(ROOT, tree, ignore=MADE, copy_function=copied)
     given = f"DOCS_VENV={TOOLS}", f"DOCS_SITE={site}"
-    built = make(tree, "docs-site", *given, seconds=BUILD_SECONDS)
+    built = make(tree, "docs", *given, seconds=BUILD_SECONDS)
     assert built.returncode == 0, built.stdout
 
     pages = {page.relative_to(site).as_posix(): page.read_text() for page in site.rglob("*.html")}
@@ -114,7 +114,7 @@ def test_the_site_is_whole_and_a_broken_link_fails_the_build(tmp_path: Path) -> 
     for broken in ("retrieval.md#no-such-heading", "no-such-guide.md"):
         guide.write_text(f"{text}\n[More]({broken}).\n")
         elsewhere = given[0], f"DOCS_SITE={tmp_path / 'refused'}"
-        refused = make(tree, "docs-site", *elsewhere, seconds=BUILD_SECONDS)
+        refused = make(tree, "docs", *elsewhere, seconds=BUILD_SECONDS)
         assert refused.returncode != 0
         assert broken.rpartition("#")[2] in refused.stdout
 

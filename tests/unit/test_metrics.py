@@ -31,7 +31,7 @@ def counted(name: str, **labels: str) -> float:
 
 
 def test_the_page_lists_every_metric() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run `make docs`"
+    assert PAGE.read_text("utf-8") == page(), "run `make metrics-docs`"
 
 
 def test_no_label_names_a_user_and_a_tenant_only_on_demand() -> None:
