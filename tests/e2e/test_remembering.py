@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import inspect
 import logging
@@ -19,6 +18,7 @@ from hitherto_client import AsyncHitherto, Hitherto
 from hitherto_client.integrations.openai import remembering
 from tests.e2e.conftest import Services
 from tests.faults.relay import Relay
+from tests.listening import Listener
 from tests.scripted_model.assistant import Answer, ScriptedAssistant
 
 FENCE = "<<<hitherto:memory "
@@ -436,29 +436,19 @@ async def test_silent_memory_does_not_hold_an_answer_up(
     model: ScriptedAssistant, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A service that takes connections and never answers."""
-    gone: list[asyncio.Event] = []
 
-    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        gone.append(asyncio.Event())
-        done = gone[-1]
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        writer.transport.abort()
-        done.set()
+    async def listen(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
 
-    silent = await asyncio.start_server(listen, "127.0.0.1", 0)
-    address = "{}:{}".format(*silent.sockets[0].getsockname())
     async with (
-        AsyncHitherto(address, address) as ours,
+        Listener(listen) as silent,
+        AsyncHitherto(f"127.0.0.1:{silent.port}", f"127.0.0.1:{silent.port}") as ours,
         openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain,
         asyncio.timeout(60),
     ):
         client = remembering(plain, memory=ours, user="ana", conversation="c1", timeout=0.2)
         with caplog.at_level(logging.WARNING, "hitherto_client"):
             reply = await chat(client, "Hunter2!")
-    silent.close()
-    for connection in gone:
-        await connection.wait()
     assert reply.choices[0].message.content == "You said: Hunter2!"
     assert "answers without memory" in caplog.text
     assert "added with the next call" in caplog.text

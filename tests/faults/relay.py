@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Self
 
+from tests.listening import Listener
+
 
 class Relay:
     """Forwards connections to a port of 127.0.0.1; as an async context manager.
@@ -17,42 +19,30 @@ class Relay:
     def __init__(self, port: int) -> None:
         self.hold = False
         self._target = port
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._serve)
 
     @property
     def address(self) -> str:
         """Where clients connect."""
-        assert self._server is not None
-        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"127.0.0.1:{self._listener.port}"
 
     def cut(self) -> None:
         """Cut every connection; new ones are taken."""
-        for task in self._tasks:
-            task.cancel()
+        self._listener.cut()
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        await self._listener.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Cut every connection."""
-        if self._server is not None:
-            self._server.close()
-        self.cut()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        await self._listener.__aexit__()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             behind = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
-            writer.transport.abort()
             return
         try:
             there = asyncio.create_task(self._pump(reader, behind[1], answers=False))
@@ -62,7 +52,6 @@ class Relay:
                 task.cancel()
             await asyncio.gather(there, back, return_exceptions=True)
         finally:
-            writer.transport.abort()
             behind[1].transport.abort()
 
     async def _pump(

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tests.listening import Listener
 from tests.scripted_model import http
 
 
@@ -72,47 +73,30 @@ class ScriptedAssistant:
         self.requests: list[AssistantRequest] = []
         self.release = asyncio.Event()
         self._queue: deque[Answer] = deque()
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._serve)
         self._made = 0
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        await self._listener.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop listening and cut every connection."""
-        assert self._server is not None
-        self._server.close()
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
+        await self._listener.__aexit__()
 
     @property
     def base_url(self) -> str:
         """What `base_url` of a client is to be."""
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+        return f"http://127.0.0.1:{self._listener.port}/v1"
 
     def queue(self, *answers: Answer) -> None:
         """Give these answers to the next requests."""
         self._queue.extend(answers)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while (request := await http.read_request(reader)) is not None:
-                await self._answer(request, writer)
-        except ConnectionError:
-            pass  # The client left in the middle of an answer.
-        finally:
-            writer.transport.abort()
+        while (request := await http.read_request(reader)) is not None:
+            await self._answer(request, writer)
 
     async def _answer(self, request: http.Request, writer: asyncio.StreamWriter) -> None:
         if request.path == "/v1/models":

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.listening import Listener
 from tests.scripted_model import http
 from tests.scripted_model.answers import ChatAnswer
 from tests.scripted_model.faults import (
@@ -90,39 +91,30 @@ class ScriptedModel:
         self.calls: Counter[str] = Counter()
         self.chat_requests: deque[ChatRequest] = deque(maxlen=_KEPT_REQUESTS)
         self.embedding_requests: deque[EmbeddingRequest] = deque(maxlen=_KEPT_REQUESTS)
-        self._port = port
+        self._listener = Listener(self._serve, port=port)
         self._embed = embed
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
         self._queues: dict[str, deque[Outcome]] = defaultdict(deque)
         self._always: dict[str, Fault] = {}
         self._called = asyncio.Condition()
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
+        await self._listener.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop listening and cut every connection, hanging ones included."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        if self._server is not None:
-            await self._server.wait_closed()
+        await self._listener.__aexit__()
 
     @property
     def port(self) -> int:
         """The port listened on."""
-        return self._port
+        return self._listener.port
 
     @property
     def base_url(self) -> str:
         """What `OPENAI_BASE_URL` is to be."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def start_over(self, script: Script) -> None:
         """Be as a new server with this script: no calls, nothing queued, no fault, no delay."""
@@ -149,20 +141,9 @@ class ScriptedModel:
         async with self._called:
             await self._called.wait_for(lambda: self.calls[endpoint] >= times)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while (request := await http.read_request(reader)) is not None:
-                await self._answer(request, reader, writer)
-        except ConnectionError:
-            pass  # The client left in the middle of an answer, as clients with a deadline do.
-        finally:
-            # Cut, not closed: an unread answer of 50 MB must not hold the connection open.
-            writer.transport.abort()
+        while (request := await http.read_request(reader)) is not None:
+            await self._answer(request, reader, writer)
 
     async def _answer(
         self, request: http.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from tests.listening import Listener
 from tests.scripted_model import http, text_vector
 
 KEY = "sk-test-0123456789"
@@ -28,32 +29,26 @@ class RawServer:
     def __init__(self, serve: Serve, tls: ssl.SSLContext | None = None) -> None:
         self._serve = serve
         self._tls = tls
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._connection, tls=tls)
         self.requests: list[http.Request] = []
         self.connections = 0
         self.gone = asyncio.Event()
         """A connection has ended."""
 
     async def __aenter__(self) -> RawServer:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        await self._listener.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        await self._listener.__aexit__()
 
     @property
     def url(self) -> str:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/v1"
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._connection(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    @property
+    def port(self) -> int:
+        return self._listener.port
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -64,10 +59,7 @@ class RawServer:
                 self.requests.append(request)
                 await self._serve(request, reader, writer, number)
                 await writer.drain()
-        except ConnectionError:
-            pass
         finally:
-            writer.transport.abort()
             self.gone.set()
 
 
