@@ -22,8 +22,9 @@ PASSWORDS = (
 )
 
 SETTINGS = """\
-# Settings of both services in docker-compose.yml: one NAME=value a line, without quotes. Every
-# setting of docs/configuration.md can stand here, except those that docker-compose.yml decides.
+# Settings of both services in docker-compose.yml: one NAME=value a line, without quotes; a $ in a
+# value is written $$. Every setting of docs/configuration.md can stand here, and OpenTelemetry's,
+# except DATABASE_URL, HITHERTO_SECRET_FILE and the passwords.
 # Apply a change with `docker compose up --wait`.
 
 # A language model and an embedder; without them, the offline rules and the offline embedder run.
@@ -45,6 +46,9 @@ SETTINGS = """\
 # The key-encryption key for people with encryption on: 64 hexadecimal digits, as
 # `openssl rand -hex 32` prints them.
 #HITHERTO_ENCRYPTION_KEY=
+
+# Traces.
+#OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4317
 
 #HITHERTO_LOG_LEVEL=INFO
 """

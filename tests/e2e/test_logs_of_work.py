@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import grpc
 import pytest
 
 from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_shared.metrics import REGISTRY
+from hitherto_shared.rpc.repeated_lines import WHOLE_LINES, WINDOW_SECONDS, call_lines
 from hitherto_shared.telemetry import JsonFormatter
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.learning import learn, talk
 from tests.e2e.leaving import until
 from tests.scripted_model import ScriptedModel
+from tests.tenants import Tenant
 
 WORD = "zqcanary"
 
@@ -95,6 +101,40 @@ async def test_every_line_of_a_call_has_its_id(modelled: Services, log: Log) -> 
     }
     # Whatever else was logged about it, an id is in every line of this logger.
     assert all("request_id" in line for line in log.lines if line["logger"] == "hitherto.rpc")
+
+
+async def test_a_flood_of_refused_calls_is_a_few_lines_and_their_number(
+    modelled: Services, log: Log, tenant: Tenant
+) -> None:
+    method, flood = "RetrievalService/GetMemory", 300
+    sample = {"method": method, "code": "NOT_FOUND", "reason": "MEMORY_NOT_FOUND"}
+
+    def counted() -> float:
+        return REGISTRY.get_sample_value("hitherto_rpcs_total", sample) or 0.0
+
+    async def call() -> None:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await modelled.retrieval.GetMemory(
+                pb.GetMemoryRequest(user_id="ana", memory_id=str(UUID(int=7)))
+            )
+
+    before, began = counted(), time.monotonic()
+    for _ in range(flood // 10):
+        await asyncio.gather(*[call() for _ in range(10)])
+    # The service counts a call after its caller was answered.
+    await until(lambda: counted() == before + flood)
+    windows = 2 + (time.monotonic() - began) // WINDOW_SECONDS
+    call_lines.flush()
+    found = [line for line in log.lines if line.get("tenant_id") == tenant.tenant_id]
+    refused = [line for line in found if line["message"] == f"/hitherto.v1.{method} refused"]
+    numbers = [line for line in refused if "repeated" in line]
+    assert WHOLE_LINES <= len(refused) - len(numbers) <= WHOLE_LINES * windows
+    assert sum(line["repeated"] for line in numbers) + len(refused) - len(numbers) == flood
+    for line in numbers:
+        assert (line["code"], line["reason"]) == ("NOT_FOUND", "MEMORY_NOT_FOUND")
+        assert "request_id" not in line
+    # Slow ones are lines of another kind, and as many at most.
+    assert len(found) <= 2 * (WHOLE_LINES + 1) * windows
 
 
 async def test_a_job_is_one_line_with_its_counts_and_tokens(modelled: Services, log: Log) -> None:

@@ -143,9 +143,12 @@ def test_the_environment_is_one_the_service_starts_with(
     field: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for line in (ROOT / "docker" / "defaults.env").read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            monkeypatch.setenv(*line.split("=", 1))
     for key, value in SERVICES[name]["environment"].items():
         monkeypatch.setenv(key, _interpolated(value))
-    assert SERVICES[name]["env_file"] == ["hitherto.env"]
+    assert SERVICES[name]["env_file"] == ["docker/defaults.env", "hitherto.env"]
     monkeypatch.setenv(f"HITHERTO_{name.upper()}_LISTEN", f"0.0.0.0:{OURS[name]}")
     settings = settings_class()
     listen = getattr(settings, field)

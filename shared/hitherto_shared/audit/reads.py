@@ -19,6 +19,7 @@ from hitherto_shared.database.counts import Counts
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.rpc.call import current_call
+from hitherto_shared.rpc.repeated_lines import call_lines
 
 logger = logging.getLogger("hitherto.audit")
 
@@ -67,7 +68,8 @@ class AuditedReads:
         try:
             await self._database.run(write, timeout=min(timeout, _WRITE_SECONDS))
         except Exception as error:
-            logger.warning("a read was refused, unaudited: %s", type(error).__name__)
+            what = f"a read was refused, unaudited: {type(error).__name__}"
+            call_lines.say(logging.WARNING, what, {"tenant_id": principal.tenant_id})
             raise Unavailable(
                 "this read of another person's data cannot be recorded in the audit log now, so"
                 " it is refused; try again shortly",

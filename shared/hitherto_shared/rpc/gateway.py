@@ -46,6 +46,7 @@ from hitherto_shared.rpc.decoding import COUNTED_BYTES, Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.observed_call import ObservedCall
 from hitherto_shared.rpc.rates import Meter
+from hitherto_shared.rpc.repeated_lines import call_lines
 from hitherto_shared.rpc.slots import CallSlots, HealthSlots
 from hitherto_shared.rpc.status import abort, as_hitherto_error
 
@@ -305,12 +306,13 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             raise error  # of the health service, which has given the reason
         told: HithertoError = as_hitherto_error(error, told_id)
         measured.code, measured.reason = told.code.name, told.reason
-        facts = {"code": told.code.name, "reason": told.reason, "request_id": told_id}
+        kind = {"code": told.code.name, "reason": told.reason}
         if (call := maybe_current_call()) is not None:
-            facts["tenant_id"] = call.principal.tenant_id
+            kind["tenant_id"] = call.principal.tenant_id
+        facts = {"request_id": told_id}
         if isinstance(told, NotAuthenticated) and told.why:
             facts["why"] = told.why
-        logger.info("%s refused", measured.method, extra=facts)
+        call_lines.say(logging.INFO, f"{measured.method} refused", kind, facts)
         await abort(context, told)
 
 

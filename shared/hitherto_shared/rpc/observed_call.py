@@ -14,9 +14,8 @@ import grpc
 from hitherto_shared import tracing
 from hitherto_shared.metrics import MeasuredCall
 from hitherto_shared.rpc.call import maybe_current_call, name_request
+from hitherto_shared.rpc.repeated_lines import call_lines
 from hitherto_shared.work_record import begin_record
-
-logger = logging.getLogger("hitherto.rpc")
 
 
 class ObservedCall:
@@ -76,12 +75,8 @@ class ObservedCall:
             reason = {"hitherto.reason": self.measured.reason} if self.measured.reason else {}
             self._span.end("" if code == "OK" else code, {"rpc.grpc.status_code": number, **reason})
         if seconds >= self._slow_seconds:
-            facts: dict[str, object] = {
-                "method": self.measured.name,
-                "code": code,
-                "milliseconds": round(seconds * 1000, 1),
-                "parts": self._record.parts(),
-            }
+            alike = {"method": self.measured.name, "code": code}
             if (call := maybe_current_call()) is not None:
-                facts["tenant_id"] = call.principal.tenant_id
-            logger.warning("slow call", extra=facts)
+                alike["tenant_id"] = call.principal.tenant_id
+            facts = {"milliseconds": round(seconds * 1000, 1), "parts": self._record.parts()}
+            call_lines.say(logging.WARNING, "slow call", alike, facts)

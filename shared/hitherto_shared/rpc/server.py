@@ -35,6 +35,7 @@ from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.gateway import Gateway
 from hitherto_shared.rpc.health import SERVICE, HealthService
 from hitherto_shared.rpc.planned import planned_of
+from hitherto_shared.rpc.repeated_lines import call_lines
 
 logger = logging.getLogger("hitherto.server")
 
@@ -188,6 +189,7 @@ class Server:
         """Refuse new calls, let running ones finish for `grace` seconds."""
         self.health.end()
         await self._server.stop(grace)
+        call_lines.flush()
 
 
 def _show_expiry(file: str, pem: bytes) -> None:

@@ -23,6 +23,7 @@ from hitherto_shared.errors import (
     TooLate,
 )
 from hitherto_shared.rpc.call import Context
+from hitherto_shared.rpc.repeated_lines import call_lines
 from hitherto_shared.telemetry import without_message
 
 logger = logging.getLogger("hitherto.rpc")
@@ -40,7 +41,8 @@ def as_hitherto_error(error: BaseException, request_id: str) -> HithertoError:
     if isinstance(error, HithertoError):
         return error
     if (translated := faults.translate(error)) is not None:
-        logger.warning("database: %s", type(error).__name__, extra={"sqlstate": _sqlstate(error)})
+        kind = {"sqlstate": str(getattr(error, "sqlstate", None) or "")}
+        call_lines.say(logging.WARNING, f"database: {type(error).__name__}", kind)
         return translated
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return TooLate("the call took longer than its deadline", reason="DEADLINE_EXCEEDED")
@@ -121,7 +123,3 @@ async def abort(context: Context, error: HithertoError) -> NoReturn:
 
 def _code_number(code: grpc.StatusCode) -> int:
     return int(code_pb2.Code.Value(code.name))
-
-
-def _sqlstate(error: BaseException) -> str:
-    return str(getattr(error, "sqlstate", None) or "")
