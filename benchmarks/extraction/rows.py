@@ -11,21 +11,10 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from benchmarks.extraction.wording import Terms, contains_all
+from hitherto_client.words import MemoryType
 
 LANGUAGES = {"en": "English", "vi": "Vietnamese", "ja": "Japanese"}
 
-MemoryType = Literal[
-    "preference",
-    "goal",
-    "fact",
-    "decision",
-    "context",
-    "feedback",
-    "personal",
-    "question",
-    "problem",
-    "learning",
-]
 TYPES: tuple[str, ...] = get_args(MemoryType)
 TRAPS = (
     "small_talk",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,18 +31,18 @@ class Target:
 
 
 def find_target(
-    retrieval: str | None = None,
-    extraction: str | None = None,
+    retrieval: str | None,
+    extraction: str | None,
     *,
-    api_key: str | None = None,
-    token: str | Callable[[], str] | None = None,
-    tls_ca_file: str | os.PathLike[str] | None = None,
-    tls_certificate_file: str | os.PathLike[str] | None = None,
-    tls_key_file: str | os.PathLike[str] | None = None,
-    timeout: float | None = None,
-    retry: RetryPolicy | None = None,
+    api_key: str | None,
+    token: str | Callable[[], str] | None,
+    tls_files: Sequence[str | os.PathLike[str] | None],
+    timeout: float | None,
+    retry: RetryPolicy | None,
 ) -> Target:
-    """The target that the arguments and, for unset ones, the environment describe.
+    """The target that the arguments of `Hitherto` and, for unset ones, the environment describe.
+
+    `tls_files` are those with the authority, the client certificate and its key.
 
     Raises:
         ValueError: The key, the token or a file for TLS is unusable, or there are both key and
@@ -51,6 +51,7 @@ def find_target(
     env = os.environ
     if not (api_key or token):
         api_key, token = env.get("HITHERTO_API_KEY"), env.get("HITHERTO_TOKEN")
+    ca, certificate, key = tls_files
     return Target(
         Endpoint(
             "retrieval", retrieval or env.get("HITHERTO_RETRIEVAL_ADDRESS") or DEFAULT_RETRIEVAL
@@ -61,9 +62,9 @@ def find_target(
         ),
         _credential(api_key, token),
         TlsFiles(
-            _path(tls_ca_file or env.get("HITHERTO_TLS_CA_FILE")),
-            _path(tls_certificate_file or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),
-            _path(tls_key_file or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")),
+            _path(ca or env.get("HITHERTO_TLS_CA_FILE")),
+            _path(certificate or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),
+            _path(key or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")),
         ).credentials(),
         timeout,
         retry or RetryPolicy(),

@@ -18,17 +18,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-MEMORY_TYPES = (
-    "preference",
-    "goal",
-    "fact",
-    "decision",
-    "context",
-    "feedback",
-    "personal",
-    "question",
-    "problem",
-    "learning",
+from hitherto.v1 import memory_pb2
+
+MEMORY_TYPES = tuple(
+    name.removeprefix("MEMORY_TYPE_").lower() for name in memory_pb2.MemoryType.keys()[1:]
 )
 CONFIDENCES = ("low", "medium", "high")
 ORIGINS = ("user", "assistant", "tool", "document", "operator")

@@ -14,11 +14,15 @@ from tests.unit.test_sql_stands_whole import ROOT, product
 
 MIGRATIONS = ROOT / "shared/hitherto_shared/database/migrations"
 FUNCTIONS = {
+    "compared_chunks",
+    "compared_messages",
+    "compared_summaries",
     "filtered_documents",
     "filtered_memories",
     "filtered_memories_at",
     "filtered_messages",
     "filtered_summaries",
+    "learnt_from_messages",
     "memories_at",
 }
 """Functions of the database that read a user's rows; tenant and user are their first arguments."""

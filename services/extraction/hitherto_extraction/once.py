@@ -104,7 +104,7 @@ async def once(
     async def attempt(connection: Connection) -> IdempotentResult[Made]:
         try:
             async with connection.transaction():
-                known = await _first_ids(connection, identity)
+                known = await first_ids(connection, identity)
                 if known is None:
                     made = await work.change(connection)
                     await _remember(connection, identity, work, made)
@@ -113,10 +113,10 @@ async def once(
                 else:
                     made = await again(connection, known)
         except _RacedByTwin:
-            made = await again(connection, await _first_ids(connection, identity) or [])
+            made = await again(connection, await first_ids(connection, identity) or [])
         except HithertoError:
             # A concurrent call since the look-up of the key may be the reason for this refusal.
-            first = await _first_ids(connection, identity)
+            first = await first_ids(connection, identity)
             if first is None:
                 raise
             made = await again(connection, first)
@@ -125,7 +125,12 @@ async def once(
     return await database.run(attempt, timeout=timeout)
 
 
-async def _first_ids(connection: Connection, identity: Identity | None) -> list[str] | None:
+async def first_ids(connection: Connection, identity: Identity | None) -> list[str] | None:
+    """What the first call with this key stored; None without one, or without a key.
+
+    Raises:
+        AlreadyExists: The first call had a different body.
+    """
     if identity is None:
         return None
     return await idempotency.replayed(

@@ -81,9 +81,7 @@ class AsyncHitherto(
                 extraction,
                 api_key=api_key,
                 token=token,
-                tls_ca_file=tls_ca_file,
-                tls_certificate_file=tls_certificate_file,
-                tls_key_file=tls_key_file,
+                tls_files=(tls_ca_file, tls_certificate_file, tls_key_file),
                 timeout=timeout,
                 retry=retry,
             )

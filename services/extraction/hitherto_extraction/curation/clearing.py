@@ -20,10 +20,16 @@ from typing import TypeVar
 from hitherto_extraction.curation.conversations import delete_conversation
 from hitherto_extraction.curation.profile_edit import CLEARABLE
 from hitherto_extraction.curation.profiles import update_profile
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
+from hitherto_extraction.once import (
+    IdempotentOperation,
+    IdempotentResult,
+    Identity,
+    first_ids,
+    once,
+)
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.storage import clearing, idempotency, profiles, users
+from hitherto_extraction.storage import clearing, profiles, users
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
@@ -156,17 +162,8 @@ class Clearing:
         self, connection: Connection, identity: Identity | None, wanted: ClearRequest
     ) -> _Extent | None:
         """Stop learning and determine the extent; None if the key has been used."""
-        if identity is not None:
-            first = await idempotency.replayed(
-                connection,
-                tenant_id=identity.tenant_id,
-                subject=identity.subject,
-                rpc=identity.rpc,
-                key=identity.key,
-                body_hash=identity.body_hash,
-            )
-            if first is not None:
-                return None
+        if await first_ids(connection, identity) is not None:
+            return None
         scope = wanted.scope
         await users.enter_user(connection, scope)
         await users.lock_user(connection, scope)

@@ -21,14 +21,19 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
 
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
+from hitherto_extraction.once import (
+    IdempotentOperation,
+    IdempotentResult,
+    Identity,
+    first_ids,
+    once,
+)
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
     erased,
     erasure,
     holdings,
-    idempotency,
     users,
 )
 from hitherto_extraction.storage.erasure import Receipt, RowsRemain
@@ -173,17 +178,9 @@ class Erasing:
         self, connection: Connection, scope: Scope, identity: Identity | None
     ) -> Receipt:
         """The receipt for this idempotency key, or of the completed, running or new erasure."""
-        if identity is not None:
-            first = await idempotency.replayed(
-                connection,
-                tenant_id=identity.tenant_id,
-                subject=identity.subject,
-                rpc=identity.rpc,
-                key=identity.key,
-                body_hash=identity.body_hash,
-            )
-            if first is not None:
-                return await erasure.read(connection, scope.tenant_id, UUID(first[0]))
+        first = await first_ids(connection, identity)
+        if first is not None:
+            return await erasure.read(connection, scope.tenant_id, UUID(first[0]))
         await erased.keep_all_out(connection, scope)
         marked = await erasure.find_mark(connection, scope, self._hash_of(scope))
         if marked is not None and marked.erased_at is not None:

@@ -31,11 +31,11 @@ _CONTENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class NewMemory:
-    """A statement that repeats a known one.
+class _Mergeable:
+    """What a merge compares.
 
-    `said_at` is the event time of its newest message, and neither the time of processing nor the
-    beginning of its validity.
+    `said_at` is the event time of the newest message behind it, and neither the time of processing
+    nor the beginning of its validity.
     """
 
     content: str
@@ -50,18 +50,13 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownMemory:
-    """A memory in its present form, with the event time of its newest evidence."""
+class NewMemory(_Mergeable):
+    """A statement that repeats a known one."""
 
-    content: str
-    importance: float
-    confidence: str
-    origin: str
-    said_at: datetime
-    detail: str = ""
-    tags: Sequence[str] = ()
-    keywords: Sequence[str] = ()
-    questions: Sequence[str] = ()
+
+@dataclass(frozen=True, slots=True)
+class KnownMemory(_Mergeable):
+    """A memory in its present form."""
 
 
 @dataclass(frozen=True, slots=True)

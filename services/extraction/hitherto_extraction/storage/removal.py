@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage import keyword_index
+from hitherto_extraction.storage import document_mentions, keyword_index
 from hitherto_extraction.storage.retention import HeldMessage
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
@@ -44,17 +44,6 @@ SET mention_count = greatest(e.mention_count - lost.times, 0)
 FROM lost
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = lost.entity_id
 RETURNING e.entity_id
-"""
-
-_DROP_UNMENTIONED = """
-DELETE FROM entities AS e
-WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
-  AND NOT EXISTS (
-      SELECT FROM entity_mentions AS em
-      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
-  AND NOT EXISTS (
-      SELECT FROM document_mentions AS dm
-      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
 """
 
 _DELETE_ACCESS = """
@@ -285,7 +274,7 @@ async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequ
     values = _named(scope, memory_ids)
     cursor = await connection.execute(_FORGET_MENTIONS, values)
     entities = [row[0] for row in await cursor.fetchall()]
-    await connection.execute(_DROP_UNMENTIONED, {**values, "entity_ids": entities})
+    await document_mentions.drop_unmentioned(connection, scope, entities)
     return len(entities)
 
 

@@ -27,15 +27,12 @@ MAX_DAYS = 36_500
 _DUE = """
 WITH l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
-           now() - make_interval(days => nullif(least(
-               coalesce(u.retention_days, %(memory_days)s), %(most_days)s), 0)) AS memories_before,
-           now() - make_interval(days => nullif(least(
-               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
+           retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
+           retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
                AS messages_before,
-           (SELECT max(c.updated_at) FROM conversations AS c
-            WHERE c.tenant_id = u.tenant_id AND c.user_id = u.user_id) AS spoke_at
-    FROM users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.erased_at IS NULL AND u.user_id > %(after)s
+           u.spoke_at
+    FROM retained_users AS u
+    WHERE u.tenant_id = %(tenant_id)s AND u.user_id > %(after)s
     ORDER BY u.user_id
     LIMIT %(limit)s
 ), due AS (
@@ -58,12 +55,10 @@ ORDER BY l.user_id
 _EXPIRED_MEMORIES = """
 WITH l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
-           now() - make_interval(days => nullif(least(
-               coalesce(u.retention_days, %(memory_days)s), %(most_days)s), 0)) AS memories_before,
-           (SELECT max(c.updated_at) FROM conversations AS c
-            WHERE c.tenant_id = u.tenant_id AND c.user_id = u.user_id) AS spoke_at
-    FROM users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.erased_at IS NULL
+           retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
+           u.spoke_at
+    FROM retained_users AS u
+    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 )
 SELECT m.memory_id
 FROM l
@@ -78,11 +73,10 @@ LIMIT %(limit)s
 _OUTLIVED_MESSAGES = """
 WITH l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
-           now() - make_interval(days => nullif(least(
-               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
+           retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
                AS messages_before
-    FROM users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.erased_at IS NULL
+    FROM retained_users AS u
+    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 )
 SELECT g.conversation_id, g.message_no, g.message_id
 FROM l
@@ -97,15 +91,12 @@ LIMIT %(limit)s
 _COUNT = """
 WITH l AS MATERIALIZED (
     SELECT u.tenant_id, u.user_id,
-           now() - make_interval(days => nullif(least(
-               coalesce(u.retention_days, %(memory_days)s), %(most_days)s), 0)) AS memories_before,
-           now() - make_interval(days => nullif(least(
-               coalesce(u.message_retention_days, %(message_days)s), %(most_days)s), 0))
+           retained_since(u.retention_days, %(memory_days)s, %(most_days)s) AS memories_before,
+           retained_since(u.message_retention_days, %(message_days)s, %(most_days)s)
                AS messages_before,
-           (SELECT max(c.updated_at) FROM conversations AS c
-            WHERE c.tenant_id = u.tenant_id AND c.user_id = u.user_id) AS spoke_at
-    FROM users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+           u.spoke_at
+    FROM retained_users AS u
+    WHERE u.tenant_id = %(tenant_id)s
       AND (%(user_id)s::text IS NULL OR u.user_id = %(user_id)s)
 ), expired AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id

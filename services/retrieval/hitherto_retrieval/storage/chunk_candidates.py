@@ -43,19 +43,11 @@ WITH nearest AS (
      ORDER BY mentions.entities DESC, d.source_created_at DESC, c.chunk_id DESC
      LIMIT %(wanted)s)
 )
-SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
-       -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
-       CASE WHEN %(text_query)s::text IS NULL THEN 0
-            ELSE ts_rank(to_tsvector('simple', d.ingested_heading || ' ' || c.content),
-                         (SELECT websearch_to_tsquery('simple', %(text_query)s))) END
+SELECT c.*
 FROM pool AS p
-JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.chunk_id = p.chunk_id
-JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
-     AND d.document_id = c.document_id
-LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
-     AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
-LEFT JOIN mentions ON mentions.document_id = c.document_id
+JOIN compared_chunks(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+    %(text_query)s) AS c ON c.chunk_id = p.chunk_id
 """
 
 _FILTERED = """
@@ -92,19 +84,11 @@ WITH allowed AS MATERIALIZED (
      ORDER BY mentions.entities DESC, a.source_created_at DESC, a.chunk_id DESC
      LIMIT %(wanted)s)
 )
-SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
-       -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
-       CASE WHEN %(text_query)s::text IS NULL THEN 0
-            ELSE ts_rank(to_tsvector('simple', d.ingested_heading || ' ' || c.content),
-                         (SELECT websearch_to_tsquery('simple', %(text_query)s))) END
+SELECT c.*
 FROM pool AS p
-JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.chunk_id = p.chunk_id
-JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
-     AND d.document_id = c.document_id
-LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
-     AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
-LEFT JOIN mentions ON mentions.document_id = c.document_id
+JOIN compared_chunks(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+    %(text_query)s) AS c ON c.chunk_id = p.chunk_id
 """
 
 

@@ -11,44 +11,36 @@ from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Message, Scope, Summary
 
-# Conversations in short, the last active first, after a named one.
+# Conversations that have a summary, the last active first, after a named one.
 _RECENT = """
-SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
-       (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-          AND m.conversation_id = s.conversation_id),
-       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at, sealed_at(s.sealed, s.sealed_version)
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-  AND (%(with_sealed)s OR s.sealed IS NULL)
-ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
-         s.conversation_id DESC
+SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
+       c.sealed_words
+FROM short_conversations AS c
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
+  AND (%(with_sealed)s OR NOT c.is_sealed)
+ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
+         c.conversation_id DESC
 LIMIT %(limit)s
 """
 
-# One conversation. Until it has a summary, its title is the beginning of the user's first message.
-_ONE = r"""
-SELECT c.conversation_id, c.user_id,
-       coalesce(s.title, (
-           SELECT left(regexp_replace(m.content, '\s+', ' ', 'g'), 80) FROM messages AS m
-           WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
-             AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
-           ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1), ''),
-       coalesce(s.summary, ''), coalesce(s.outcome, 'ongoing'),
-       (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
-          AND m.conversation_id = c.conversation_id),
-       coalesce(s.created_at, c.created_at), coalesce(s.updated_at, c.updated_at),
-       coalesce(s.key_topics, '{}'), coalesce(s.technical_topics, '{}'),
-       coalesce(s.followup_suggestions, '{}'), c.last_said_at, sealed_at(s.sealed, s.sealed_version)
-FROM conversations AS c
-LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
-     AND s.conversation_id = c.conversation_id
+_ONE = """
+SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
+       c.sealed_words
+FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
   AND c.conversation_id = %(conversation_id)s
+"""
+
+_BY_CONVERSATIONS = """
+SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
+       c.sealed_words
+FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
+JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.conversation_id = k.conversation_id AND c.summarised_at IS NOT NULL
+ORDER BY k.place
 """
 
 # The last messages of each conversation, in the order in which they were said.
@@ -81,57 +73,34 @@ ORDER BY m.message_no DESC
 LIMIT %(limit)s
 """
 
-# Conversations with a summary, and those with messages that no job has read yet, titled as above.
-_PAGE = r"""
-SELECT c.conversation_id, c.user_id,
-       coalesce(s.title, (
-           SELECT left(regexp_replace(m.content, '\s+', ' ', 'g'), 80) FROM messages AS m
-           WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
-             AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
-           ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1), ''),
-       coalesce(s.summary, ''), coalesce(s.outcome, 'ongoing'),
-       (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
-          AND m.conversation_id = c.conversation_id),
-       coalesce(s.created_at, c.created_at), coalesce(s.updated_at, c.updated_at),
-       coalesce(s.key_topics, '{}'), coalesce(s.technical_topics, '{}'),
-       coalesce(s.followup_suggestions, '{}'), c.last_said_at, sealed_at(s.sealed, s.sealed_version)
-FROM conversations AS c
-LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
-     AND s.conversation_id = c.conversation_id
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-  AND (s.conversation_id IS NOT NULL OR EXISTS (
-        SELECT FROM messages AS m
-        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
-          AND m.conversation_id = c.conversation_id))
-  AND (%(with_sealed)s OR s.sealed IS NULL)
-  AND (%(outcomes)s::text[] IS NULL OR coalesce(s.outcome, 'ongoing') = ANY(%(outcomes)s))
-  AND (%(created_after)s::timestamptz IS NULL
-       OR coalesce(s.created_at, c.created_at) >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL
-       OR coalesce(s.created_at, c.created_at) < %(created_before)s)
-  AND (%(after_said)s::timestamptz IS NULL
-       OR (c.last_said_at, c.conversation_id) < (%(after_said)s, %(after_id)s::text))
+# Conversations with a summary, and those with messages that no job has read yet. The total comes
+# with an empty page, too.
+_PAGE = """
+WITH listed AS MATERIALIZED (
+    SELECT c.conversation_id, c.last_said_at
+    FROM short_conversations AS c
+    WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+      AND (c.summarised_at IS NOT NULL OR c.message_count > 0)
+      AND (%(with_sealed)s OR NOT c.is_sealed)
+      AND (%(outcomes)s::text[] IS NULL OR c.outcome = ANY(%(outcomes)s))
+      AND (%(created_after)s::timestamptz IS NULL OR c.created_at >= %(created_after)s)
+      AND (%(created_before)s::timestamptz IS NULL OR c.created_at < %(created_before)s)
+), placed AS (
+    SELECT conversation_id FROM listed
+    WHERE %(after_said)s::timestamptz IS NULL
+       OR (last_said_at, conversation_id) < (%(after_said)s, %(after_id)s::text)
+    ORDER BY last_said_at DESC, conversation_id DESC
+    LIMIT %(limit)s
+)
+SELECT (SELECT count(*) FROM listed),
+       c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
+       c.sealed_words
+FROM (SELECT) AS always
+LEFT JOIN placed AS p ON true
+LEFT JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.conversation_id = p.conversation_id
 ORDER BY c.last_said_at DESC, c.conversation_id DESC
-LIMIT %(limit)s
-"""
-
-_COUNT = """
-SELECT count(*)
-FROM conversations AS c
-LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
-     AND s.conversation_id = c.conversation_id
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-  AND (s.conversation_id IS NOT NULL OR EXISTS (
-        SELECT FROM messages AS m
-        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
-          AND m.conversation_id = c.conversation_id))
-  AND (%(with_sealed)s OR s.sealed IS NULL)
-  AND (%(outcomes)s::text[] IS NULL OR coalesce(s.outcome, 'ongoing') = ANY(%(outcomes)s))
-  AND (%(created_after)s::timestamptz IS NULL
-       OR coalesce(s.created_at, c.created_at) >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL
-       OR coalesce(s.created_at, c.created_at) < %(created_before)s)
 """
 
 
@@ -220,33 +189,15 @@ async def page(
         "after_id": after[1] if after else None,
         "limit": limit + 1,
     }
-    cursor = await connection.execute(_PAGE, values)
-    found = [Summary(*row) for row in await cursor.fetchall()]
-    cursor = await connection.execute(_COUNT, values)
-    row = await cursor.fetchone()
+    rows = await (await connection.execute(_PAGE, values)).fetchall()
+    found = [Summary(*row[1:]) for row in rows if row[1] is not None]
     last = found[limit - 1] if len(found) > limit else None
     following = (
         (last.last_said_at.isoformat(), last.conversation_id)
         if last is not None and last.last_said_at is not None
         else None
     )
-    return found[:limit], following, int(row[0]) if row else 0
-
-
-_BY_CONVERSATIONS = """
-SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
-       (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-          AND m.conversation_id = s.conversation_id),
-       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at, sealed_at(s.sealed, s.sealed_version)
-FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
-JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND s.conversation_id = k.conversation_id
-JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = k.conversation_id
-ORDER BY k.place
-"""
+    return found[:limit], following, int(rows[0][0])
 
 
 def by_conversations(scope: Scope, conversation_ids: Sequence[str]) -> Statement[list[Summary]]:

@@ -96,22 +96,12 @@ JOIN whole_memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_i
 ORDER BY newest.created_at DESC, newest.memory_id DESC
 """
 
-# A page of memories in one of four orders (`usefulness` is importance, then recency of use);
-# `after` is the last row of the previous page. The key is text that sorts like its value, so that
-# one cursor works for every order.
+# A page of memories in one of four orders; `after` is the last row of the previous page.
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
-           (CASE %(order_by)s
-                WHEN 'importance' THEN to_char(m.importance, 'FM0.0000000000')
-                WHEN 'usefulness' THEN to_char(m.importance, 'FM0.0000000000') || to_char(
-                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
-                     'YYYY-MM-DD"T"HH24:MI:SS.US')
-                WHEN 'last_accessed_at' THEN to_char(
-                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
-                     'YYYY-MM-DD"T"HH24:MI:SS.US')
-                ELSE to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
-            END) COLLATE "C" AS sort_key
+           sort_key_of_memory(
+               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key
     FROM filtered_memories(
         %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
         %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,

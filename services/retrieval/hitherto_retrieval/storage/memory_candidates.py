@@ -7,7 +7,7 @@ candidate gets every feature, whichever leg found it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,8 @@ from pgvector import HalfVector
 
 from hitherto_retrieval.storage.candidate import Candidate, text_rank_of
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.statement import Answer, Rows, Statement
 from hitherto_shared.database.arrays import Integers, Uuids
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -31,13 +32,33 @@ _RANKED_AGAIN = 4
 """The factor by which the first pass finds more than wanted, to be ranked by the vectors
 themselves."""
 _LEAST_RANKED_AGAIN = 200
+OLD_WORDINGS = 1_000
+"""Maximum number of memories with another wording that are read in order to score it.
 
-# The candidates with filters: all memories that pass are compared. Memories without a vector come
-# after those with one.
+The nearest by their present vectors come first, then the most important."""
+
+# The candidates with filters, at present or at another time: all memories that pass are compared.
+# Memories without a vector come after those with one. Only present wordings have postings: of
+# memories that had another wording then, `reworded` are returned with it, to be scored by it.
 _FILTERED = """
-WITH allowed AS MATERIALIZED (
-    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-           (SELECT %(places)s::int[])[m.lexical_no] AS place,
+WITH passing AS (
+    SELECT * FROM filtered_memories(
+        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(entity_names)s, %(metadata)s, %(sealed_ids)s)
+    WHERE NOT %(in_past)s
+    UNION ALL
+    SELECT * FROM filtered_memories_at(
+        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
+        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
+        %(entity_names)s, %(metadata)s, %(sealed_ids)s, %(known_at)s, %(as_of)s)
+    WHERE %(in_past)s
+), allowed AS MATERIALIZED (
+    SELECT m.memory_id, m.version, m.importance, m.created_at, m.valid_from, m.conversation_id,
+           m.version < m.text_version AS was_reworded,
+           CASE WHEN m.version >= m.text_version THEN m.lexical_no END AS lexical_no,
+           CASE WHEN m.version >= m.text_version
+                THEN (SELECT %(places)s::int[])[m.lexical_no] END AS place,
            CASE WHEN %(vector)s::halfvec IS NOT NULL THEN
            (SELECT -(e.embedding <#> %(vector)s::halfvec)
             FROM memory_embeddings AS e
@@ -52,10 +73,7 @@ WITH allowed AS MATERIALIZED (
                       WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
                         AND em.memory_id = m.memory_id AND em.entity_id = ANY(%(entity_ids)s))
                 ELSE 0 END AS entities
-    FROM filtered_memories(
-        %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
-        %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,
-        %(entity_names)s, %(metadata)s, %(sealed_ids)s) AS m
+    FROM passing AS m
 ), pool AS (
     (SELECT * FROM allowed
      ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,
@@ -77,15 +95,26 @@ WITH allowed AS MATERIALIZED (
     (SELECT * FROM allowed WHERE %(newest)s > 0
      ORDER BY valid_from DESC, memory_id DESC
      LIMIT %(newest)s)
+), reworded AS (
+    SELECT * FROM allowed
+    WHERE was_reworded
+    ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
+    LIMIT %(old_wordings)s
 )
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
        m.cosine,
-       CASE WHEN %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
+       CASE WHEN NOT m.was_reworded AND %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
        (SELECT -(s.embedding <#> %(vector)s::halfvec)
         FROM memory_source_embeddings AS s
         WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-          AND s.memory_id = m.memory_id AND s.model = %(model)s) END, m.entities
-FROM pool AS m
+          AND s.memory_id = m.memory_id AND s.model = %(model)s) END, m.entities,
+       coalesce(CASE WHEN m.was_reworded THEN (
+           SELECT concat_ws(E'\\n', v.content, array_to_string(v.keywords, E'\\n'))
+           FROM memory_versions AS v
+           WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+             AND v.memory_id = m.memory_id AND v.version = m.version) END, ''),
+       m.memory_id IN (SELECT memory_id FROM pool)
+FROM (SELECT * FROM pool UNION SELECT * FROM reworded) AS m
 """
 
 # The pool where nothing is filtered: current memories only.
@@ -292,14 +321,39 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
 
 def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candidate]]:
     """Candidates among memories that pass `filters`: `wanted` of them, or as many as exist."""
+    return filtered_at(
+        scope,
+        sought,
+        Moment(),
+        filters,
+        lambda rows: candidates_of([row[:_FEATURE_COLUMNS] for row in rows], sought),
+    )
+
+
+def filtered_at(
+    scope: Scope,
+    sought: Sought,
+    moment: Moment,
+    filters: Filters,
+    read: Callable[[Rows], Answer],
+) -> Statement[Answer]:
+    """The memories that pass `filters` at `moment`.
+
+    Two columns follow the features: the words of a memory that had others then, and whether a leg
+    found it.
+    """
     return Statement(
         _FILTERED,
         {
             **parameters(scope, sought),
+            **moment.parameters(),
             **filters.parameters(),
+            "in_past": not moment.present,
             "places": Integers(sought.bm25.places()),
+            "old_wordings": OLD_WORDINGS,
         },
-        lambda rows: candidates_of(rows, sought),
+        read,
+        planned_anew=not moment.present,
     )
 
 
@@ -335,12 +389,15 @@ def parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
 
 
 def candidates_of(rows: Rows, sought: Sought) -> list[Candidate]:
-    """Converts rows of memories with their features, in the order of the columns."""
+    """Converts rows of memories with their features, in the order of the columns.
+
+    A memory that had other words at another time has no number in the index of present words.
+    """
     newest: set[UUID] = set()
     if sought.newest:
         by_time = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)
         newest = {row[0] for row in by_time[: sought.newest]}
-    bm25 = sought.bm25.of_each([row[5] for row in rows])
+    bm25 = sought.bm25.of_each([-1 if row[5] is None else row[5] for row in rows])
     return [
         Candidate(
             kind="memory",

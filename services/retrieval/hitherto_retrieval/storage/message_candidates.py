@@ -28,16 +28,11 @@ WITH nearest AS (
     JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.lexical_no = l.lexical_no AND m.lexical_no IS NOT NULL
 )
-SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
-       m.role, -(e.embedding <#> %(vector)s::halfvec),
-       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+SELECT m.*
 FROM pool AS p
-JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
-LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
-     AND e.model = %(model)s
-WHERE m.role IN ('user', 'assistant')
+JOIN compared_messages(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+    ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 """
 
 _FILTERED = """
@@ -62,16 +57,11 @@ WITH allowed AS MATERIALIZED (
      ORDER BY l.place
      LIMIT %(wanted)s)
 )
-SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
-       m.role, -(e.embedding <#> %(vector)s::halfvec),
-       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+SELECT m.*
 FROM pool AS p
-JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
-LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
-     AND e.model = %(model)s
-WHERE m.role IN ('user', 'assistant')
+JOIN compared_messages(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+    ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 """
 
 

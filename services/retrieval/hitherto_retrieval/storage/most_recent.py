@@ -19,12 +19,7 @@ from hitherto_shared.text.bm25 import NO_SCORES, Scores
 # A document without chunks cannot be shown, and displaces no document with chunks. The pool is
 # materialised: a database without statistics would compute it for every chunk.
 _DOCUMENTS = """
-WITH mentions AS (
-    SELECT document_id, count(*) AS entities
-    FROM document_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
-    GROUP BY document_id
-), pool AS MATERIALIZED (
+WITH pool AS MATERIALIZED (
     SELECT chunk_id
     FROM (SELECT c.chunk_id, row_number() OVER (PARTITION BY d.source_type
                  ORDER BY d.source_created_at DESC, d.document_id DESC) AS place
@@ -36,20 +31,12 @@ WITH mentions AS (
                AND c.document_id = d.document_id AND c.position = 0) AS placed
     WHERE place <= %(limit)s
 )
-SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
-       -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
-       CASE WHEN %(text_query)s::text IS NULL THEN 0
-            ELSE ts_rank(to_tsvector('simple', d.ingested_heading || ' ' || c.content),
-                         (SELECT websearch_to_tsquery('simple', %(text_query)s))) END
+SELECT c.*
 FROM pool AS p
-JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.chunk_id = p.chunk_id
-JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
-     AND d.document_id = c.document_id
-LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
-     AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
-LEFT JOIN mentions ON mentions.document_id = c.document_id
-ORDER BY d.source_created_at DESC, d.document_id DESC
+JOIN compared_chunks(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(named)s::uuid[],
+    %(text_query)s) AS c ON c.chunk_id = p.chunk_id
+ORDER BY c.source_created_at DESC, c.document_id DESC
 """
 
 _MESSAGES = """
@@ -62,16 +49,11 @@ WITH pool AS (
     ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
     LIMIT %(limit)s
 )
-SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
-       m.role, -(e.embedding <#> %(vector)s::halfvec),
-       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+SELECT m.*
 FROM pool AS p
-JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
-LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
-     AND e.model = %(model)s
-WHERE m.role IN ('user', 'assistant')
+JOIN compared_messages(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+    ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
 """
 

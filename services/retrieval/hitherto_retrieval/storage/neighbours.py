@@ -55,16 +55,11 @@ WITH given AS (
     EXCEPT
     SELECT conversation_id, message_no FROM given
 )
-SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
-       m.role, -(e.embedding <#> %(vector)s::halfvec),
-       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+SELECT m.*
 FROM pool AS p
-JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
-LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
-     AND e.model = %(model)s
-WHERE m.role IN ('user', 'assistant')
+JOIN compared_messages(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS m
+    ON m.conversation_id = p.conversation_id AND m.message_no = p.message_no
 """
 
 # Ids are compared by their digests, which are indexed, and then by themselves.
@@ -79,44 +74,21 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 ORDER BY s.memory_id, m.conversation_id, m.message_no
 """
 
-# The memories of the conversations are read once, and sources that are not among the messages are
-# dropped by a look-up: a join by ids compares each message with all memories of its conversation.
-# `IS TRUE` prevents the planner from turning the look-up into such a join.
 _FACTS = """
-SELECT k.conversation_id, m.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
+SELECT f.conversation_id, f.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
        array_agg(f.lexical_no)
-FROM (SELECT conversation_id, array_agg(message_no) AS message_nos
-      FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
-          AS g (conversation_id, message_no)
-      GROUP BY conversation_id) AS k
-JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.conversation_id = k.conversation_id AND m.message_no = ANY(k.message_nos)
-JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND md5(s.conversation_id) = md5(m.conversation_id)
-     AND s.conversation_id = m.conversation_id AND s.message_id = m.message_id
-JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-     AND f.memory_id = s.memory_id
+FROM learnt_from_messages(
+    %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
 LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
      AND e.memory_id = f.memory_id AND e.model = %(model)s AND e.text_version = f.text_version
 WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_at > now())
-GROUP BY k.conversation_id, m.message_no
+GROUP BY f.conversation_id, f.message_no
 """
 
-
-# Written like _FACTS, for the same reasons.
 _HELD_BACK = """
-SELECT k.conversation_id, m.message_no
-FROM (SELECT conversation_id, array_agg(message_no) AS message_nos
-      FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
-          AS g (conversation_id, message_no)
-      GROUP BY conversation_id) AS k
-JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-     AND m.conversation_id = k.conversation_id AND m.message_no = ANY(k.message_nos)
-JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND md5(s.conversation_id) = md5(m.conversation_id)
-     AND s.conversation_id = m.conversation_id AND s.message_id = m.message_id
-JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-     AND f.memory_id = s.memory_id
+SELECT f.conversation_id, f.message_no
+FROM learnt_from_messages(
+    %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
 WHERE f.status IN ('quarantined', 'forgotten')
 """
 

@@ -80,16 +80,8 @@ ORDER BY w.place
 _PAGE = """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
-           (CASE %(order_by)s
-                WHEN 'importance' THEN to_char(m.importance, 'FM0.0000000000')
-                WHEN 'usefulness' THEN to_char(m.importance, 'FM0.0000000000') || to_char(
-                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
-                     'YYYY-MM-DD"T"HH24:MI:SS.US')
-                WHEN 'last_accessed_at' THEN to_char(
-                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
-                     'YYYY-MM-DD"T"HH24:MI:SS.US')
-                ELSE to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
-            END) COLLATE "C" AS sort_key
+           sort_key_of_memory(
+               %(order_by)s, m.importance, m.created_at, a.last_accessed_at) AS sort_key
     FROM filtered_memories_at(
         %(tenant_id)s, %(user_id)s, %(statuses)s, %(only_current)s, %(types)s, %(tags)s,
         %(sources)s, %(confidences)s, %(conversation_id)s, %(created_after)s, %(created_before)s,

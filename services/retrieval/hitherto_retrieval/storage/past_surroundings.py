@@ -27,20 +27,15 @@ LIMIT 1
 """
 
 _CONVERSATIONS = """
-SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
-       (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-          AND m.conversation_id = s.conversation_id),
-       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at, sealed_at(s.sealed, s.sealed_version)
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-  AND (%(known_at)s::timestamptz IS NULL OR s.updated_at <= %(known_at)s)
+SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
+       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
+       c.sealed_words
+FROM short_conversations AS c
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
+  AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
   AND (%(as_of)s::timestamptz IS NULL OR c.last_said_at <= %(as_of)s)
-ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
-         s.conversation_id DESC
+ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
+         c.conversation_id DESC
 LIMIT %(limit)s
 """
 

@@ -31,17 +31,11 @@ WITH nearest AS (
     JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
          AND s.lexical_no = l.lexical_no AND s.lexical_no IS NOT NULL
 )
-SELECT coalesce(s.lexical_no, 0), s.conversation_id, coalesce(c.last_said_at, s.created_at),
-       s.created_at, -(e.embedding <#> %(vector)s::halfvec),
-       CASE WHEN %(with_words)s THEN concat_ws(E'\\n', s.title, nullif(s.summary, '')) ELSE '' END
+SELECT s.*
 FROM pool AS p
-JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND s.conversation_id = p.conversation_id
-JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = p.conversation_id
-LEFT JOIN summary_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.conversation_id = s.conversation_id AND e.model = %(model)s
-     AND e.text_version = s.text_version
+JOIN compared_summaries(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS s
+    ON s.conversation_id = p.conversation_id
 """
 
 _FILTERED = """
@@ -65,17 +59,11 @@ WITH allowed AS MATERIALIZED (
      ORDER BY l.place
      LIMIT %(wanted)s)
 )
-SELECT coalesce(s.lexical_no, 0), s.conversation_id, coalesce(c.last_said_at, s.created_at),
-       s.created_at, -(e.embedding <#> %(vector)s::halfvec),
-       CASE WHEN %(with_words)s THEN concat_ws(E'\\n', s.title, nullif(s.summary, '')) ELSE '' END
+SELECT s.*
 FROM pool AS p
-JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-     AND s.conversation_id = p.conversation_id
-JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = p.conversation_id
-LEFT JOIN summary_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.conversation_id = s.conversation_id AND e.model = %(model)s
-     AND e.text_version = s.text_version
+JOIN compared_summaries(
+    %(tenant_id)s, %(user_id)s, %(model)s, %(vector)s::halfvec, %(with_words)s) AS s
+    ON s.conversation_id = p.conversation_id
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, beginning
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, VectorStatements, beginning
 from hitherto_shared.encryption.places import message_place
 from hitherto_shared.text.passages import message_text
 
@@ -148,18 +148,16 @@ MESSAGES = SpokenCorpus(
     text=message_text,
     contents=beginning(message_text),
     first_id="",
-    pending=_PENDING,
-    without=_WITHOUT,
-    write=_WRITE,
-    settle=_SETTLE,
-    expect=_EXPECT,
+    vectors=VectorStatements(
+        pending=_PENDING, without=_WITHOUT, write=_WRITE, settle=_SETTLE, expect=_EXPECT
+    ),
     left=_LEFT,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    clear=_CLEAR,
-    seal=_SEAL,
     fields=("name", "content", "context_items", "metadata"),
     place=message_place,
+    clear=_CLEAR,
+    seal=_SEAL,
 )

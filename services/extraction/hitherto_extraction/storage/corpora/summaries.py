@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, beginning
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, VectorStatements, beginning
 from hitherto_shared.encryption.places import summary_place
 from hitherto_shared.text.passages import summary_text
 
@@ -139,18 +139,16 @@ SUMMARIES = SpokenCorpus(
     text=summary_text,
     contents=beginning(summary_text),
     first_id="",
-    pending=_PENDING,
-    without=_WITHOUT,
-    write=_WRITE,
-    settle=_SETTLE,
-    expect=_EXPECT,
+    vectors=VectorStatements(
+        pending=_PENDING, without=_WITHOUT, write=_WRITE, settle=_SETTLE, expect=_EXPECT
+    ),
     left=_LEFT,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    clear=_CLEAR,
-    seal=_SEAL,
     fields=("title", "summary", "key_topics", "technical_topics", "followup_suggestions"),
     place=lambda conversation_id, _: summary_place(conversation_id),
+    clear=_CLEAR,
+    seal=_SEAL,
 )
