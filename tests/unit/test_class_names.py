@@ -20,7 +20,6 @@ import hitherto.v1
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ("shared/hitherto_client",)
 SERVICES = ("services", "shared/hitherto_shared", "benchmarks", "examples", "tools")
-GENERATED = ROOT / "shared/hitherto_client/_sync"
 
 
 def homes_in(folders: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -30,8 +29,6 @@ def homes_in(folders: Sequence[str]) -> Mapping[str, Sequence[str]]:
         files = sorted((ROOT / folder).rglob("*.py"))
         assert files, f"{folder} holds no Python"
         for file in files:
-            if GENERATED in file.parents:
-                continue
             for node in ast.walk(ast.parse(file.read_text("utf-8"))):
                 if isinstance(node, ast.ClassDef):
                     homes[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")

@@ -59,7 +59,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-class Calls:
+class AsyncCalls:
     """Adds to every call to one service a deadline, the credential, ids, and safe retries."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Calls:
         Calls with one request and one reply are repeated where that is safe and end with
         HithertoCallError. Streams are opened once and end with `grpc.RpcError`.
         """
-        return cast(grpc.aio.Channel, _CallingChannel(channel, self))
+        return cast(grpc.aio.Channel, AsyncCallingChannel(channel, self))
 
     async def make(
         self,
@@ -145,23 +145,25 @@ class Calls:
         return request_id, tuple(metadata)
 
 
-class _CallingChannel:
-    def __init__(self, channel: grpc.aio.Channel, calls: Calls) -> None:
+class AsyncCallingChannel:
+    def __init__(self, channel: grpc.aio.Channel, calls: AsyncCalls) -> None:
         self._channel = channel
         self._calls = calls
 
     def unary_unary(self, method: str, *args: Any, **options: Any) -> Any:
-        return _UnaryUnary(method, self._channel.unary_unary(method, *args, **options), self._calls)
+        return AsyncUnaryUnary(
+            method, self._channel.unary_unary(method, *args, **options), self._calls
+        )
 
     def unary_stream(self, method: str, *args: Any, **options: Any) -> Any:
-        return _Streaming(self._channel.unary_stream(method, *args, **options), self._calls)
+        return AsyncStreaming(self._channel.unary_stream(method, *args, **options), self._calls)
 
     def stream_unary(self, method: str, *args: Any, **options: Any) -> Any:
-        return _Streaming(self._channel.stream_unary(method, *args, **options), self._calls)
+        return AsyncStreaming(self._channel.stream_unary(method, *args, **options), self._calls)
 
 
-class _UnaryUnary:
-    def __init__(self, method: str, once: Any, calls: Calls) -> None:
+class AsyncUnaryUnary:
+    def __init__(self, method: str, once: Any, calls: AsyncCalls) -> None:
         self._method = method
         self._once = once
         self._calls = calls
@@ -174,8 +176,8 @@ class _UnaryUnary:
         )
 
 
-class _Streaming:
-    def __init__(self, once: Any, calls: Calls) -> None:
+class AsyncStreaming:
+    def __init__(self, once: Any, calls: AsyncCalls) -> None:
         self._once = once
         self._calls = calls
 

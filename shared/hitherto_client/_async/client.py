@@ -13,7 +13,7 @@ from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
 from hitherto_client._async.privacy import AsyncPrivacy
 from hitherto_client._async.profiles import AsyncProfiles
-from hitherto_client._async.reads import AsyncReads
+from hitherto_client._async.reads import AsyncRetrieval
 from hitherto_client._async.sessions import AsyncSessions
 from hitherto_client._async.upkeep import AsyncUpkeep
 from hitherto_client.calls import RetryPolicy
@@ -21,7 +21,7 @@ from hitherto_client.target import find_target
 
 
 class AsyncHitherto(
-    AsyncReads,
+    AsyncRetrieval,
     AsyncConversations,
     AsyncMemories,
     AsyncProfiles,

@@ -13,7 +13,7 @@ from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
 from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
-from hitherto_client._async.channel import Calls, open_channel
+from hitherto_client._async.channel import AsyncCalls, open_channel
 from hitherto_client.calls import Endpoint
 from hitherto_client.target import Target
 
@@ -42,7 +42,7 @@ class AsyncConnection:
     def _connect(self, endpoint: Endpoint) -> grpc.aio.Channel:
         channel = open_channel(endpoint.address, self.target.tls)
         self.channels[endpoint.service] = channel
-        calls = Calls(
+        calls = AsyncCalls(
             endpoint,
             credential=self.target.credential,
             timeout=self.target.timeout,

@@ -30,7 +30,7 @@ from hitherto_client.words import (
 )
 
 
-class AsyncReads(AsyncCalling):
+class AsyncRetrieval(AsyncCalling):
     """What the assistant asks for before it answers."""
 
     async def get_context(

@@ -81,7 +81,7 @@ class Calls:
         Calls with one request and one reply are repeated where that is safe and end with
         HithertoCallError. Streams are opened once and end with `grpc.RpcError`.
         """
-        return cast(grpc.Channel, _CallingChannel(channel, self))
+        return cast(grpc.Channel, CallingChannel(channel, self))
 
     def make(
         self,
@@ -145,22 +145,22 @@ class Calls:
         return request_id, tuple(metadata)
 
 
-class _CallingChannel:
+class CallingChannel:
     def __init__(self, channel: grpc.Channel, calls: Calls) -> None:
         self._channel = channel
         self._calls = calls
 
     def unary_unary(self, method: str, *args: Any, **options: Any) -> Any:
-        return _UnaryUnary(method, self._channel.unary_unary(method, *args, **options), self._calls)
+        return UnaryUnary(method, self._channel.unary_unary(method, *args, **options), self._calls)
 
     def unary_stream(self, method: str, *args: Any, **options: Any) -> Any:
-        return _Streaming(self._channel.unary_stream(method, *args, **options), self._calls)
+        return Streaming(self._channel.unary_stream(method, *args, **options), self._calls)
 
     def stream_unary(self, method: str, *args: Any, **options: Any) -> Any:
-        return _Streaming(self._channel.stream_unary(method, *args, **options), self._calls)
+        return Streaming(self._channel.stream_unary(method, *args, **options), self._calls)
 
 
-class _UnaryUnary:
+class UnaryUnary:
     def __init__(self, method: str, once: Any, calls: Calls) -> None:
         self._method = method
         self._once = once
@@ -174,7 +174,7 @@ class _UnaryUnary:
         )
 
 
-class _Streaming:
+class Streaming:
     def __init__(self, once: Any, calls: Calls) -> None:
         self._once = once
         self._calls = calls

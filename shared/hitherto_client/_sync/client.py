@@ -14,7 +14,7 @@ from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
 from hitherto_client._sync.privacy import Privacy
 from hitherto_client._sync.profiles import Profiles
-from hitherto_client._sync.reads import Reads
+from hitherto_client._sync.reads import Retrieval
 from hitherto_client._sync.sessions import Sessions
 from hitherto_client._sync.upkeep import Upkeep
 from hitherto_client.calls import RetryPolicy
@@ -22,7 +22,7 @@ from hitherto_client.target import find_target
 
 
 class Hitherto(
-    Reads,
+    Retrieval,
     Conversations,
     Memories,
     Profiles,

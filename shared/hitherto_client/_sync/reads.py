@@ -31,7 +31,7 @@ from hitherto_client.words import (
 )
 
 
-class Reads(Calling):
+class Retrieval(Calling):
     """What the assistant asks for before it answers."""
 
     def get_context(

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
-from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.database.embedded.layout import DataFolderLayout, EmbeddedPostgresError
 
 if sys.platform != "win32":
     import pwd

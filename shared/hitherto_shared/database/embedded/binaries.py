@@ -11,8 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from hitherto_shared.database.embedded.account import SystemAccount
-from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
-from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.database.embedded.layout import DataFolderLayout, EmbeddedPostgresError
 
 MAJOR = 18
 

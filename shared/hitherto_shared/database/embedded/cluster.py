@@ -16,8 +16,12 @@ from hitherto_shared.database.embedded import postmaster
 from hitherto_shared.database.embedded.account import SystemAccount
 from hitherto_shared.database.embedded.binaries import MAJOR, programs
 from hitherto_shared.database.embedded.credentials import Credentials
-from hitherto_shared.database.embedded.failure import EmbeddedPostgresError, Interrupted
-from hitherto_shared.database.embedded.layout import SOCKET_NAME, DataFolderLayout
+from hitherto_shared.database.embedded.layout import (
+    SOCKET_NAME,
+    DataFolderLayout,
+    EmbeddedPostgresError,
+    Interrupted,
+)
 
 logger = logging.getLogger("hitherto.database.embedded")
 

@@ -7,8 +7,7 @@ import os
 import secrets
 from dataclasses import asdict, dataclass
 
-from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
-from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.database.embedded.layout import DataFolderLayout, EmbeddedPostgresError
 from hitherto_shared.private_file import NotPrivate, require_private
 
 _TOKEN_BYTES = 32

@@ -9,8 +9,11 @@ import threading
 import time
 from collections.abc import Iterator
 
-from hitherto_shared.database.embedded.failure import EmbeddedPostgresError, Interrupted
-from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.database.embedded.layout import (
+    DataFolderLayout,
+    EmbeddedPostgresError,
+    Interrupted,
+)
 
 if sys.platform != "win32":
     import fcntl

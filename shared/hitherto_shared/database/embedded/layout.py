@@ -7,8 +7,6 @@ import os
 import stat
 from pathlib import Path
 
-from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
-
 SOCKET_NAME = ".s.PGSQL.5432"
 
 # sun_path holds 108 bytes on Linux and 104 on macOS, the closing NUL included.
@@ -18,6 +16,14 @@ _LONGEST_SOCKET_PATH = 103
 _TEMPORARY = Path("/tmp")
 
 _SYSTEM_FOLDER = Path("/var/lib/hitherto")
+
+
+class EmbeddedPostgresError(RuntimeError):
+    """The embedded Postgres cannot be used; the text gives the reason and the remedy."""
+
+
+class Interrupted(Exception):
+    """The wait ended because its owner releases the server."""
 
 
 def default_data_dir() -> Path:

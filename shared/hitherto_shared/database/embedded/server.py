@@ -17,9 +17,8 @@ from hitherto_shared.database.embedded.account import account_for
 from hitherto_shared.database.embedded.binaries import require_platform
 from hitherto_shared.database.embedded.cluster import Cluster
 from hitherto_shared.database.embedded.credentials import Credentials, credentials_of
-from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
 from hitherto_shared.database.embedded.holders import Holders
-from hitherto_shared.database.embedded.layout import DataFolderLayout
+from hitherto_shared.database.embedded.layout import DataFolderLayout, EmbeddedPostgresError
 from hitherto_shared.database.embedded.preparation import DATABASE, LOGIN_ROLE, prepare
 from hitherto_shared.database.embedded.supervisor import Supervisor
 

@@ -12,8 +12,8 @@ import logging
 import threading
 
 from hitherto_shared.database.embedded.cluster import Cluster
-from hitherto_shared.database.embedded.failure import Interrupted
 from hitherto_shared.database.embedded.holders import Holders
+from hitherto_shared.database.embedded.layout import Interrupted
 
 logger = logging.getLogger("hitherto.database.embedded")
 

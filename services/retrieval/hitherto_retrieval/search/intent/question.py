@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -10,16 +10,28 @@ from typing import Self
 from hitherto_retrieval.search.dates.find import find_window
 from hitherto_retrieval.search.intent.content_types import ContentTypes
 from hitherto_retrieval.search.intent.recency import RecencyWords, words_for_the_present
-from hitherto_retrieval.search.intent.topic import has_topic
 from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.words import distinct_words
-from hitherto_shared.text.terms import looked_up_terms, query_terms
+from hitherto_shared.text.terms import content_terms, looked_up_terms, query_terms
 
 MAX_CHARACTERS = 8_000
 """Only the beginning of a longer question is looked up: it states what the text is about. Its time
 and its requests are read from the first 1,000 characters."""
+
+# Question words, quantifiers and link words, in the forms in which the keyword index stores them.
+_SAYS_NOTHING = frozenset(
+    term
+    for word in (
+        "show give list find tell get see look read open fetch check please all any every most "
+        "some came come arrive receive got sent new newest item thing stuff entry "
+        "one two three five ten "
+        "cho xem hiện liệt kê tìm mở đọc hãy giúp về từ đến mới nhất đã vừa cái thứ gì hết cả "
+        "の は を が に で と も 的 了 我 给 看 見 最"
+    ).split()
+    for term in content_terms(word)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +115,18 @@ def read_question_text(
         by_spelling=by_spelling,
     )
     return ParsedQuestion(intent, terms_of(text) if terms is None else terms)
+
+
+def has_topic(text: str, wishes: Iterable[tuple[int, int]]) -> bool:
+    """Whether a question has a subject besides its requests and function words.
+
+    Args:
+        text: The question, as `readable` returns it.
+        wishes: Spans that state how recent and of which kind the answers should be.
+    """
+    left = list(text)
+    for first, last in wishes:
+        left[first:last] = " " * (last - first)
+    return any(
+        term not in _SAYS_NOTHING and not term.isdigit() for term in content_terms("".join(left))
+    )
