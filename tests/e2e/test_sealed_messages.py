@@ -14,7 +14,9 @@ import pytest
 from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.pipeline.failed_attempts import open_with_user_key
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.places import message_place, summary_place
+from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
@@ -278,9 +280,10 @@ async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
     )
     assert of_user
     assert base64.b64decode(sealed)
-    reply = open_with_user_key(
-        await key_of(tenant_conninfo, services_folder), UUID(job_id), claim_no, sealed
-    )
+    key = await key_of(tenant_conninfo, services_folder)
+    with keys_at_hand(key):
+        scope = Scope(key.tenant_id, key.user_id)
+        reply = open_with_user_key(scope, UUID(job_id), claim_no, sealed)
     assert SAID[0] in reply
 
 

@@ -15,6 +15,7 @@ from hitherto_extraction.storage import users
 from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.places import profile_place
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
@@ -239,10 +240,10 @@ async def step(conninfo: str, scope: Scope, key: UserKey, *, limit: int) -> int:
     async def work(connection: Connection) -> int:
         async with connection.transaction():
             await users.lock_user(connection, scope)
-            return await seal_standing_profile(connection, scope, key, limit=limit)
+            return await seal_standing_profile(connection, scope, limit=limit)
 
     try:
-        with acting_for(scope.tenant_id):
+        with acting_for(scope.tenant_id), keys_at_hand(key):
             return await database.run(work, timeout=10)
     finally:
         await database.close()

@@ -22,9 +22,11 @@ from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.models import Scope
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -298,8 +300,9 @@ async def test_h3_what_stood_before_is_sealed(
     ((job_id, claim_no, sealed),) = rows(
         superuser_conninfo, "SELECT job_id, claim_no, sealed_reply FROM unusable_replies"
     )
-    key = await keys_of(tmp_path).open("default", "ana")
-    assert "zzbrokenreply" in open_with_user_key(key, UUID(str(job_id)), claim_no, sealed)
+    with keys_at_hand(await keys_of(tmp_path).open("default", "ana")):
+        reply = open_with_user_key(Scope("default", "ana"), UUID(str(job_id)), claim_no, sealed)
+    assert "zzbrokenreply" in reply
     async with start_services(**settings) as services:
         await all_readable(services)
 

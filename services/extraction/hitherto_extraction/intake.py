@@ -6,7 +6,7 @@ stored, an idempotency key replays the first outcome.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from hitherto_extraction.job_calls import Accepted, JobCalls
@@ -23,10 +23,9 @@ from hitherto_extraction.transcripts import (
     latest_time,
     store_messages,
 )
-from hitherto_extraction.user_key import sealing_key, with_keys
+from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Job, Scope
@@ -81,7 +80,7 @@ class Intake(JobCalls):
             KeyServiceUnavailable: The same, temporarily.
         """
 
-        async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
+        async def work(connection: Connection) -> list[Job]:
             await self._limit.require(connection, tenant_id, len(transcripts))
             # Locks are taken in one order, whatever the order of the batch.
             order = sorted(
@@ -90,7 +89,7 @@ class Intake(JobCalls):
             )
             made: dict[int, Job] = {}
             for i in order:
-                made[i] = await self._submit_one(connection, tenant_id, transcripts[i], i, keys)
+                made[i] = await self._submit_one(connection, tenant_id, transcripts[i], i)
             return [made[i] for i in range(len(transcripts))]
 
         user_ids = sorted({transcript.user_id for transcript in transcripts})
@@ -122,7 +121,7 @@ class Intake(JobCalls):
         async def count(connection: Connection) -> int:
             return await conversations.count_pending(connection, scope, conversation_id)
 
-        async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
+        async def work(connection: Connection) -> list[Job]:
             nonlocal pending
             # Code that stores or indexes holds the user's row, and locks it before a
             # conversation's.
@@ -133,7 +132,6 @@ class Intake(JobCalls):
             counters = await conversations.open_conversation(
                 connection, scope, conversation_id, time_zone=None
             )
-            key = keys.get(scope)
             stored = await store_messages(
                 connection,
                 scope,
@@ -141,8 +139,7 @@ class Intake(JobCalls):
                 counters,
                 messages,
                 "messages",
-                key=key,
-                sealing=sealing_key(state, key),
+                sealed=users.must_seal(state, scope),
             )
             await conversations.advance(
                 connection,
@@ -224,7 +221,6 @@ class Intake(JobCalls):
         tenant_id: str,
         transcript: IncomingTranscript,
         index: int,
-        keys: Mapping[Scope, UserKey],
     ) -> Job:
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
@@ -232,8 +228,7 @@ class Intake(JobCalls):
         why = state.why_not_learning(self._rules.memory_enabled)
         if why == "MEMORY_DISABLED":
             return await self._refuse(connection, scope, conversation_id, why)
-        key = keys.get(scope)
-        sealing = sealing_key(state, key)
+        sealed = users.must_seal(state, scope)
         before = await conversations.open_conversation(
             connection, scope, conversation_id, time_zone=transcript.time_zone
         )
@@ -244,8 +239,7 @@ class Intake(JobCalls):
             before,
             transcript.messages,
             f"transcripts[{index}].messages",
-            key=key,
-            sealing=sealing,
+            sealed=sealed,
         )
         job = None
         watermark = before.watermark
@@ -336,14 +330,12 @@ class Intake(JobCalls):
         tenant_id: str,
         identity: Identity | None,
         user_ids: Sequence[str],
-        work: Callable[[Connection, Mapping[Scope, UserKey]], Awaitable[list[Job]]],
+        work: Callable[[Connection], Awaitable[list[Job]]],
         timeout: float,
     ) -> Accepted:
         """See `once`, with the keys of users with encryption on."""
         return await with_keys(
             self._keys,
             [Scope(tenant_id, user_id) for user_id in user_ids],
-            lambda keys: self.once(
-                tenant_id, identity, user_ids, lambda connection: work(connection, keys), timeout
-            ),
+            lambda: self.once(tenant_id, identity, user_ids, work, timeout),
         )

@@ -9,7 +9,6 @@ from datetime import datetime
 from hitherto_extraction.storage import conversations
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
@@ -47,8 +46,7 @@ async def store_messages(
     messages: Sequence[IncomingMessage],
     field: str,
     *,
-    key: UserKey | None = None,
-    sealing: UserKey | None = None,
+    sealed: bool = False,
 ) -> Stored:
     """Number and insert new messages; known ones must be unchanged.
 
@@ -61,16 +59,14 @@ async def store_messages(
         counters: Its counters.
         messages: The submitted messages.
         field: Their path in the request.
-        key: Opens stored messages that are sealed.
-        sealing: The key to seal new ones with; None: they are not sealed.
+        sealed: Whether to seal new ones.
 
     Raises:
         WrongState: A known id came with different content; `field` names the message in the
             request.
-        KeyNeeded: A stored message is sealed, and there is no key.
     """
     known = await conversations.find_known(
-        connection, scope, conversation_id, [message.message_id for message in messages], key=key
+        connection, scope, conversation_id, [message.message_id for message in messages]
     )
     new: list[IncomingMessage] = []
     numbers: list[int] = []
@@ -99,7 +95,7 @@ async def store_messages(
             conversation_id,
             new,
             first_no=counters.last_message_no + 1,
-            key=sealing,
+            sealed=sealed,
         )
     last = counters.last_message_no + len(new)
     return Stored(last, min(numbers), max(numbers), range(counters.last_message_no + 1, last + 1))

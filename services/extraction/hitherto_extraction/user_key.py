@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import TypeVar
 
 from hitherto_extraction.storage import users
-from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Database
+from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.failures import KeyGone
-from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Scope
@@ -53,25 +52,10 @@ async def key_of(
     return await keys.open(scope.tenant_id, scope.user_id)
 
 
-def sealing_key(state: UserWriteState | None, key: UserKey | None) -> UserKey | None:
-    """The key to seal what is written about a user now; None if encryption is off.
-
-    Args:
-        state: The user's state, as read under the lock of the writing transaction.
-        key: The key that was opened before it, if any.
-
-    Raises:
-        KeyNeeded: Encryption was turned on since the key was requested: start again.
-    """
-    return None if state is None else state.sealing_with(key)
-
-
 async def with_keys(
-    keys: UserKeys | None,
-    scopes: Collection[Scope],
-    work: Callable[[Mapping[Scope, UserKey]], Awaitable[Done]],
+    keys: UserKeys | None, scopes: Collection[Scope], work: Callable[[], Awaitable[Done]]
 ) -> Done:
-    """Run `work` without a key, and if it needs one, again with those of `scopes`.
+    """Run `work` without a key, and if it needs one, again with those of `scopes` at hand.
 
     Users without encryption thus pay nothing for it. The work has changed nothing when it raises
     `KeyNeeded`.
@@ -81,21 +65,22 @@ async def with_keys(
         KeyServiceUnavailable: A key-management service does not answer.
     """
     try:
-        return await work({})
+        return await work()
     except KeyNeeded:
         if keys is None:
             raise
-    at_hand = await _at_hand(keys, scopes)
+    opened = await _opened(keys, scopes)
     try:
-        return await work(at_hand)
+        with keys_at_hand(*opened):
+            return await work()
     except KeyNeeded:
-        raise (KeyNeeded() if len(at_hand) == len(scopes) else KeyGone()) from None
+        raise (KeyNeeded() if len(opened) == len(scopes) else KeyGone()) from None
 
 
-async def _at_hand(keys: UserKeys, scopes: Collection[Scope]) -> dict[Scope, UserKey]:
+async def _opened(keys: UserKeys, scopes: Collection[Scope]) -> list[UserKey]:
     """The available keys: most users of a batch have encryption off and have none."""
     turns = asyncio.Semaphore(_AT_ONCE)
-    opened: dict[Scope, UserKey] = {}
+    opened: list[UserKey] = []
     failures: list[Exception] = []
 
     async def open_one(scope: Scope) -> None:
@@ -104,7 +89,7 @@ async def _at_hand(keys: UserKeys, scopes: Collection[Scope]) -> dict[Scope, Use
             if failures:
                 return
             try:
-                opened[scope] = await keys.open(scope.tenant_id, scope.user_id)
+                opened.append(await keys.open(scope.tenant_id, scope.user_id))
             except KeyGone:
                 pass
             except Exception as failure:

@@ -17,12 +17,11 @@ from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors
 from hitherto_extraction.storage import consolidation, conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
-from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.failures import KeyGone
 from hitherto_shared.encryption.key_store import KeyStore
-from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
@@ -84,30 +83,30 @@ async def test_h3_an_old_key_seals_nothing_once_another_was_turned_on(
 ) -> None:
     old, new = await two_keys(database, keys)
 
-    async def write(connection: Any, key: UserKey) -> bool:
+    async def write(connection: Any) -> bool:
         async with connection.transaction():
             state = await users.lock_user(connection, SCOPE)
-            assert sealing_key(state, key) is key
-            return True
+            return users.must_seal(state, SCOPE)
 
-    async def write_profile(connection: Any, key: UserKey) -> bool:
+    async def write_profile(connection: Any) -> bool:
         profile = Profile(SCOPE.user_id, summary="zzsummary", version=1)
         async with connection.transaction():
             await users.lock_user(connection, SCOPE)
             return await profiles.write_profile(
-                connection, SCOPE, profile, {}, actor="ana", job_id=None, key=key
+                connection, SCOPE, profile, {}, actor="ana", job_id=None
             )
 
     for work in (write, write_profile):
-        with pytest.raises(KeyNeeded):
-            await database.run(lambda connection: work(connection, old), timeout=30)  # noqa: B023
-        assert await database.run(lambda connection: work(connection, new), timeout=30)  # noqa: B023
+        with pytest.raises(KeyNeeded), keys_at_hand(old):
+            await database.run(work, timeout=30)
+        with keys_at_hand(new):
+            assert await database.run(work, timeout=30)
 
 
 class FilledAlready:
     """Vectors are not what this is about."""
 
-    async def fill(self, _scope: Scope, _key: UserKey) -> bool:
+    async def fill(self, _scope: Scope) -> bool:
         return True
 
 
@@ -140,15 +139,15 @@ async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
             cast(SealedVectors, FilledAlready()),
         )
 
-        async def said(connection: Any, key: UserKey) -> list[str]:
-            found = await conversations.read_messages(connection, SCOPE, "c", 1, 1, key=key)
+        async def said(connection: Any) -> list[str]:
+            found = await conversations.read_messages(connection, SCOPE, "c", 1, 1)
             return [message.content for message in found if message.sealed]
 
         assert await sweep.run() == 0
-        assert await database.run(lambda connection: said(connection, new), timeout=30) == []
-        assert await sweep.run() == 1
-        sealed = await database.run(lambda connection: said(connection, new), timeout=30)
-        assert sealed == ["zzclear"]
+        with keys_at_hand(new):
+            assert await database.run(said, timeout=30) == []
+            assert await sweep.run() == 1
+            assert await database.run(said, timeout=30) == ["zzclear"]
     finally:
         for each in (maintenance, removal):
             await each.close()

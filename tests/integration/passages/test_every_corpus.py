@@ -21,6 +21,7 @@ from hitherto_extraction.storage.corpora.sealing import seal_some
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
@@ -106,7 +107,8 @@ async def test_a_late_vector_of_sealed_words_is_not_kept(
         if corpus in sealed:
             async with stage.removal.connection() as connection, connection.transaction():
                 await users.lock_user(connection, ANA)
-                found = await seal_some(connection, ANA, key, sealed[corpus], limit=10)
+                with keys_at_hand(key):
+                    found = await seal_some(connection, ANA, sealed[corpus], limit=10)
                 assert len(found) == 1
         elif corpus == "memories":
             await stage.rows(

@@ -12,6 +12,7 @@ from hitherto_extraction.pipeline.crowded_tags import KIND
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.models import Job, Scope
 
 
@@ -52,9 +53,10 @@ class Consolidations:
                 await users.hold_off_erase(connection, Scope(tenant_id, user_id))
             counts: dict[str, int] = {}
             if dry_run or user_id is not None:
-                counts = await self._consolidation.count(
-                    connection, tenant_id, user_id, self._consolidation.wanted(asked), key
-                )
+                with keys_at_hand(key):
+                    counts = await self._consolidation.count(
+                        connection, tenant_id, user_id, self._consolidation.wanted(asked)
+                    )
             params = {**asked, "dry_run": dry_run, "counts": counts}
             if dry_run:
                 job = await enqueueing.enqueue_done(

@@ -31,6 +31,7 @@ from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.active_embedder import active_model
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -98,7 +99,6 @@ class Consolidation:
         tenant_id: str,
         user_id: str | None,
         wanted: ConsolidationTarget,
-        key: UserKey | None = None,
     ) -> dict[str, int]:
         """What a run would send to the model now, by name; no model is called.
 
@@ -106,10 +106,8 @@ class Consolidation:
             connection: The caller's, in a transaction: no key is requested here.
             tenant_id: The tenant.
             user_id: Only this user; None: all users of the tenant.
-            wanted: The target of the run.
-            key: The user's data key, as returned by `key_of_names`. In a count over all users,
-                those with a sealed profile are counted without their names, so a run may group
-                slightly more.
+            wanted: The target of the run. In a count over all users, those with a sealed profile
+                are counted without their names, so a run may group slightly more.
         """
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
@@ -118,7 +116,7 @@ class Consolidation:
                 page, after = await self._page(connection, tenant_id, wanted, after)
             for each in page:
                 scope = Scope(tenant_id, each)
-                board = await read_board(connection, scope, wanted, key)
+                board = await read_board(connection, scope, wanted)
                 for crowded in board.tags:
                     if board.unchanged(crowded) and not wanted.again:
                         counts["skipped_unchanged"] += 1
@@ -220,14 +218,14 @@ class Consolidation:
         return None
 
     async def _user(self, run: ConsolidationAttempt, scope: Scope) -> None:
-        key = await self.key_of_names(scope)
-
         async def look(connection: Connection) -> TagReview:
             if self._why_not(await users.read_user(connection, scope)) is not None:
                 raise _NotWanted
-            return await read_board(connection, scope, run.wanted, key)
+            return await read_board(connection, scope, run.wanted)
 
-        board = await self._write.run(look, timeout=_SECONDS, repeatable=True)
+        # Only for the name: a memory that was sealed since must not open, and is not merged.
+        with keys_at_hand(await self.key_of_names(scope)):
+            board = await self._write.run(look, timeout=_SECONDS, repeatable=True)
         for crowded in board.tags:
             ours = crowded.job_id == run.held.job_id
             if board.unchanged(crowded) and (ours or not run.wanted.again):

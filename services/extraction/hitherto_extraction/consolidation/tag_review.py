@@ -11,7 +11,6 @@ from hitherto_extraction.storage import consolidation, profiles
 from hitherto_extraction.storage.consolidation import ConsolidationMark, CrowdedTag, Member
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.failures import KeyUnavailable
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Profile, Scope
 
 
@@ -89,11 +88,11 @@ class TagReview:
 
 
 async def read_board(
-    connection: Connection, scope: Scope, wanted: ConsolidationTarget, key: UserKey | None = None
+    connection: Connection, scope: Scope, wanted: ConsolidationTarget
 ) -> TagReview:
     """The crowded tags of a user and their memories.
 
-    Without the `key` that opens the profile, the user's name is unknown, and memories that use it
+    Without the key to a sealed profile, the user's name is unknown, and memories that use it
     count as being about somebody else: they are then not merged with the user's.
     """
     tags = await consolidation.read_crowded(
@@ -103,7 +102,7 @@ async def read_board(
         return TagReview([], {}, [])
     members = await consolidation.read_members(connection, scope, [each.tag for each in tags])
     try:
-        profile, _ = await profiles.read_profile(connection, scope, key)
+        profile, _ = await profiles.read_profile(connection, scope)
     except KeyUnavailable:
         profile = Profile(scope.user_id)
     personal = profile.facts.get("personal")

@@ -13,7 +13,6 @@ from hitherto_extraction.storage import consolidation, editing, ledger, memories
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
@@ -23,21 +22,16 @@ _CURRENT = (*CURRENT_STATUSES, "quarantined")
 _REASON = "the merge was undone"
 
 
-def undo(
-    scope: Scope, memory_id: UUID, *, actor: str, key: UserKey | None = None
-) -> IdempotentOperation[list[Memory]]:
-    """A call of UndoConsolidation; the outcome is the originals, the oldest first.
-
-    It raises `KeyNeeded` if one of the memories is sealed and there is no `key`.
-    """
+def undo(scope: Scope, memory_id: UUID, *, actor: str) -> IdempotentOperation[list[Memory]]:
+    """A call of UndoConsolidation; the outcome is the originals, the oldest first."""
 
     async def change(connection: Connection) -> list[Memory]:
         await users.hold_off_erase(connection, scope)
         await users.lock_user(connection, scope)
-        return await undo_merge(connection, scope, memory_id, actor=actor, key=key)
+        return await undo_merge(connection, scope, memory_id, actor=actor)
 
     async def again(connection: Connection, ids: Sequence[str]) -> list[Memory]:
-        found = await editing.read(connection, scope, [UUID(each) for each in ids], key)
+        found = await editing.read(connection, scope, [UUID(each) for each in ids])
         return _oldest_first(found.values())
 
     return IdempotentOperation(
@@ -55,7 +49,6 @@ async def undo_merge(
     *,
     actor: str,
     reason: str = _REASON,
-    key: UserKey | None = None,
     share: bool = False,
 ) -> list[Memory]:
     """Take a merged memory apart; returns the originals, ACTIVE again, the oldest first.
@@ -70,16 +63,15 @@ async def undo_merge(
     Raises:
         NotFound: The user has no such memory.
         WrongState: It was not created by consolidation, was replaced, or replaces nothing any more.
-        KeyNeeded: One of the memories has been sealed since, and there is no `key`.
     """
-    merged = await editing.read_one(connection, scope, memory_id, key)
+    merged = await editing.read_one(connection, scope, memory_id)
     if merged.memory.source != "consolidation":
         raise _conflict(merged, "was not made by consolidation, so there is nothing to undo")
     if merged.memory.status not in _UNDOABLE and not share:
         raise _conflict(
             merged, f"is {merged.memory.status.upper()}: see the memory that replaced it"
         )
-    held = await editing.read(connection, scope, merged.memory.supersedes, key)
+    held = await editing.read(connection, scope, merged.memory.supersedes)
     originals = [
         each
         for each in held.values()
@@ -93,10 +85,10 @@ async def undo_merge(
     ended = merged.memory if share and merged.memory.status not in _CURRENT else None
     for each in originals:
         after = replace(each, memory=replace(each.memory, status="active", superseded_by=None))
-        await editing.write_version(connection, scope, after, at=at, key=key)
+        await editing.write_version(connection, scope, after, at=at)
         events.append(_event("restored", each, after, reason, related=memory_id))
         if ended is not None:
-            events.append(await _end_too(connection, scope, after, ended, reason, at, key))
+            events.append(await _end_too(connection, scope, after, ended, reason, at))
     if merged.memory.superseded_by is not None:
         await memories.remove_superseded(
             connection, scope, memory_id, by=merged.memory.superseded_by
@@ -111,11 +103,11 @@ async def undo_merge(
         ),
         challenges=(),
     )
-    await editing.write_version(connection, scope, archived, at=at, key=key)
+    await editing.write_version(connection, scope, archived, at=at)
     events.append(_event("archived", merged, archived, reason))
     await ledger.record(connection, scope, None, events, actor=actor)
     await _mark(connection, scope, originals)
-    found = await editing.read(connection, scope, sorted(back), key)
+    found = await editing.read(connection, scope, sorted(back))
     return _oldest_first(found.values())
 
 
@@ -126,7 +118,6 @@ async def _end_too(
     ended: Memory,
     reason: str,
     at: datetime,
-    key: UserKey | None,
 ) -> ChangeEvent:
     """Let an original that is active again end as its merged memory has ended."""
     before = replace(original, memory=replace(original.memory, version=original.memory.version + 1))
@@ -141,7 +132,7 @@ async def _end_too(
         ),
     )
     # By the job that ended the merged memory, so that it is rolled back with that job.
-    await editing.write_version(connection, scope, after, at=at, key=key, job_id=ended.job_id)
+    await editing.write_version(connection, scope, after, at=at, job_id=ended.job_id)
     if ended.superseded_by is not None:
         await memories.add_superseded(
             connection, scope, before.memory.memory_id, by=ended.superseded_by

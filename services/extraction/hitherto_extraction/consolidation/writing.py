@@ -27,7 +27,7 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 

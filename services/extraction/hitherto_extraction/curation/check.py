@@ -36,9 +36,9 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.users import UserWriteState
-from hitherto_extraction.user_key import key_of, sealing_key
+from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 
 _SECONDS = 30.0
@@ -87,9 +87,12 @@ class Check:
             KeyUnavailable: The user has encryption on, and the key is unavailable.
             KeyServiceUnavailable: The same, temporarily.
         """
-        key = await key_of(self._database, self._keys, held.scope)
+        with keys_at_hand(await key_of(self._database, self._keys, held.scope)):
+            await self._run(held)
+
+    async def _run(self, held: Claim) -> None:
         question = await self._database.run(
-            lambda connection: self._open(connection, held, key), timeout=_SECONDS
+            lambda connection: self._open(connection, held), timeout=_SECONDS
         )
         if question is None:
             return
@@ -98,28 +101,26 @@ class Check:
             outcome = await self._extraction.answer(question.asked, "", result, closing_only=True)
             charges = list(outcome.charges)
             await self._database.run(
-                lambda connection: self._commit(connection, held, question.saved, outcome, key),
+                lambda connection: self._commit(connection, held, question.saved, outcome),
                 timeout=_SECONDS,
             )
         except Exception as error:
             await self._extraction.account.settle(held, result, charges, error)
             raise
 
-    async def _open(
-        self, connection: Connection, held: Claim, key: UserKey | None
-    ) -> _Question | None:
+    async def _open(self, connection: Connection, held: Claim) -> _Question | None:
         """The question for the model; None if there is none, and then the job has ended."""
         async with connection.transaction():
             state = await users.read_user(connection, held.scope)
             if await self._discarded(connection, held, state):
                 return None
             memory_id = UUID(str(held.params["memory_id"]))
-            saved = await _current(connection, held, memory_id, key)
+            saved = await _current(connection, held, memory_id)
             if saved is not None:
                 role = _SPEAKERS.get(saved.origin, saved.origin)
                 said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
                 asked = await self._extraction.prompt(
-                    connection, held.scope, "", [said], without={memory_id}, key=key
+                    connection, held.scope, "", [said], without={memory_id}
                 )
                 if asked.local_memories:
                     return _Question(saved, asked)
@@ -146,7 +147,6 @@ class Check:
         held: Claim,
         asked_about: CurrentMemory,
         outcome: BatchOutcome,
-        key: UserKey | None,
     ) -> None:
         scope = held.scope
         async with connection.transaction():
@@ -154,23 +154,21 @@ class Check:
             await claims.hold(connection, held)
             if await self._discarded(connection, held, state):
                 return
-            sealing = sealing_key(state, key)
+            encrypts = users.must_seal(state, scope)
             result = outcome.result
-            saved = await _current(connection, held, asked_about.memory_id, key)
+            saved = await _current(connection, held, asked_about.memory_id)
             if saved is not None and saved.content == asked_about.content:
-                plan = await _plan(connection, held, saved, outcome, key, daily=self._daily_changes)
+                plan = await _plan(connection, held, saved, outcome, daily=self._daily_changes)
                 at = await users.database_now(connection)
-                occasion = Occasion(scope, held.job_id, None, at, key=key, sealing=sealing)
+                occasion = Occasion(scope, held.job_id, None, at, encrypts=encrypts)
                 await write_plan(connection, occasion, plan, Vectors("", {}, {}))
                 result = result.with_plan(plan, outcome.answer.dropped)
             await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
             await _finish(connection, held, result)
 
 
-async def _current(
-    connection: Connection, held: Claim, memory_id: UUID, key: UserKey | None
-) -> CurrentMemory | None:
-    known = await known_memories.read_known(connection, held.scope, [memory_id], key)
+async def _current(connection: Connection, held: Claim, memory_id: UUID) -> CurrentMemory | None:
+    known = await known_memories.read_known(connection, held.scope, [memory_id])
     found = known.get(memory_id)
     return found if found is not None and found.status == "active" else None
 
@@ -180,7 +178,6 @@ async def _plan(
     held: Claim,
     saved: CurrentMemory,
     outcome: BatchOutcome,
-    key: UserKey | None,
     *,
     daily: int,
 ) -> Plan:
@@ -198,7 +195,7 @@ async def _plan(
             witnesses=Witnesses("", {"m1": said}),
             local_memories=outcome.local_memories,
             known=await known_memories.read_known(
-                connection, scope, [saved.memory_id, *outcome.local_memories.values()], key
+                connection, scope, [saved.memory_id, *outcome.local_memories.values()]
             ),
             neighbours={},
             vectors={},

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -33,7 +33,6 @@ from hitherto_extraction.storage import clearing, profiles, users
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
@@ -134,20 +133,16 @@ class Clearing:
                 )
                 counts.update(removed)
 
-        async def change(connection: Connection, key: UserKey | None) -> Counts:
-            return await _finish(connection, wanted, counts, key)
-
         async def again(_connection: Connection, ids: Sequence[str]) -> Counts:
             first: Counts = json.loads(ids[0]) if ids else {}
             return first
 
-        async def finish(opened: Mapping[Scope, UserKey]) -> IdempotentResult[Counts]:
-            key = opened.get(wanted.scope)
+        async def finish() -> IdempotentResult[Counts]:
             return await once(
                 self._removal,
                 identity,
                 IdempotentOperation(
-                    lambda connection: change(connection, key),
+                    lambda connection: _finish(connection, wanted, counts),
                     ids=lambda made: [json.dumps(made)],
                     again=again,
                     users=lambda _: [wanted.scope.user_id],
@@ -203,9 +198,7 @@ async def _remove(connection: Connection, scope: Scope, conversation_id: str) ->
     return {"conversations": 1, "messages": counts["messages"]}
 
 
-async def _finish(
-    connection: Connection, wanted: ClearRequest, counts: Counter[str], key: UserKey | None
-) -> Counts:
+async def _finish(connection: Connection, wanted: ClearRequest, counts: Counter[str]) -> Counts:
     """The steps of the last transaction, and the counts by name; every name is present."""
     scope = wanted.scope
     await users.enter_user(connection, scope)
@@ -213,7 +206,7 @@ async def _finish(
     await clearing.drop_groups(connection, scope)
     emptied = 0
     if wanted.profile:
-        emptied = await _empty_profile(connection, wanted, key)
+        emptied = await _empty_profile(connection, wanted)
     if wanted.conversations:
         await clearing.drop_working_memory(connection, scope)
     return {
@@ -224,12 +217,12 @@ async def _finish(
     }
 
 
-async def _empty_profile(connection: Connection, wanted: ClearRequest, key: UserKey | None) -> int:
+async def _empty_profile(connection: Connection, wanted: ClearRequest) -> int:
     """Remove the profile's contents and the inferred preferences; returns 1 if there were any.
 
     Department and access level stay: only a credential that manages profiles changes these.
     """
-    held, _ = await profiles.read_profile(connection, wanted.scope, key)
+    held, _ = await profiles.read_profile(connection, wanted.scope)
     emptied = await update_profile(
         connection,
         wanted.scope,
@@ -237,7 +230,6 @@ async def _empty_profile(connection: Connection, wanted: ClearRequest, key: User
         [(name,) for name in CLEARABLE],
         version=0,
         actor=wanted.actor,
-        key=key,
     )
     ways = await clearing.drop_preferences(connection, wanted.scope)
     return int(emptied.version != held.version or ways > 0)

@@ -41,11 +41,9 @@ from hitherto_extraction.storage import profiles as people
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
-from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import Conflict, WrongState, invalid
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 from hitherto_shared.text.normalise import fold
@@ -127,7 +125,6 @@ async def correct(
     *,
     actor: str,
     check: Callable[[Connection, Scope, UUID], Awaitable[None]],
-    key: UserKey | None = None,
 ) -> Memory:
     """Correct a memory in the caller's transaction.
 
@@ -136,15 +133,14 @@ async def correct(
     contradictions.
 
     Raises:
-        KeyNeeded: The memory is sealed, or is to be, and there is no `key`.
         NotFound: The user has no such memory.
         Conflict: It has another version by now.
         WrongState: The user was erased, or the memory was replaced or forgotten.
         InvalidRequest: The values do not fit together.
     """
     await users.enter_user(connection, scope)
-    sealing = sealing_key(await users.lock_user(connection, scope), key)
-    held = await editing.read_one(connection, scope, memory_id, key)
+    encrypts = users.must_seal(await users.lock_user(connection, scope), scope)
+    held = await editing.read_one(connection, scope, memory_id)
     before = held.memory
     if correction.version and correction.version != before.version:
         raise Conflict(
@@ -162,20 +158,20 @@ async def correct(
     # Parses the new words: in a thread, so that the event loop is not blocked.
     after = await asyncio.to_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
-        after = replace(after, entities=await _entities(connection, scope, held, after, sealing))
+        after = replace(after, entities=await _entities(connection, scope, held, after, encrypts))
     if after == before:
         return before
     at = await users.database_now(connection)
     questions = kept(held.questions, after.content, after.detail)
     edited = replace(held, memory=after, said_at=at, questions=questions)
-    if is_sensitive(after.type, after.sensitive) and (held.sealed or sealing is not None):
+    if is_sensitive(after.type, after.sensitive) and (held.sealed or encrypts):
         if after.entities and tuple(after.entities) != tuple(before.entities):
             raise invalid("memory.entities", "must be empty: an encrypted memory names no entities")
         made = (vector.model, vector.vector) if vector and vector.vector is not None else None
-        await write_sealed(connection, scope, key, held, edited, at=at, vector=made)
+        await write_sealed(connection, scope, held, edited, at=at, vector=made)
     else:
-        await _write_clear(connection, scope, held, edited, vector, at=at, key=key)
-    stored = await editing.read_one(connection, scope, memory_id, key)
+        await _write_clear(connection, scope, held, edited, vector, at=at)
+    stored = await editing.read_one(connection, scope, memory_id)
     sealed = held.sealed or stored.sealed
     await _record(connection, scope, before, after, actor, sealed=sealed)
     if after.content != before.content and after.status == "active" and after.valid_from <= at:
@@ -188,10 +184,10 @@ async def _entities(
     scope: Scope,
     held: EditableMemory,
     after: Memory,
-    sealing: UserKey | None,
+    encrypts: bool,
 ) -> Sequence[str]:
     """The entities that a memory mentions after rewording: the known names in its words."""
-    if held.sealed or (sealing is not None and is_sensitive(after.type, after.sensitive)):
+    if held.sealed or (encrypts and is_sensitive(after.type, after.sensitive)):
         return after.entities
     before = {fold(each.name) for each in await names_in(connection, scope, held.memory.content)}
     named = [each.name for each in await names_in(connection, scope, after.content)]
@@ -211,7 +207,6 @@ async def _write_clear(
     vector: NewVector | None,
     *,
     at: datetime,
-    key: UserKey | None,
 ) -> None:
     """Store the next version in clear; a memory that was sealed is indexed like a new one."""
     before, after = held.memory, edited.memory
@@ -222,8 +217,8 @@ async def _write_clear(
     vectors: list[tuple[str, Vector]] = []
     if reworded and vector is not None and vector.vector is not None:
         vectors = [(vector.model, vector.vector)]
-    elif held.sealed and not reworded and key is not None:
-        vectors = await sealed_memories.sealed_vectors(connection, scope, key, memory_id)
+    elif held.sealed and not reworded:
+        vectors = await sealed_memories.sealed_vectors(connection, scope, memory_id)
     stored = active is not None and active[0] in {model for model, _ in vectors}
     if reworded or held.sealed:
         edited = replace(edited, embedding_state="stored" if stored else "pending")

@@ -15,7 +15,6 @@ from hitherto_extraction.pipeline import behaviour
 from hitherto_extraction.storage import editing, ledger, preferences, users
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import NotFound
 from hitherto_shared.identifiers import parse_uuid, uuid7
 from hitherto_shared.models import CURRENT_STATUSES, Preference, Scope
@@ -52,7 +51,6 @@ async def record_feedback(
     *,
     actor: str,
     memory_enabled: bool,
-    key: UserKey | None = None,
 ) -> FeedbackEffects:
     """Store feedback and apply it, unless the user has switched learning off.
 
@@ -62,17 +60,15 @@ async def record_feedback(
         feedback: The rating or the edit.
         actor: The actor for the history.
         memory_enabled: Whether memory is on for users who did not choose.
-        key: The user's data key, if encryption is on.
 
     Raises:
-        KeyNeeded: The message, or a memory that it affects, is sealed, and there is no `key`.
         NotFound: The conversation has no such message of the assistant.
         WrongState: The user was erased.
     """
     state = await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
     items = await preferences.items_of_answer(
-        connection, scope, feedback.conversation_id, feedback.message_id, key=key
+        connection, scope, feedback.conversation_id, feedback.message_id
     )
     if items is None:
         raise NotFound(
@@ -93,7 +89,7 @@ async def record_feedback(
             moved = FeedbackEffects(changed, [])
         elif (step := _step(feedback.rating)) != 0:
             changed = behaviour.shift(known.values(), step, at)
-            shifted = await _shift_memories(connection, scope, items, step, actor, key)
+            shifted = await _shift_memories(connection, scope, items, step, actor)
             moved = FeedbackEffects(changed, shifted)
         await preferences.write_preferences(connection, scope, moved.preferences)
     await preferences.add_feedback(
@@ -122,11 +118,10 @@ async def _shift_memories(
     items: Sequence[str],
     step: float,
     actor: str,
-    key: UserKey | None,
 ) -> list[UUID]:
     """Change the importance of the memories among the items of an answer."""
     wanted = [found for item in items if (found := parse_uuid(item)) is not None]
-    known = await editing.read(connection, scope, wanted, key)
+    known = await editing.read(connection, scope, wanted)
     at = await users.database_now(connection)
     events: list[ChangeEvent] = []
     for held in known.values():
@@ -135,7 +130,7 @@ async def _shift_memories(
         if before.status not in CURRENT_STATUSES or importance == before.importance:
             continue
         after = replace(before, importance=importance)
-        await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
+        await editing.write_version(connection, scope, replace(held, memory=after), at=at)
         old, new = editing.difference(before, after, sealed=held.sealed)
         events.append(
             ChangeEvent(

@@ -8,7 +8,6 @@ from typing import Any
 from hitherto_extraction.curation.profile_edit import Path, ProfileTooLarge, edit_profile
 from hitherto_extraction.storage import ledger, profiles, users
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import Conflict, invalid
 from hitherto_shared.models import Profile, Scope
 
@@ -22,7 +21,6 @@ async def update_profile(
     version: int,
     actor: str,
     permit: Callable[[Profile], None] | None = None,
-    key: UserKey | None = None,
 ) -> Profile:
     """Change a profile, or create one.
 
@@ -35,10 +33,8 @@ async def update_profile(
         actor: The actor for the history.
         permit: Raises if the caller may not change the present profile; None if the caller's rights
             do not depend on its contents.
-        key: The user's data key, if encryption is on.
 
     Raises:
-        KeyNeeded: The profile is or is to be sealed, and there is no `key`.
         NotPermitted: Raised by `permit`.
         WrongState: The user was erased.
         Conflict: The profile has another version by now.
@@ -46,7 +42,7 @@ async def update_profile(
     """
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
-    current, said_at = await profiles.read_profile(connection, scope, key)
+    current, said_at = await profiles.read_profile(connection, scope)
     if permit is not None:
         permit(current)
     if version and version != current.version:
@@ -62,7 +58,7 @@ async def update_profile(
     if not edit.changed:
         return current
     sealed = await profiles.write_profile(
-        connection, scope, edit.profile, edit.said_at, actor=actor, job_id=None, key=key
+        connection, scope, edit.profile, edit.said_at, actor=actor, job_id=None
     )
     event = profiles.change_event(
         "updated" if current.version else "created",
@@ -72,5 +68,5 @@ async def update_profile(
         changed=edit.changed,
     )
     await ledger.record(connection, scope, None, [event], actor=actor)
-    changed, _ = await profiles.read_profile(connection, scope, key)
+    changed, _ = await profiles.read_profile(connection, scope)
     return changed

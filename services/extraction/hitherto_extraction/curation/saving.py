@@ -38,10 +38,8 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState, invalid
 from hitherto_shared.models import Memory, Scope
 from hitherto_shared.offloading import beside_loop
@@ -124,12 +122,10 @@ class Saving:
         vectors: Vectors,
         *,
         actor: str,
-        key: UserKey | None = None,
     ) -> Saved:
         """Save a statement in the caller's transaction.
 
         Raises:
-            KeyNeeded: Something of the user is sealed, or this is to be, and there is no `key`.
             WrongState: Memory is switched off for the user, or the user was erased.
             InvalidRequest: The known memory with this statement has no room for more free-form
                 JSON.
@@ -141,9 +137,9 @@ class Saving:
                 reason="MEMORY_DISABLED",
                 metadata={"user_id": scope.user_id},
             )
-        sealing = sealing_key(await users.lock_user(connection, scope), key)
+        encrypts = users.must_seal(await users.lock_user(connection, scope), scope)
         at = await users.database_now(connection)
-        plan, known_id = await self._plan(connection, scope, statement, vectors, at, key)
+        plan, known_id = await self._plan(connection, scope, statement, vectors, at)
         occasion = Occasion(
             scope,
             None,
@@ -157,13 +153,12 @@ class Saving:
                 "expires_at": statement.expires_at,
                 "sensitive": statement.sensitive,
             },
-            key=key,
-            sealing=sealing,
+            encrypts=encrypts,
         )
         if plan.rewrites:
             # The event of the new version includes these too.
             known = plan.rewrites[-1].before
-            before = (await editing.read_one(connection, scope, known.memory_id, key)).memory
+            before = (await editing.read_one(connection, scope, known.memory_id)).memory
             joined = _with_joined(before, statement)
             hidden = known.sealed or occasion.seals(before.type, joined.sensitive)
             occasion = replace(occasion, joined=editing.difference(before, joined, sealed=hidden))
@@ -173,7 +168,7 @@ class Saving:
         created = bool(plan.creations)
         if not created and _ONLY in plan.stated:
             await _join(connection, occasion, memory_id, statement, plan)
-        found = (await editing.read_one(connection, scope, memory_id, key)).memory
+        found = (await editing.read_one(connection, scope, memory_id)).memory
         if self._crowding is not None:
             await self._crowding.look(connection, scope, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
@@ -198,7 +193,6 @@ class Saving:
         statement: StatementToSave,
         vectors: Vectors,
         at: datetime,
-        key: UserKey | None,
     ) -> tuple[Plan, UUID | None]:
         """What the statement changes, and the known memory with the same statement, if any."""
         item = NewItem(
@@ -217,7 +211,7 @@ class Saving:
             origin=None,
         )
         known, neighbours = await look_around(
-            connection, scope, [item], vectors, also=(), threshold=self._threshold(), key=key
+            connection, scope, [item], vectors, also=(), threshold=self._threshold()
         )
         # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (statement.content, statement.detail)))
@@ -295,15 +289,15 @@ async def _join(
 
     A less trusted statement adds nothing to a more trusted memory.
     """
-    scope, key = occasion.scope, occasion.key
-    held = await editing.read_one(connection, scope, memory_id, key)
+    scope = occasion.scope
+    held = await editing.read_one(connection, scope, memory_id)
     before, after = held.memory, _with_joined(held.memory, statement)
     if after == before:
         return
     await _state_joined(connection, occasion, held, statement, made_version=not plan.rewrites)
     if plan.rewrites:
         # This transaction creates the new version, which includes these fields too.
-        await editing.complete_version(connection, scope, replace(held, memory=after), key=key)
+        await editing.complete_version(connection, scope, replace(held, memory=after))
         return
     await _record(connection, occasion, held, after)
 
@@ -335,7 +329,7 @@ async def _state_joined(
         memory_id=held.memory.memory_id,
         conversation_id=statement.conversation_id,
         document_id=document_of(statement.metadata, statement.context),
-        key=occasion.key if sealed else None,
+        sealed=sealed,
     )
     await statements.record(connection, occasion.scope, [stated])
 
@@ -343,11 +337,11 @@ async def _state_joined(
 async def _record(
     connection: Connection, occasion: Occasion, held: EditableMemory, after: Memory
 ) -> None:
-    scope, key, at = occasion.scope, occasion.key, occasion.at
+    scope, at = occasion.scope, occasion.at
     edited = replace(held, memory=after)
     sealed = held.sealed or occasion.seals(after.type, after.sensitive)
     if sealed:
-        await write_sealed(connection, scope, key, held, edited, at=at)
+        await write_sealed(connection, scope, held, edited, at=at)
     else:
         await editing.write_version(connection, scope, edited, at=at)
     old, new = editing.difference(held.memory, after, sealed=sealed)

@@ -24,7 +24,6 @@ from hitherto_extraction.storage import (
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
@@ -36,23 +35,21 @@ async def forget(
     *,
     reason: str,
     actor: str,
-    key: UserKey | None = None,
 ) -> Memory:
     """Make a memory FORGOTTEN; a forgotten one stays unchanged.
 
     Raises:
         NotFound: The user has no such memory.
         WrongState: The user was erased.
-        KeyNeeded: The memory is sealed, and there is no `key`.
     """
-    held = await _open(connection, scope, memory_id, key)
+    held = await _open(connection, scope, memory_id)
     if held.memory.status == "forgotten":
         return held.memory
     after = replace(held.memory, status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
         await memories.remove_superseded(connection, scope, memory_id, by=held.memory.superseded_by)
     return await _write(
-        connection, scope, held, after, "forgotten", (reason, "forgotten by hand"), actor, key
+        connection, scope, held, after, "forgotten", (reason, "forgotten by hand"), actor
     )
 
 
@@ -63,7 +60,6 @@ async def restore(
     *,
     reason: str,
     actor: str,
-    key: UserKey | None = None,
 ) -> Memory:
     """Restore a FORGOTTEN or ARCHIVED memory; an active one stays unchanged.
 
@@ -74,7 +70,7 @@ async def restore(
         NotFound: The user has no such memory.
         WrongState: The user was erased, or the memory is neither.
     """
-    held = await _open(connection, scope, memory_id, key)
+    held = await _open(connection, scope, memory_id)
     before = held.memory
     if before.status in CURRENT_STATUSES:
         return before
@@ -97,7 +93,7 @@ async def restore(
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
     return await _write(
-        connection, scope, held, after, "restored", (reason, "restored by hand"), actor, key
+        connection, scope, held, after, "restored", (reason, "restored by hand"), actor
     )
 
 
@@ -109,7 +105,6 @@ async def review(
     approve: bool,
     reason: str,
     actor: str,
-    key: UserKey | None = None,
 ) -> Memory:
     """Decide about a QUARANTINED memory.
 
@@ -119,7 +114,7 @@ async def review(
         NotFound: The user has no such memory.
         WrongState: The user was erased, or the memory is not quarantined.
     """
-    held = await _open(connection, scope, memory_id, key)
+    held = await _open(connection, scope, memory_id)
     if held.memory.status != "quarantined":
         raise _conflict(held.memory, "is not QUARANTINED: there is nothing to review")
     if not approve:
@@ -132,7 +127,6 @@ async def review(
             "rejected",
             (reason, "rejected in review"),
             actor,
-            key,
         )
     challenged = list(held.challenges)
     after = replace(held.memory, status="active")
@@ -144,10 +138,9 @@ async def review(
         "approved",
         (reason, "approved in review"),
         actor,
-        key,
     )
     if not held.sealed:
-        said = await statements.of_memories(connection, scope, [memory_id], key)
+        said = await statements.of_memories(connection, scope, [memory_id])
         await profiles.mention_entities(
             connection,
             scope,
@@ -158,8 +151,8 @@ async def review(
                 for name, kind in each.said.get("entities", ())
             ],
         )
-    await _close_challenged(connection, scope, approved, challenged, actor, key)
-    return (await editing.read_one(connection, scope, memory_id, key)).memory
+    await _close_challenged(connection, scope, approved, challenged, actor)
+    return (await editing.read_one(connection, scope, memory_id)).memory
 
 
 async def _close_challenged(
@@ -168,11 +161,10 @@ async def _close_challenged(
     approved: Memory,
     challenged: Sequence[UUID],
     actor: str,
-    key: UserKey | None,
 ) -> None:
     """Close what a memory would have contradicted if it had been trusted at once."""
     at = await users.database_now(connection)
-    known = await editing.read(connection, scope, challenged, key)
+    known = await editing.read(connection, scope, challenged)
     events: list[ChangeEvent] = []
     for held in known.values():
         before = held.memory
@@ -214,12 +206,10 @@ async def _close_challenged(
     await ledger.record(connection, scope, None, events, actor=actor)
 
 
-async def _open(
-    connection: Connection, scope: Scope, memory_id: UUID, key: UserKey | None
-) -> EditableMemory:
+async def _open(connection: Connection, scope: Scope, memory_id: UUID) -> EditableMemory:
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
-    return await editing.read_one(connection, scope, memory_id, key)
+    return await editing.read_one(connection, scope, memory_id)
 
 
 async def _write(
@@ -230,7 +220,6 @@ async def _write(
     action: str,
     reasons: tuple[str, str],
     actor: str,
-    key: UserKey | None,
 ) -> Memory:
     """Write a version and its history, with the given reason if there is one.
 
@@ -240,7 +229,7 @@ async def _write(
     if given and not held.sealed:
         reason = given
     at: datetime = await users.database_now(connection)
-    await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
+    await editing.write_version(connection, scope, replace(held, memory=after), at=at)
     old, new = editing.difference(held.memory, after, sealed=held.sealed)
     event = ChangeEvent(
         "memory",
@@ -253,7 +242,7 @@ async def _write(
     )
     await ledger.record(connection, scope, None, [event], actor=actor)
     await profiles.recount_mentions(connection, scope, [after.memory_id])
-    return (await editing.read_one(connection, scope, after.memory_id, key)).memory
+    return (await editing.read_one(connection, scope, after.memory_id)).memory
 
 
 def _conflict(memory: Memory, why: str) -> WrongState:

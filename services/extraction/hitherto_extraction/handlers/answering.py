@@ -14,7 +14,6 @@ from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Scope
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -72,20 +71,16 @@ class Answering:
         self,
         identity: Identity | None,
         scope: Scope,
-        work: Callable[[UserKey | None], IdempotentOperation[Made]],
+        work: IdempotentOperation[Made],
         context: Context,
     ) -> IdempotentResult[Made]:
-        """Make a change, with the user's data key if sealed values are read or written.
+        """Make a change, with the user's data key at hand if sealed values are read or written.
 
         Raises:
             KeyUnavailable: It needs the key, which is unavailable; nothing was changed.
             KeyServiceUnavailable: The same, temporarily.
         """
-        return await with_keys(
-            self.keys,
-            [scope],
-            lambda opened: self.change(identity, work(opened.get(scope)), context),
-        )
+        return await with_keys(self.keys, [scope], lambda: self.change(identity, work, context))
 
     async def read(
         self,

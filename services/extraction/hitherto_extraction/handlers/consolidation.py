@@ -65,7 +65,7 @@ class ConsolidationCalls:
         outcome = await self._answering.change_with_key(
             self._answering.identity("UndoConsolidation", key, request),
             scope,
-            lambda key: undo(scope, memory_id, actor=principal.subject, key=key),
+            undo(scope, memory_id, actor=principal.subject),
             context,
         )
         return pb.UndoConsolidationResponse(

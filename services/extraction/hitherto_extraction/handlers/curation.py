@@ -30,7 +30,6 @@ from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import memory_message
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Memory, Scope
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -175,7 +174,7 @@ class CurationCalls:
         )
         vector = NewVector(made.model, made.vectors[0]) if made.vectors else None
 
-        async def change(connection: Connection, key: UserKey | None) -> Memory:
+        async def change(connection: Connection) -> Memory:
             return await correcting.correct(
                 connection,
                 scope,
@@ -184,7 +183,6 @@ class CurationCalls:
                 vector,
                 actor=principal.subject,
                 check=self._curation.saving.enqueue_check,
-                key=key,
             )
 
         try:
@@ -208,8 +206,8 @@ class CurationCalls:
         outcome = await self._change(
             self._answering.identity("ForgetMemory", key, request),
             scope(),
-            lambda connection, key: statuses.forget(
-                connection, scope(), memory_id, reason=reason, actor=actor, key=key
+            lambda connection: statuses.forget(
+                connection, scope(), memory_id, reason=reason, actor=actor
             ),
             context,
         )
@@ -228,8 +226,8 @@ class CurationCalls:
         outcome = await self._change(
             self._answering.identity("RestoreMemory", key, request),
             scope(),
-            lambda connection, key: statuses.restore(
-                connection, scope(), memory_id, reason=reason, actor=actor, key=key
+            lambda connection: statuses.restore(
+                connection, scope(), memory_id, reason=reason, actor=actor
             ),
             context,
         )
@@ -251,14 +249,13 @@ class CurationCalls:
         outcome = await self._change(
             self._answering.identity("ReviewMemory", key, request),
             scope(),
-            lambda connection, key: statuses.review(
+            lambda connection: statuses.review(
                 connection,
                 scope(),
                 memory_id,
                 approve=decision == "approve",
                 reason=reason,
                 actor=actor,
-                key=key,
             ),
             context,
         )
@@ -296,23 +293,23 @@ class CurationCalls:
     ) -> IdempotentResult[Saved]:
         saving, scope = self._curation.saving, wanted.scope
 
-        async def change(connection: Connection, key: UserKey | None) -> Saved:
+        async def change(connection: Connection) -> Saved:
             return await saving.save(
-                connection, scope, wanted.statement, vectors, actor=wanted.actor, key=key
+                connection, scope, wanted.statement, vectors, actor=wanted.actor
             )
 
-        async def again(connection: Connection, ids: Sequence[str], key: UserKey | None) -> Saved:
+        async def again(connection: Connection, ids: Sequence[str]) -> Saved:
             memory_id, deduplicated = json.loads(ids[0])
-            held = await editing.read_one(connection, scope, UUID(memory_id), key)
+            held = await editing.read_one(connection, scope, UUID(memory_id))
             return Saved(held.memory, deduplicated)
 
         outcome = await self._answering.change_with_key(
             wanted.identity,
             scope,
-            lambda key: IdempotentOperation(
-                lambda connection: change(connection, key),
+            IdempotentOperation(
+                change,
                 ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
-                again=lambda connection, ids: again(connection, ids, key),
+                again=again,
                 users=lambda _: [scope.user_id],
                 touched=lambda saved: {scope.user_id: [str(saved.memory.memory_id)]},
             ),
@@ -325,19 +322,19 @@ class CurationCalls:
         self,
         identity: Identity | None,
         scope: Scope,
-        change: Callable[[Connection, UserKey | None], Awaitable[Memory]],
+        change: Callable[[Connection], Awaitable[Memory]],
         context: Context,
     ) -> IdempotentResult[Memory]:
-        async def again(connection: Connection, ids: Sequence[str], key: UserKey | None) -> Memory:
-            return (await editing.read_one(connection, scope, UUID(ids[0]), key)).memory
+        async def again(connection: Connection, ids: Sequence[str]) -> Memory:
+            return (await editing.read_one(connection, scope, UUID(ids[0]))).memory
 
         return await self._answering.change_with_key(
             identity,
             scope,
-            lambda key: IdempotentOperation(
-                lambda connection: change(connection, key),
+            IdempotentOperation(
+                change,
                 ids=lambda memory: [str(memory.memory_id)],
-                again=lambda connection, ids: again(connection, ids, key),
+                again=again,
                 users=lambda _: [scope.user_id],
             ),
             context,

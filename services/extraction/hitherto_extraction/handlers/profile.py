@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,14 +14,12 @@ from hitherto_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, S
 from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.curation import CurationDependencies
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.storage import preferences, profiles
-from hitherto_extraction.user_key import with_keys
 from hitherto_shared.auth.principal import PROFILES_MANAGE
 from hitherto_shared.convert import preference_message, profile_message
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
-from hitherto_shared.models import Preference, Profile, Scope
+from hitherto_shared.models import Preference, Profile
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.validation import Checks
 
@@ -60,7 +58,7 @@ class ProfileCalls:
         scope = principal.scope(user_id)
         identity = self._answering.identity("UpdateProfile", key, request)
 
-        async def change(connection: Connection, key: UserKey | None) -> Profile:
+        async def change(connection: Connection) -> Profile:
             return await update_profile(
                 connection,
                 scope,
@@ -69,27 +67,18 @@ class ProfileCalls:
                 version=request.version,
                 actor=principal.subject,
                 permit=lambda held: principal.check_reaches(user_id, held.department),
-                key=key,
             )
 
-        async def again(connection: Connection, key: UserKey | None) -> Profile:
-            found, _ = await profiles.read_profile(connection, scope, key)
+        async def again(connection: Connection, _ids: Sequence[str]) -> Profile:
+            found, _ = await profiles.read_profile(connection, scope)
             return found
 
-        async def attempt(opened: Mapping[Scope, UserKey]) -> IdempotentResult[Profile]:
-            key = opened.get(scope)
-            return await self._answering.change(
-                identity,
-                IdempotentOperation(
-                    lambda connection: change(connection, key),
-                    ids=lambda _: [],
-                    again=lambda connection, _: again(connection, key),
-                    users=lambda _: [user_id],
-                ),
-                context,
-            )
-
-        outcome = await with_keys(self._answering.keys, [scope], attempt)
+        outcome = await self._answering.change_with_key(
+            identity,
+            scope,
+            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: [user_id]),
+            context,
+        )
         return pb.UpdateProfileResponse(
             profile=profile_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -133,14 +122,13 @@ class ProfileCalls:
         principal = current_call().principal
         scope = principal.scope(user_id)
 
-        async def change(connection: Connection, key: UserKey | None) -> FeedbackEffects:
+        async def change(connection: Connection) -> FeedbackEffects:
             return await record_feedback(
                 connection,
                 scope,
                 feedback,
                 actor=principal.subject,
                 memory_enabled=self._curation.saving.memory_enabled,
-                key=key,
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> FeedbackEffects:
@@ -158,8 +146,8 @@ class ProfileCalls:
         outcome = await self._answering.change_with_key(
             self._answering.identity("RecordFeedback", key, request),
             scope,
-            lambda key: IdempotentOperation(
-                lambda connection: change(connection, key),
+            IdempotentOperation(
+                change,
                 ids=_names,
                 again=again,
                 users=lambda _: [user_id],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
@@ -12,8 +12,6 @@ from hitherto_extraction.rollback.source import RollbackTarget, roll_back
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import current_position
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.sealed import UserKey
-from hitherto_shared.models import Scope
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
@@ -50,34 +48,35 @@ class RollbackCalls:
         principal = current_call().principal
         scope = principal.scope(user_id)
 
-        async def change(connection: Connection, key: UserKey | None) -> dict[str, int]:
-            return await roll_back(connection, scope, source, actor=principal.subject, key=key)
+        async def change(connection: Connection) -> dict[str, int]:
+            return await roll_back(connection, scope, source, actor=principal.subject)
 
         if request.dry_run:
 
-            async def rehearse(opened: Mapping[Scope, UserKey]) -> pb.RollbackSourceResponse:
-                async def work(connection: Connection) -> pb.RollbackSourceResponse:
-                    # A dry run is a real run that is rolled back, so that its counts are exact.
-                    async with connection.transaction(force_rollback=True):
-                        counts = await change(connection, opened.get(scope))
-                    position = await current_position(connection)
-                    return pb.RollbackSourceResponse(
-                        counts=counts, consistency_token=self._answering.token(position)
-                    )
+            async def rehearse(connection: Connection) -> pb.RollbackSourceResponse:
+                # A dry run is a real run that is rolled back, so that its counts are exact.
+                async with connection.transaction(force_rollback=True):
+                    counts = await change(connection)
+                position = await current_position(connection)
+                return pb.RollbackSourceResponse(
+                    counts=counts, consistency_token=self._answering.token(position)
+                )
 
-                return await self._removal.run(work, timeout=seconds_left(context, _SECONDS))
-
-            return await with_keys(self._answering.keys, [scope], rehearse)
+            return await with_keys(
+                self._answering.keys,
+                [scope],
+                lambda: self._removal.run(rehearse, timeout=seconds_left(context, _SECONDS)),
+            )
 
         async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
             counts: dict[str, int] = json.loads(ids[0]) if ids else {}
             return counts
 
-        async def attempt(opened: Mapping[Scope, UserKey]) -> IdempotentResult[dict[str, int]]:
+        async def attempt() -> IdempotentResult[dict[str, int]]:
             return await self._answering.change(
                 self._answering.identity("RollbackSource", key, request),
                 IdempotentOperation(
-                    lambda connection: change(connection, opened.get(scope)),
+                    change,
                     ids=lambda counts: [json.dumps(counts)],
                     again=again,
                     users=lambda _: [user_id],

@@ -30,7 +30,6 @@ from hitherto_extraction.storage import conversations, ledger, preferences, prof
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop
 
@@ -63,8 +62,8 @@ async def write_profile(
     outcome: BatchOutcome,
     result: Result,
     known: tuple[Profile, dict[str, str]],
-    key: UserKey | None,
-    sealing: UserKey | None,
+    *,
+    encrypts: bool,
 ) -> Result:
     """Merge the user's statements about themselves; nobody else's words change a profile."""
     scope = held.scope
@@ -92,7 +91,7 @@ async def write_profile(
                 stated,
                 conversation_id=held.conversation,
                 job_id=held.job_id,
-                key=sealing,
+                sealed=encrypts,
             )
         ],
     )
@@ -104,7 +103,6 @@ async def write_profile(
             change.said_at,
             actor=ledger.ACTOR,
             job_id=held.job_id,
-            key=key,
         )
         event = profiles.change_event(
             "updated" if profile.version else "created",
@@ -145,12 +143,14 @@ async def write_summary(
     held: Claim,
     outcome: BatchOutcome,
     held_summary: HeldSummary,
-    key: UserKey | None,
-    sealing: UserKey | None,
+    *,
+    encrypts: bool,
 ) -> None:
     """Merge the summary field by field; a conversation that was read always has one."""
     scope = held.scope
-    of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
+    # Text that quotes sealed text is sealed, even if the user has turned encryption off.
+    sealed = encrypts or held_summary.sealed
+    sealed = sealed or any(each.sealed for each in outcome.witnesses.messages)
     stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
     await statements.record(
         connection,
@@ -160,7 +160,7 @@ async def write_summary(
                 stated,
                 conversation_id=held.conversation,
                 job_id=held.job_id,
-                key=key if of_sealed else sealing,
+                sealed=sealed,
             )
         ],
     )
@@ -179,8 +179,7 @@ async def write_summary(
         held=held_summary,
         done_to=outcome.done_to,
         # Text from before encryption was turned on is about to be sealed too.
-        messages=outcome.witnesses.messages if sealing is None else (),
+        messages=() if encrypts else outcome.witnesses.messages,
         vectors=outcome.passages,
-        # Text that quotes sealed text is sealed, even if the user has turned encryption off.
-        sealing=key if of_sealed else sealing,
+        sealed=sealed,
     )

@@ -39,11 +39,9 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.users import UserWriteState
-from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
-from hitherto_shared.encryption.needed import KeyNeeded
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
@@ -76,19 +74,18 @@ class Commit:
         self._memory_enabled = memory_enabled
         self._threshold = dedupe_threshold
 
-    async def run(self, held: Claim, outcome: BatchOutcome, key: UserKey | None = None) -> Result:
+    async def run(self, held: Claim, outcome: BatchOutcome) -> Result:
         """Write an outcome in one transaction and return the job's result so far.
 
         Args:
             held: The job.
             outcome: The result of a model call.
-            key: The user's data key at the time of the call; None if the user has none.
 
         Raises:
             ClaimLost: The claim was lost, or the user has switched learning off; nothing of the
                 outcome was written.
-            KeyNeeded: The user has encryption on, or had, and there is no `key`, or a message that
-                the call read in clear is sealed by now; nothing was written.
+            KeyNeeded: The user has encryption on, or had, and the key is not at hand, or a message
+                that the call read in clear is sealed by now; nothing was written.
         """
 
         async def work(connection: Connection) -> Result | None:
@@ -104,10 +101,10 @@ class Commit:
                     return Result.of(job.result)
                 if await self._discarded(connection, held, state):
                     return None
-                sealing = sealing_key(state, key)
-                if sealing is None:
+                encrypts = users.must_seal(state, held.scope)
+                if not encrypts:
                     await _refuse_sealed_since(connection, held, outcome.witnesses)
-                return await self._write(connection, held, outcome, key, sealing)
+                return await self._write(connection, held, outcome, encrypts=encrypts)
 
         result = await patiently(self._database, work, seconds=_SECONDS)
         if result is None:
@@ -144,10 +141,10 @@ class Commit:
         connection: Connection,
         held: Claim,
         outcome: BatchOutcome,
-        key: UserKey | None,
-        sealing: UserKey | None,
+        *,
+        encrypts: bool,
     ) -> Result:
-        result, plan = await self.learn(connection, held, outcome, key=key, sealing=sealing)
+        result, plan = await self.learn(connection, held, outcome, encrypts=encrypts)
         if self._crowding is not None:
             await self._crowding.look(connection, held.scope, tags_touched(plan))
         await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
@@ -166,8 +163,7 @@ class Commit:
         held: Claim,
         outcome: BatchOutcome,
         *,
-        key: UserKey | None = None,
-        sealing: UserKey | None = None,
+        encrypts: bool = False,
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches, without its cost and the job's progress.
 
@@ -175,11 +171,7 @@ class Commit:
             connection: In a transaction of a caller that holds the user's row.
             held: The job.
             outcome: The result of its call.
-            key: Opens the user's sealed values.
-            sealing: The key to seal with; None for a user with encryption off.
-
-        Raises:
-            KeyNeeded: Something is sealed, and there is no key.
+            encrypts: Whether the user has encryption on, as read under that lock.
         """
         scope = held.scope
         answer = outcome.answer
@@ -192,7 +184,6 @@ class Commit:
                 outcome.vectors,
                 also=outcome.local_memories.values(),
                 threshold=self._threshold(),
-                key=key,
             ),
             room_of(connection, scope, outcome.result.changes, daily=self._daily_changes),
             known_memories.importance_before(
@@ -202,8 +193,8 @@ class Commit:
                 held.job_id,
             ),
             users.database_now(connection),
-            profiles.read_profile(connection, scope, key),
-            summaries.read(connection, scope, held.conversation, key=key),
+            profiles.read_profile(connection, scope),
+            summaries.read(connection, scope, held.conversation),
         )
         # Reads every statement, and compares each new one with its neighbours.
         items = len(answer.new) + len(answer.updated)
@@ -227,11 +218,11 @@ class Commit:
                 reviewed=await _reviewed(connection, scope, outcome, known),
             ),
         )
-        occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
+        occasion = Occasion(scope, held.job_id, held.conversation, at, encrypts=encrypts)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
-        result = await write_profile(connection, held, outcome, result, profile, key, sealing)
-        await write_summary(connection, held, outcome, held_summary, key, sealing)
+        result = await write_profile(connection, held, outcome, result, profile, encrypts=encrypts)
+        await write_summary(connection, held, outcome, held_summary, encrypts=encrypts)
         await write_behaviour(connection, held, outcome, at)
         return result, plan
 

@@ -21,7 +21,6 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope, Summary
 from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
 from hitherto_shared.text.terms import count_terms
@@ -69,7 +68,7 @@ async def write(
     done_to: int,
     messages: Sequence[StoredMessage] = (),
     vectors: PassageVectors | None = None,
-    sealing: UserKey | None = None,
+    sealed: bool = False,
 ) -> None:
     """Store a summary, and index it and its messages together.
 
@@ -83,15 +82,14 @@ async def write(
         messages: The messages to index; those that are indexed or sealed are skipped.
         vectors: Available vectors, for which nothing has to wait. None: nothing is indexed, as in a
             rehearsal.
-        sealing: The key to seal the summary with, which then is not indexed; None: it is not
-            sealed. A summary that was in clear leaves the index, and its vector is left to the
-            sweep.
+        sealed: Whether to seal the summary, which then is not indexed. A summary that was in clear
+            leaves the index, and its vector is left to the sweep.
     """
-    text = new_words(held, fields, sealed=sealing is not None) if vectors is not None else None
+    text = new_words(held, fields, sealed=sealed) if vectors is not None else None
     fresh = [message for message in messages if vectors is not None and is_passage(message)]
-    if text is not None or sealing is not None:
+    if text is not None or sealed:
         await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
-    if sealing is not None and held.summary is not None and not held.sealed:
+    if sealed and held.summary is not None and not held.sealed:
         # It may have a vector, which this role cannot delete.
         await users.leave_to_seal(connection, scope)
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
@@ -106,7 +104,7 @@ async def write(
         reworded=_reworded(held, fields),
         lexical_no=numbers[SUMMARIES][0] if of_summary else None,
         lexical_length=of_summary[0].total() if of_summary else None,
-        key=sealing,
+        sealed=sealed,
     )
     if vectors is None:
         return

@@ -43,7 +43,7 @@ from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError, ModelUsage
 from hitherto_shared.models import Scope
@@ -112,13 +112,16 @@ class Extraction:
                 key is unavailable.
             KeyServiceUnavailable: The same, temporarily.
         """
-        key = await key_of(self._database, self._keys, held.scope)
+        with keys_at_hand(await key_of(self._database, self._keys, held.scope)):
+            await self._run(held)
+
+    async def _run(self, held: Claim) -> None:
         held, messages = await self._database.run(
-            lambda connection: self._open(connection, held, key), timeout=_READ_SECONDS
+            lambda connection: self._open(connection, held), timeout=_READ_SECONDS
         )
         tab = AttemptState(Result.of(held.result))
         try:
-            await self._read(held, self.batches(messages), tab, key)
+            await self._read(held, self.batches(messages), tab)
         except Exception as error:
             await self.account.settle(held, tab.result, tab.charges, error)
             raise
@@ -128,7 +131,6 @@ class Extraction:
         held: Claim,
         pending: deque[list[StoredMessage]],
         tab: AttemptState,
-        key: UserKey | None,
     ) -> None:
         """Extract batch by batch; a batch that is too large for one call is cut in two."""
         while pending:
@@ -141,15 +143,13 @@ class Extraction:
                 )
             tab.calls += 1
             try:
-                await self._extract(held, batch, tab, key, last=not pending)
+                await self._extract(held, batch, tab, last=not pending)
             except TooMuch as error:
                 logger.info("%s; splitting the batch in two", error)
                 tab.charges += self.wasted(error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
-    async def _open(
-        self, connection: Connection, held: Claim, key: UserKey | None
-    ) -> tuple[Claim, list[StoredMessage]]:
+    async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
         """Fix the range of a job for appended messages, and read what is left of it."""
         async with connection.transaction():
             if held.range_to is None:
@@ -160,7 +160,7 @@ class Extraction:
                 return held, []
             done_to = max(held.done_to or 0, held.range_from - 1)
             found = await conversations.read_messages(
-                connection, held.scope, held.conversation, done_to + 1, held.range_to, key=key
+                connection, held.scope, held.conversation, done_to + 1, held.range_to
             )
             if not found:
                 await claims.record_progress(
@@ -189,22 +189,19 @@ class Extraction:
         held: Claim,
         batch: Sequence[StoredMessage],
         tab: AttemptState,
-        key: UserKey | None,
         *,
         last: bool,
     ) -> None:
         """One model call and the transaction of its effects, which also charges the attempt."""
         asked = await self._database.run(
-            lambda connection: self.prompt(
-                connection, held.scope, held.conversation, batch, key=key
-            ),
+            lambda connection: self.prompt(connection, held.scope, held.conversation, batch),
             timeout=_READ_SECONDS,
         )
         outcome = await self.answer(
             asked, held.conversation, tab.result, tab.charges, findable=True
         )
         tab.charges = list(outcome.charges)
-        tab.result = await self._commit.run(held, replace(outcome, last=last), key)
+        tab.result = await self._commit.run(held, replace(outcome, last=last))
         tab.charges = []
 
     async def answer(
@@ -263,11 +260,10 @@ class Extraction:
         batch: Sequence[StoredMessage],
         *,
         without: Collection[UUID] = (),
-        key: UserKey | None = None,
     ) -> ExtractionPrompt:
         """The prompt for some messages; see `read_prompt`."""
         return await read_prompt(
-            connection, scope, conversation_id, batch, self._rules, without=without, key=key
+            connection, scope, conversation_id, batch, self._rules, without=without
         )
 
     async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _EmbeddedTexts:

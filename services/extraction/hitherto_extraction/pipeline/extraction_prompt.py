@@ -15,7 +15,6 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
@@ -54,20 +53,15 @@ async def read_prompt(
     rules: ExtractionRules,
     *,
     without: Collection[UUID] = (),
-    key: UserKey | None = None,
 ) -> ExtractionPrompt:
-    """The prompt about some messages; memories in `without` are not shown to the model.
-
-    Raises:
-        KeyNeeded: Something of the user is sealed, and there is no `key` to open it.
-    """
+    """The prompt about some messages; memories in `without` are not shown to the model."""
     messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
     state, (profile, _), known_summary, sealed, in_use = await together(
         connection,
         users.read_user(connection, scope),
-        profiles.read_profile(connection, scope, key),
-        summaries.read(connection, scope, conversation_id, key=key),
-        sealed_memories.read_current(connection, scope, key),
+        profiles.read_profile(connection, scope),
+        summaries.read(connection, scope, conversation_id),
+        sealed_memories.read_current(connection, scope),
         known_memories.tags_in_use(connection, scope, MAX_TAGS),
     )
     tags = sealed_memories.tags_of(in_use, list(sealed.values()), MAX_TAGS)
@@ -78,7 +72,6 @@ async def read_prompt(
         limit=rules.prompt_memories,
         tags_in_use=tags,
         sealed=sealed,
-        key=key,
     )
     shown = [known for known in chosen if known.memory_id not in without]
     local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}

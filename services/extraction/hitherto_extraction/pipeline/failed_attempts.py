@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -25,8 +25,8 @@ from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
-from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.places import reply_place
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -77,7 +77,6 @@ class UnusableReplies:
         connection: Connection,
         tenant_id: str,
         job_id: UUID,
-        keys: Mapping[str, UserKey] | None = None,
     ) -> list[KeptReply]:
         """The stored replies of a job's attempts, the first one first.
 
@@ -85,37 +84,36 @@ class UnusableReplies:
             connection: Connection to read from.
             tenant_id: The job's tenant.
             job_id: The job.
-            keys: Users' data keys, for replies about users with encryption on.
 
         Raises:
             BrokenToken: It was sealed with another secret (HITHERTO_SECRET_FILE), or moved.
-            KeyNeeded: It was sealed with the key of a user that is not in `keys`.
+            KeyNeeded: It was sealed with the key of a user that is not at hand.
         """
         found = []
         for each in await unusable_replies.find(connection, tenant_id, job_id):
+            scope = Scope(tenant_id, each.user_id)
             if each.of_user_key:
-                key = (keys or {}).get(each.user_id)
-                reply = open_with_user_key(key, job_id, each.claim_no, each.sealed)
+                reply = open_with_user_key(scope, job_id, each.claim_no, each.sealed)
             else:
-                reply = self.open(Scope(tenant_id, each.user_id), job_id, each.sealed)
+                reply = self.open(scope, job_id, each.sealed)
             found.append(KeptReply(each.claim_no, reply, each.recorded_at))
         return found
 
 
-def seal_with_user_key(key: UserKey, job_id: UUID, claim_no: int, reply: str) -> str:
+def seal_with_user_key(scope: Scope, job_id: UUID, claim_no: int, reply: str) -> str:
     """The reply about a user with encryption on, cut to `MAX_REPLY_BYTES`, as stored."""
-    sealed = key.seal({"reply": _cut(reply)}, reply_place(job_id, claim_no))
+    sealed = key_at_hand(scope).seal({"reply": _cut(reply)}, reply_place(job_id, claim_no))
     return base64.b64encode(sealed).decode()
 
 
-def open_with_user_key(key: UserKey | None, job_id: UUID, claim_no: int, sealed: str) -> str:
+def open_with_user_key(scope: Scope, job_id: UUID, claim_no: int, sealed: str) -> str:
     """Open what `seal_with_user_key` sealed.
 
     Raises:
-        KeyNeeded: There is no `key`.
+        KeyNeeded: The key is not at hand.
         SealBroken: It was sealed with another key, or moved.
     """
-    values = opened(key, base64.b64decode(sealed), reply_place(job_id, claim_no))
+    values = opened(scope, base64.b64decode(sealed), reply_place(job_id, claim_no))
     return str(values["reply"])
 
 
@@ -181,11 +179,12 @@ class FailedAttempts:
                 payer = await ledger.payer(connection, about)
                 await ledger.charge(connection, payer, held.job_id, held.kind, charges)
                 if reply and payer == about:
-                    await self._keep(connection, held, about, reply, key)
+                    await self._keep(connection, held, about, reply)
                 await attempts.record_spending(connection, held, spent.stored())
 
         try:
-            await self._database.run(work, timeout=_SECONDS)
+            with keys_at_hand(key):
+                await self._database.run(work, timeout=_SECONDS)
         except Exception as failure:
             if not isinstance(failure, HithertoError) and faults.translate(failure) is None:
                 raise
@@ -200,25 +199,23 @@ class FailedAttempts:
             logger.warning("no key to store a model's reply: %s", error.reason)
             return None
 
-    async def _keep(
-        self, connection: Connection, held: Claim, scope: Scope, reply: str, key: UserKey | None
-    ) -> None:
+    async def _keep(self, connection: Connection, held: Claim, scope: Scope, reply: str) -> None:
         """Store a reply sealed.
 
         Not at all if the user has encryption on and the key is unavailable.
         """
         state = await users.read_user(connection, scope)
         try:
-            sealing = None if state is None else state.sealing_with(key)
+            encrypts = users.must_seal(state, scope)
         except KeyNeeded:
             return
         sealed = (
-            self._replies.seal(scope, held.job_id, reply)
-            if sealing is None
-            else seal_with_user_key(sealing, held.job_id, held.claim_no, reply)
+            seal_with_user_key(scope, held.job_id, held.claim_no, reply)
+            if encrypts
+            else self._replies.seal(scope, held.job_id, reply)
         )
         await unusable_replies.keep(
-            connection, scope, held.job_id, held.claim_no, sealed, of_user_key=sealing is not None
+            connection, scope, held.job_id, held.claim_no, sealed, of_user_key=encrypts
         )
 
     def _wasted(self, held: Claim, error: Exception) -> list[Charge]:

@@ -14,7 +14,6 @@ from hitherto_extraction.storage import consolidation, known_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 _NEIGHBOURS = 16
@@ -32,16 +31,12 @@ async def look_around(
     *,
     also: Iterable[UUID],
     threshold: float,
-    key: UserKey | None = None,
 ) -> tuple[dict[UUID, CurrentMemory], dict[int, list[Neighbour]]]:
     """Current rows of memories that items may repeat and of the memories in `also`.
 
     Returns:
         The rows by id, and for each item's index the known memories near it. A merged memory is
         represented by its replacement.
-
-    Raises:
-        KeyNeeded: The user has sealed memories, and there is no `key`.
     """
     wanted = {
         item.index: vectors.contents["new", item.index]
@@ -65,7 +60,6 @@ async def look_around(
         sealed_memories.find_near(
             connection,
             scope,
-            key,
             items,
             wanted,
             model=vectors.model,
@@ -78,9 +72,9 @@ async def look_around(
         near[position, memory_id] = cosine
     near |= sealed
     known = await known_memories.read_known(
-        connection, scope, list({memory_id for _, memory_id in near} | set(also)), key
+        connection, scope, list({memory_id for _, memory_id in near} | set(also))
     )
-    successors = await _successors(connection, scope, known, key)
+    successors = await _successors(connection, scope, known)
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():
         said = row = known[memory_id]
@@ -105,7 +99,7 @@ async def look_around(
 
 
 async def _successors(
-    connection: Connection, scope: Scope, known: dict[UUID, CurrentMemory], key: UserKey | None
+    connection: Connection, scope: Scope, known: dict[UUID, CurrentMemory]
 ) -> dict[UUID, UUID]:
     """For each merged memory its present replacement, which is added to the known ones."""
     merged = [row.memory_id for row in known.values() if row.status == _MERGED]
@@ -113,5 +107,5 @@ async def _successors(
         return {}
     found = await consolidation.find_successors(connection, scope, merged)
     new = sorted(set(found.values()) - known.keys())
-    known |= await known_memories.read_known(connection, scope, new, key)
+    known |= await known_memories.read_known(connection, scope, new)
     return found

@@ -39,9 +39,8 @@ from hitherto_extraction.storage import (
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.transcripts import IncomingTranscript, store_messages
-from hitherto_extraction.user_key import sealing_key, with_keys
+from hitherto_extraction.user_key import with_keys
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Exhausted, TooLate, Unavailable, WrongState
 from hitherto_shared.identifiers import uuid7
@@ -99,7 +98,6 @@ class _RehearsalState:
     plans: list[Plan]
     profile_version: int
     result: Result
-    key: UserKey | None
 
 
 @dataclass(slots=True)
@@ -228,7 +226,6 @@ class ExtractionPreview:
                 run.scope,
                 run.transcript.conversation_id,
                 run.pending[0],
-                key=scene.key,
             )
 
         return build
@@ -272,30 +269,25 @@ class ExtractionPreview:
     ) -> Found:
         """Write all replies so far, read the result, and roll back."""
 
-        async def work(connection: Connection, key: UserKey | None) -> Found:
+        async def work(connection: Connection) -> Found:
             async with connection.transaction(force_rollback=True):
-                scene = await self._play(connection, run, key)
+                scene = await self._play(connection, run)
                 return await look(connection, scene)
 
         return await with_keys(
             self._keys,
             [run.scope],
-            lambda keys: self._database.run(
-                lambda connection: work(connection, keys.get(run.scope)),
-                timeout=_STATEMENT_SECONDS,
-            ),
+            lambda: self._database.run(work, timeout=_STATEMENT_SECONDS),
         )
 
-    async def _play(
-        self, connection: Connection, run: _PreviewRun, key: UserKey | None
-    ) -> _RehearsalState:
+    async def _play(self, connection: Connection, run: _PreviewRun) -> _RehearsalState:
         scope, transcript = run.scope, run.transcript
         state = await users.enter_user(connection, scope)
         if why := state.why_not_learning(self._memory_enabled):
             raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
         await users.lock_user(connection, scope)
-        sealing = sealing_key(state, key)
-        profile, _ = await profiles.read_profile(connection, scope, key)
+        encrypts = users.must_seal(state, scope)
+        profile, _ = await profiles.read_profile(connection, scope)
         before = await conversations.open_conversation(
             connection, scope, transcript.conversation_id, time_zone=transcript.time_zone
         )
@@ -306,8 +298,7 @@ class ExtractionPreview:
             before,
             transcript.messages,
             "transcript.messages",
-            key=key,
-            sealing=sealing,
+            sealed=encrypts,
         )
         messages = await conversations.read_messages(
             connection,
@@ -315,15 +306,14 @@ class ExtractionPreview:
             transcript.conversation_id,
             before.last_message_no + 1,
             stored.last_message_no,
-            key=key,
         )
         result, plans = Result(), []
         for outcome in run.outcomes:
             result, plan = await self._commit.learn(
-                connection, run.claim, outcome, key=key, sealing=sealing
+                connection, run.claim, outcome, encrypts=encrypts
             )
             plans.append(plan)
-        return _RehearsalState(messages, plans, profile.version, result, key)
+        return _RehearsalState(messages, plans, profile.version, result)
 
     async def _charge(self, run: _PreviewRun) -> None:
         """Charge the calls, even if the preview fails."""
@@ -357,9 +347,9 @@ async def _picture(
         for change in plan.rewrites
         if change.before.memory_id not in closed
     )
-    rows = await editing.read(connection, scope, [*created, *updated, *closed], scene.key)
-    profile, _ = await profiles.read_profile(connection, scope, scene.key)
-    summary = (await summaries.read(connection, scope, conversation_id, key=scene.key)).summary
+    rows = await editing.read(connection, scope, [*created, *updated, *closed])
+    profile, _ = await profiles.read_profile(connection, scope)
+    summary = (await summaries.read(connection, scope, conversation_id)).summary
     if summary is not None:
         count = await rehearsal.count_messages(connection, scope, conversation_id)
         summary = replace(summary, message_count=count)

@@ -30,8 +30,6 @@ from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.encryption.needed import KeyNeeded
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import CURRENT_STATUSES, Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 from hitherto_shared.text.terms import count_terms
@@ -49,7 +47,6 @@ def is_sensitive(kind: str, marked: bool) -> bool:
 async def find_near(
     connection: Connection,
     scope: Scope,
-    key: UserKey | None,
     items: Sequence[NewItem],
     vectors: Mapping[int, Vector],
     *,
@@ -61,15 +58,10 @@ async def find_near(
 
     Returns:
         The cosine by the item's index and the memory; None if only the words are the same.
-
-    Raises:
-        KeyNeeded: The user has sealed memories, and there is no key.
     """
     if not items:
         return {}
-    held = await sealed_memories.read_newest(
-        connection, scope, key, statuses=_COMPARED, model=model
-    )
+    held = await sealed_memories.read_newest(connection, scope, statuses=_COMPARED, model=model)
     if not held:
         return {}
     # In a thread: comparing thousands would block the event loop.
@@ -121,15 +113,9 @@ def _cosines(held: Sequence[OpenedMemory], vector: Vector) -> list[tuple[UUID, f
     return [(memory_id, float(each)) for (memory_id, _), each in zip(having, cosines, strict=True)]
 
 
-async def read_current(
-    connection: Connection, scope: Scope, key: UserKey | None
-) -> dict[UUID, CurrentMemory]:
-    """The newest sealed memories that are current, by id.
-
-    Raises:
-        KeyNeeded: The user has sealed memories, and there is no key.
-    """
-    held = await sealed_memories.read_newest(connection, scope, key, statuses=CURRENT_STATUSES)
+async def read_current(connection: Connection, scope: Scope) -> dict[UUID, CurrentMemory]:
+    """The newest sealed memories that are current, by id."""
+    held = await sealed_memories.read_newest(connection, scope, statuses=CURRENT_STATUSES)
     return {each.known.memory_id: each.known for each in held}
 
 
@@ -167,7 +153,6 @@ def tags_of(tags: Sequence[str], held: Sequence[CurrentMemory], limit: int) -> l
 async def write_sealed(
     connection: Connection,
     scope: Scope,
-    key: UserKey | None,
     held: EditableMemory,
     after: EditableMemory,
     *,
@@ -184,18 +169,12 @@ async def write_sealed(
         connection: In the transaction of a caller that holds the user's row and records the
             history.
         scope: The user.
-        key: The user's data key.
         held: The present memory.
         after: Its new state.
         at: The database's clock.
         vector: Of the new content, with the name of its model; stored if that model is active.
         job_id: The responsible job, if any.
-
-    Raises:
-        KeyNeeded: There is no key.
     """
-    if key is None:
-        raise KeyNeeded
     memory_id = held.memory.memory_id
     reworded = after.memory.content != held.memory.content
     kept: list[tuple[str, Vector, int]] = []
@@ -215,15 +194,13 @@ async def write_sealed(
         embedding_state=SEALED,
         sealed=True,
     )
-    await editing.write_version(
-        connection, scope, target, at=at, job_id=job_id, key=key, reworded=reworded
-    )
+    await editing.write_version(connection, scope, target, at=at, job_id=job_id, reworded=reworded)
     active = await active_model(connection)
     if reworded and vector is not None and active is not None and active[0] == vector[0]:
         kept = [(*vector, held.memory.version + 1)]
     for model, each, text_version in kept:
         await sealed_memories.write_vector(
-            connection, scope, key, memory_id, each, model=model, text_version=text_version
+            connection, scope, memory_id, each, model=model, text_version=text_version
         )
     unembedded = not kept and (reworded or not held.sealed)
     if unembedded or not held.sealed:

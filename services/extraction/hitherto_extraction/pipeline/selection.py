@@ -21,7 +21,6 @@ from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import score
@@ -58,7 +57,6 @@ async def select_memories(
     limit: int,
     tags_in_use: Sequence[str] = (),
     sealed: Mapping[UUID, CurrentMemory] | None = None,
-    key: UserKey | None = None,
 ) -> list[CurrentMemory]:
     """At most `limit` current memories that the new messages may repeat, refine or contradict.
 
@@ -69,10 +67,6 @@ async def select_memories(
         limit: Maximum number.
         tags_in_use: Tags to look for in the messages.
         sealed: The user's sealed memories, opened: they are in no index.
-        key: Opens those that are selected for their importance.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no `key`.
     """
     if limit == 0:
         return []
@@ -82,17 +76,17 @@ async def select_memories(
     named_tags = tags_named(terms, tags_in_use)
     by_words, by_entities, by_tags, top = await together(
         connection,
-        _by_words(connection, scope, terms, limit, hidden, key),
+        _by_words(connection, scope, terms, limit, hidden),
         _by_entities(connection, scope, "\n".join(texts), limit),
         _by_tags(connection, scope, named_tags, limit),
-        known_memories.read_top(connection, scope, limit, key),
+        known_memories.read_top(connection, scope, limit),
     )
     by_tags += _of_tags(list(hidden.values()), named_tags)[: max(limit - len(by_tags), 0)]
     ranked = joined([[known.memory_id for known in by_words], by_entities, by_tags])
     rows = {known.memory_id: known for known in by_words}
     missing = [memory_id for memory_id in ranked[:limit] if memory_id not in rows]
     if missing:
-        rows |= await known_memories.read_known(connection, scope, missing, key)
+        rows |= await known_memories.read_known(connection, scope, missing)
     chosen = {m: rows[m] for m in ranked[: limit - limit // 5] if m in rows}
     for known in top:
         if len(chosen) >= limit:
@@ -112,7 +106,6 @@ async def _by_words(
     terms: Sequence[str],
     limit: int,
     sealed: Mapping[UUID, CurrentMemory],
-    key: UserKey | None,
 ) -> list[CurrentMemory]:
     """The current memories that match the terms best, the best first."""
     postings, statistics = await keyword_index.read_postings(
@@ -127,7 +120,7 @@ async def _by_words(
     # Numbers of earlier wordings and of closed memories have no row to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
         found += await known_memories.read_by_lexical_no(
-            connection, scope, best[start : start + 4 * limit], key
+            connection, scope, best[start : start + 4 * limit]
         )
         if len(found) >= limit:
             break

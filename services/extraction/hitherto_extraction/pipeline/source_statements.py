@@ -18,7 +18,6 @@ from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
 from hitherto_extraction.pipeline.summarise import NEUTRAL_TITLE, SummaryPatch, merge_summary
 from hitherto_extraction.storage.profiles import SEALED
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import OUTCOMES, Profile
 
@@ -68,7 +67,6 @@ def statements_of(
     conversation_id: str | None,
     kept: Mapping[str, Any],
     sealed: frozenset[UUID],
-    key: UserKey | None,
 ) -> list[NewStatement]:
     """Every statement of a plan about memories.
 
@@ -78,7 +76,6 @@ def statements_of(
         conversation_id: Where it was said.
         kept: Fields of a new memory that only the caller provides.
         sealed: Memories that are stored sealed.
-        key: The key to seal their words with.
     """
 
     def stated(
@@ -103,7 +100,7 @@ def statements_of(
             conversation_id=conversation_id,
             document_id=document_of(kept.get("metadata", {}), words.get("context", {})),
             job_id=job_id,
-            key=key if memory_id in sealed else None,
+            sealed=memory_id in sealed,
         )
 
     created = [

@@ -26,7 +26,6 @@ from hitherto_extraction.storage.sealed_rows import seal_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 
@@ -48,8 +47,7 @@ class Occasion:
 
     `kept` are columns of a new memory that only a caller can provide: metadata, expires_at,
     sensitive; `joined` are such columns of the only memory that gets a new version, before and
-    after. `key` opens the user's sealed values, `sealing` is the same key for a user with
-    encryption on.
+    after. `encrypts` is whether the user has encryption on, as read under the lock.
     """
 
     scope: Scope
@@ -61,28 +59,21 @@ class Occasion:
     reason: str = "learnt from a conversation"
     kept: Mapping[str, Any] = field(default_factory=dict)
     joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
-    key: UserKey | None = None
-    sealing: UserKey | None = None
+    encrypts: bool = False
 
     def seals(self, kind: str, marked: bool) -> bool:
         """Whether a memory of this type, marked as sensitive or not, is to be sealed now."""
-        return self.sealing is not None and is_sensitive(kind, marked)
+        return self.encrypts and is_sensitive(kind, marked)
 
 
 async def write_plan(
     connection: Connection, occasion: Occasion, plan: Plan, vectors: Vectors
 ) -> None:
-    """Write everything in `plan`, with its history and its index entries.
-
-    Raises:
-        KeyNeeded: A sealed memory gets another wording, and there is no key.
-    """
+    """Write everything in `plan`, with its history and its index entries."""
     scope = occasion.scope
     vectors = await _of_active_model(connection, vectors)
     sealed = _to_seal(plan, occasion)
-    numbers = await index_plan(
-        connection, scope, plan, sealed=sealed, heard=occasion.sealing is None
-    )
+    numbers = await index_plan(connection, scope, plan, sealed=sealed, heard=not occasion.encrypts)
     await _create(connection, occasion, plan.creations, vectors, numbers, sealed)
     reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
@@ -118,7 +109,6 @@ async def write_plan(
             conversation_id=occasion.conversation_id,
             kept=occasion.kept,
             sealed=sealed,
-            key=occasion.sealing or occasion.key,
         ),
     )
     await ledger.record(
@@ -136,7 +126,7 @@ async def write_plan(
             ),
             reason=occasion.reason,
             sealed=sealed,
-            encrypts=occasion.sealing is not None,
+            encrypts=occasion.encrypts,
         ),
         actor=occasion.actor,
     )
@@ -144,7 +134,7 @@ async def write_plan(
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
     """The memories of a plan whose words must not be anywhere in clear once it is written."""
-    if occasion.sealing is None:
+    if not occasion.encrypts:
         # If the user has turned encryption off, sealed memories stay sealed.
         return plan.sealed
     marked = bool(occasion.kept.get("sensitive", False))
@@ -169,14 +159,12 @@ async def _create(
 ) -> None:
     scope = occasion.scope
     rows = [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations]
-    key = occasion.sealing
-    if key is not None:
-        rows = [
-            row | seal_words(key, row["memory_id"], row, version=1)
-            if row["memory_id"] in sealed
-            else row
-            for row in rows
-        ]
+    rows = [
+        row | seal_words(scope, row["memory_id"], row, version=1)
+        if row["memory_id"] in sealed
+        else row
+        for row in rows
+    ]
     await memories.insert(connection, scope, rows)
     for made in creations:
         if made.superseded_by is not None:
@@ -192,9 +180,9 @@ async def _create(
         ],
         model=vectors.model,
     )
-    if key is not None:
+    if occasion.encrypts:
         hidden = [made for made in creations if made.memory_id in sealed]
-        await _seal_vectors(connection, scope, key, hidden, vectors)
+        await _seal_vectors(connection, scope, hidden, vectors)
         return
     await memories.write_source_vectors(
         connection,
@@ -211,7 +199,6 @@ async def _create(
 async def _seal_vectors(
     connection: Connection,
     scope: Scope,
-    key: UserKey,
     creations: Sequence[Creation],
     vectors: Vectors,
 ) -> None:
@@ -222,7 +209,7 @@ async def _seal_vectors(
             await users.leave_to_seal(connection, scope)
             continue
         await sealed_memories.write_vector(
-            connection, scope, key, made.memory_id, vector, model=vectors.model, text_version=1
+            connection, scope, made.memory_id, vector, model=vectors.model, text_version=1
         )
 
 
@@ -309,7 +296,7 @@ async def _rewrite_sealed(
 ) -> None:
     """The same for a memory that is sealed, or becomes sealed."""
     scope, after = occasion.scope, change.after
-    held = await editing.read_one(connection, scope, after.memory_id, occasion.key)
+    held = await editing.read_one(connection, scope, after.memory_id)
     vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
     memory = replace(
         held.memory,
@@ -325,7 +312,6 @@ async def _rewrite_sealed(
     await write_sealed(
         connection,
         scope,
-        occasion.key,
         held,
         replace(
             held,
@@ -370,7 +356,7 @@ async def _write_vectors(
             connection, scope, [(memory_id, status, content)], model=vectors.model
         )
     source = vectors.sources.get(which[1]) if which[0] == "new" else None
-    if source is not None and occasion.sealing is None:
+    if source is not None and not occasion.encrypts:
         await memories.write_source_vectors(
             connection, scope, [(memory_id, source)], model=vectors.model
         )

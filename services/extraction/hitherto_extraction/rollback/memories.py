@@ -16,7 +16,6 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 
@@ -41,7 +40,6 @@ class Rebuilding:
         named: Memories that name the source as their document, and about which it said nothing.
         actor: The actor, and
         reason: the reason, for the history.
-        key: The user's data key.
         gone: After the run, the memories that nothing states any more.
     """
 
@@ -51,15 +49,10 @@ class Rebuilding:
     named: Collection[UUID]
     actor: str
     reason: str
-    key: UserKey | None
     gone: set[UUID] = field(default_factory=set)
 
     async def run(self, connection: Connection, touched: Collection[UUID]) -> dict[str, int]:
-        """Rebuild memories, and those that were closed or held back by removed ones.
-
-        Raises:
-            KeyNeeded: One of them is sealed, and there is no key.
-        """
+        """Rebuild memories, and those that were closed or held back by removed ones."""
         told = await self._read(connection, touched)
         self.gone = {memory_id for memory_id, each in told.items() if self._rebuilt(each) is None}
         depending = await storage.depending_on(connection, self.scope, sorted(self.gone))
@@ -92,10 +85,10 @@ class Rebuilding:
         self, connection: Connection, memory_ids: Collection[UUID]
     ) -> dict[UUID, _MemoryHistory]:
         wanted = sorted(memory_ids)
-        held = await editing.read(connection, self.scope, wanted, self.key)
+        held = await editing.read(connection, self.scope, wanted)
         # A merged memory is taken apart, never rebuilt without one of its originals.
-        versions = await storage.read_versions(connection, self.scope, wanted, self.key)
-        said = await statements.of_memories(connection, self.scope, wanted, self.key)
+        versions = await storage.read_versions(connection, self.scope, wanted)
+        said = await statements.of_memories(connection, self.scope, wanted)
         earlier = await storage.rolled_back(connection, self.scope, wanted)
         found = {}
         for memory_id, edited in held.items():
@@ -185,7 +178,7 @@ class Rebuilding:
             return False
         at = await users.database_now(connection)
         if after.sealed:
-            await write_sealed(connection, scope, self.key, held, after, at=at)
+            await write_sealed(connection, scope, held, after, at=at)
         else:
             await editing.write_version(connection, scope, after, at=at)
         event = ChangeEvent(

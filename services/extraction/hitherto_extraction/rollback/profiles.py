@@ -11,7 +11,6 @@ from hitherto_extraction.storage import ledger, profiles, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 
@@ -22,19 +21,13 @@ async def rebuild_profile(
     *,
     actor: str,
     reason: str,
-    key: UserKey | None,
 ) -> int:
     """Write the profile without jobs, if that changes it; returns the number of changed values.
 
     Statements of the jobs are marked already.
-
-    Raises:
-        KeyNeeded: The profile or a statement about it is sealed, and there is no `key`.
     """
-    said = await statements.of_profile(connection, scope, key)
-    versions = [
-        ProfileVersion(*row) for row in await storage.profile_versions(connection, scope, key)
-    ]
+    said = await statements.of_profile(connection, scope)
+    versions = [ProfileVersion(*row) for row in await storage.profile_versions(connection, scope)]
     explained = {each.version for each in said if each.made_version}
     unexplained = [
         each for each in versions if each.version not in explained and each.job_id in job_ids
@@ -52,7 +45,7 @@ async def rebuild_profile(
             for each in unexplained
         ],
     )  # fmt: skip
-    current, said_at = await profiles.read_profile(connection, scope, key)
+    current, said_at = await profiles.read_profile(connection, scope)
     rebuilt, marks = replay(
         current,
         versions,
@@ -65,9 +58,7 @@ async def rebuild_profile(
     if not paths:
         return 0
     after = replace(rebuilt, version=current.version + 1)
-    sealed = await profiles.write_profile(
-        connection, scope, after, marks, actor=actor, job_id=None, key=key
-    )
+    sealed = await profiles.write_profile(connection, scope, after, marks, actor=actor, job_id=None)
     event = profiles.change_event(
         "rolled_back", after, before=current, sealed=sealed, reason=reason
     )

@@ -16,9 +16,7 @@ from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage import statements, users
 from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
-from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
 
@@ -59,18 +57,16 @@ async def roll_back(
     source: RollbackTarget,
     *,
     actor: str,
-    key: UserKey | None = None,
 ) -> dict[str, int]:
     """Roll a source back; returns what changed, by name.
 
     Raises:
-        KeyNeeded: Something of it is sealed, and there is no `key`.
         NotFound: The user has no such conversation, document or job.
         WrongState: The user was erased.
     """
     await users.enter_user(connection, scope)
     state = await users.lock_user(connection, scope)
-    taught = await _taught(connection, scope, source, key)
+    taught = await _taught(connection, scope, source)
     await statements.take_back(connection, scope, [each.statement_id for each in taught.statements])
     touched = {
         *taught.stated,
@@ -78,7 +74,7 @@ async def roll_back(
         *(each.memory_id for each in taught.statements if each.memory_id is not None),
         *await storage.written_by(connection, scope, taught.job_ids),
     }
-    undone = await _undo_merges(connection, scope, taught, touched, actor, key)
+    undone = await _undo_merges(connection, scope, taught, touched, actor)
     rebuilding = Rebuilding(
         scope,
         job_ids=taught.job_ids,
@@ -86,7 +82,6 @@ async def roll_back(
         named=taught.named,
         actor=actor,
         reason=REASON,
-        key=key,
     )
     counts = {
         "consolidations_undone": undone,
@@ -99,7 +94,7 @@ async def roll_back(
             connection, scope, sorted(stay), taught.messages
         )
     counts["profile_fields"] = await rebuild_profile(
-        connection, scope, taught.job_ids, actor=actor, reason=REASON, key=key
+        connection, scope, taught.job_ids, actor=actor, reason=REASON
     )
     counts["summaries_removed"] = counts["summaries_restored"] = 0
     if source.conversation_id:
@@ -110,16 +105,14 @@ async def roll_back(
     ):
         assert conversation_id is not None
         outcome = await rebuild_summary(
-            connection, scope, conversation_id, key=key, sealing=sealing_key(state, key)
+            connection, scope, conversation_id, encrypts=users.must_seal(state, scope)
         )
         if outcome is not None:
             counts[f"summaries_{outcome}"] += 1
     return counts
 
 
-async def _taught(
-    connection: Connection, scope: Scope, source: RollbackTarget, key: UserKey | None
-) -> _SourceEffects:
+async def _taught(connection: Connection, scope: Scope, source: RollbackTarget) -> _SourceEffects:
     if source.document_id is not None:
         if not await storage.document_exists(connection, scope, source.document_id):
             raise NotFound(
@@ -128,7 +121,7 @@ async def _taught(
                 metadata={"document_id": str(source.document_id)},
             )
         said = await statements.find(connection, scope, document_id=source.document_id)
-        named = set(await storage.of_document(connection, scope, source.document_id, key))
+        named = set(await storage.of_document(connection, scope, source.document_id))
         return _SourceEffects(statements=said, named=named - {each.memory_id for each in said})
     if source.job_id is not None:
         job = await jobs.get_job(
@@ -177,14 +170,11 @@ async def _undo_merges(
     taught: _SourceEffects,
     touched: Collection[UUID],
     actor: str,
-    key: UserKey | None,
 ) -> int:
     """Take apart merged memories that the source made or that include something of it."""
     above = await storage.merged_above(connection, scope, sorted(touched))
     made = await storage.merged_by(connection, scope, taught.job_ids)
     merged = list(dict.fromkeys([*above, *made]))
     for memory_id in merged:
-        await undo_merge(
-            connection, scope, memory_id, actor=actor, reason=REASON, key=key, share=True
-        )
+        await undo_merge(connection, scope, memory_id, actor=actor, reason=REASON, share=True)
     return len(merged)

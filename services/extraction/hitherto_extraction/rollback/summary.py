@@ -9,7 +9,6 @@ from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
 from hitherto_extraction.storage import statements, summaries
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope, Summary
 
 
@@ -18,21 +17,17 @@ async def rebuild_summary(
     scope: Scope,
     conversation_id: str,
     *,
-    key: UserKey | None,
-    sealing: UserKey | None,
+    encrypts: bool,
 ) -> str | None:
     """Write the summary from the remaining jobs; without any, it is deleted.
 
     Returns:
         "restored" or "removed"; None if there is no summary.
-
-    Raises:
-        KeyNeeded: The summary or a statement behind it is sealed, and there is no `key`.
     """
-    held = await summaries.read(connection, scope, conversation_id, key=key)
+    held = await summaries.read(connection, scope, conversation_id)
     if held.summary is None:
         return None
-    said = await statements.of_summary(connection, scope, conversation_id, key)
+    said = await statements.of_summary(connection, scope, conversation_id)
     left = [each for each in said if not each.taken]
     await conversation_summary.drop_summary(connection, scope, conversation_id)
     if not left:
@@ -57,6 +52,6 @@ async def rebuild_summary(
         done_to=covers_to,
         # Its words are indexed now; its vector is back-filled.
         vectors=PassageVectors(),
-        sealing=key if held.sealed else sealing,
+        sealed=held.sealed or encrypts,
     )
     return "restored"

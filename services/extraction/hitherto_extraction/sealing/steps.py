@@ -26,7 +26,6 @@ from hitherto_extraction.storage.corpora.sealing import seal_some
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import BrokenToken
 
@@ -42,16 +41,14 @@ class RowsBusy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SealingTarget:
-    """The user whose rows are sealed, with the keys.
+    """The user whose rows are sealed; the user's key is at hand.
 
     Attributes:
         scope: The user.
-        key: The user's data key.
         replies: Opens replies sealed with the installation's secret.
     """
 
     scope: Scope
-    key: UserKey
     replies: UnusableReplies
 
 
@@ -72,7 +69,7 @@ async def seal_memories(connection: Connection, standing: SealingTarget) -> int:
         connection, scope, texts=len(locked), documents=0, terms=-terms
     )
     numbers = {memory_id: number for number, memory_id in enumerate(locked, before + 1)}
-    await sealing.seal_memories(connection, scope, standing.key, numbers)
+    await sealing.seal_memories(connection, scope, numbers)
     await _move_vectors(connection, standing, locked)
     return len(locked)
 
@@ -90,19 +87,17 @@ async def move_vectors(connection: Connection, standing: SealingTarget) -> int:
 
 async def seal_versions(connection: Connection, standing: SealingTarget) -> int:
     """Seal the earlier versions of sealed memories."""
-    return await sealing.seal_versions(connection, standing.scope, standing.key, limit=_ROWS)
+    return await sealing.seal_versions(connection, standing.scope, limit=_ROWS)
 
 
 async def seal_statements(connection: Connection, standing: SealingTarget) -> int:
     """Seal statements of sources about sealed memories."""
-    return await statements.seal(
-        connection, standing.scope, standing.key, beside=False, limit=_ROWS
-    )
+    return await statements.seal(connection, standing.scope, beside=False, limit=_ROWS)
 
 
 async def seal_every_statement(connection: Connection, standing: SealingTarget) -> int:
     """Seal statements of sources about sealed memories, the profile and in summaries."""
-    return await statements.seal(connection, standing.scope, standing.key, beside=True, limit=_ROWS)
+    return await statements.seal(connection, standing.scope, beside=True, limit=_ROWS)
 
 
 async def forget_mentions(connection: Connection, standing: SealingTarget) -> int:
@@ -121,7 +116,7 @@ async def empty_history(connection: Connection, standing: SealingTarget) -> int:
 async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
     """Seal messages, and remove their words from every index, including that of memories."""
     scope = standing.scope
-    found = await seal_some(connection, scope, standing.key, MESSAGES, limit=_ROWS)
+    found = await seal_some(connection, scope, MESSAGES, limit=_ROWS)
     if found:
         learnt = await sealing.learnt_from(
             connection, scope, [(item[0], message_id) for item, message_id in found]
@@ -133,9 +128,7 @@ async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
 
 async def seal_summaries(connection: Connection, standing: SealingTarget) -> int:
     """Seal summaries, and remove them from the indexes."""
-    return len(
-        await seal_some(connection, standing.scope, standing.key, SUMMARIES, limit=_SUMMARIES)
-    )
+    return len(await seal_some(connection, standing.scope, SUMMARIES, limit=_SUMMARIES))
 
 
 async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
@@ -146,7 +139,7 @@ async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
         sealed = None
         try:
             reply = standing.replies.open(scope, each.job_id, each.sealed)
-            sealed = seal_with_user_key(standing.key, each.job_id, each.claim_no, reply)
+            sealed = seal_with_user_key(scope, each.job_id, each.claim_no, reply)
         except BrokenToken:
             # The secret it was sealed with is no longer this installation's: it is of no use.
             logger.warning("dropped an unusable reply whose key is gone")
@@ -156,7 +149,7 @@ async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
 
 async def seal_profile(connection: Connection, standing: SealingTarget) -> int:
     """Seal the profile, its versions and its history."""
-    return await seal_standing_profile(connection, standing.scope, standing.key, limit=_ROWS)
+    return await seal_standing_profile(connection, standing.scope, limit=_ROWS)
 
 
 async def drop_words(connection: Connection, scope: Scope) -> None:
@@ -208,12 +201,12 @@ OF_ENCRYPTING: tuple[Step, ...] = (
 async def _move_vectors(
     connection: Connection, standing: SealingTarget, memory_ids: list[UUID]
 ) -> int:
-    scope, key = standing.scope, standing.key
+    scope = standing.scope
     for memory_id in memory_ids:
         found = await sealed_memories.clear_vectors(connection, scope, memory_id)
         for model, vector, text_version in found:
             await sealed_memories.write_vector(
-                connection, scope, key, memory_id, vector, model=model, text_version=text_version
+                connection, scope, memory_id, vector, model=model, text_version=text_version
             )
     await removal.delete_vectors(connection, scope, memory_ids)
     return len(memory_ids)

@@ -24,6 +24,7 @@ from hitherto_extraction.storage import sealing, users
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.encryption.at_hand import key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import HithertoError
@@ -94,8 +95,11 @@ class SealingSweep:
         return False
 
     async def _sealed(self, scope: Scope) -> bool:
-        key = await self._keys.open(scope.tenant_id, scope.user_id)
-        standing = SealingTarget(scope, key, self._replies)
+        with keys_at_hand(await self._keys.open(scope.tenant_id, scope.user_id)):
+            return await self._seal(SealingTarget(scope, self._replies))
+
+    async def _seal(self, standing: SealingTarget) -> bool:
+        scope = standing.scope
         rows = 0
         while changed := await self._step(standing):
             rows += changed
@@ -103,7 +107,7 @@ class SealingSweep:
         # Before the vectors: nothing in clear may wait for an unavailable embedder.
         for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
             await self._clean(standing, cleaning)
-        if not await self._vectors.fill(scope, key):
+        if not await self._vectors.fill(scope):
             return False
         settled = await self._settle(standing, left)
         if settled:
@@ -155,7 +159,7 @@ async def _first_change(connection: Connection, standing: SealingTarget) -> int:
     state = await users.lock_user(connection, standing.scope)
     if state is None or state.erased:
         return 0
-    if state.key_id != standing.key.key_id:
+    if state.key_id != key_at_hand(standing.scope).key_id:
         # Encryption was turned on with another key since this one was opened.
         raise RowsBusy
     for step in (*OF_ENCRYPTING, *OF_SEALED) if state.encrypts else OF_SEALED:

@@ -17,7 +17,6 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.failures import SealBroken
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
 
@@ -40,7 +39,7 @@ class SealedVectors:
         self._prices = prices
         self._budget = budget or Budget()
 
-    async def fill(self, scope: Scope, key: UserKey) -> bool:
+    async def fill(self, scope: Scope) -> bool:
         """Embed memories without a vector; False if that waits for the embedder or the budget.
 
         A text that the embedder refuses is given up and found by its words. So is one that the key
@@ -51,13 +50,13 @@ class SealedVectors:
             after = found[-1].memory_id
             if not await self._affords(scope.tenant_id):
                 return False
-            texts = {each: [each.content(key)] for each in found if _opens(each, key)}
+            texts = {each: [each.content(scope)] for each in found if _opens(scope, each)}
             try:
                 made = await embed(self._embedder, texts)
             except ModelError as error:
                 logger.info("vectors of sealed memories are waiting for the embedder: %s", error)
                 return False
-            await self._keep(scope, key, made)
+            await self._keep(scope, made)
             if made.outage is not None:
                 return False
         return True
@@ -83,7 +82,7 @@ class SealedVectors:
                 repeatable=True,
             )
 
-    async def _keep(self, scope: Scope, key: UserKey, made: EmbeddedBatch[Unembedded]) -> None:
+    async def _keep(self, scope: Scope, made: EmbeddedBatch[Unembedded]) -> None:
         cost = self._prices.cost(made.model, input_tokens=made.tokens)
         charge = Charge("embedding", made.model, made.calls, made.tokens, 0, cost)
 
@@ -95,7 +94,6 @@ class SealedVectors:
                         await sealed_memories.write_vector(
                             connection,
                             scope,
-                            key,
                             each.memory_id,
                             vector,
                             model=made.model,
@@ -109,9 +107,9 @@ class SealedVectors:
                 await self._removal.run(work, timeout=SECONDS)
 
 
-def _opens(each: Unembedded, key: UserKey) -> bool:
+def _opens(scope: Scope, each: Unembedded) -> bool:
     try:
-        each.content(key)
+        each.content(scope)
     except SealBroken:
         logger.error("cannot open a sealed memory, which gets no vector")
         return False

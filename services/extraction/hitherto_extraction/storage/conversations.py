@@ -13,6 +13,7 @@ from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.places import message_place
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
@@ -234,14 +235,8 @@ async def find_known(
     scope: Scope,
     conversation_id: str,
     message_ids: Sequence[str],
-    *,
-    key: UserKey | None = None,
 ) -> dict[str, KnownMessage]:
-    """The messages of the conversation that already carry one of these ids.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no `key` to open it with.
-    """
+    """The messages of the conversation that already carry one of these ids."""
     cursor = await connection.execute(
         _KNOWN, {**_key(scope, conversation_id), "message_ids": Texts(message_ids)}
     )
@@ -249,7 +244,7 @@ async def find_known(
     for message_id, role, content, message_no, sealed in await cursor.fetchall():
         said = content
         if sealed is not None:
-            said = _opened(key, sealed, conversation_id, message_id)["content"]
+            said = opened(scope, sealed, message_place(conversation_id, message_id))["content"]
         known[message_id] = KnownMessage(role, said, message_no)
     return known
 
@@ -261,9 +256,10 @@ async def insert_messages(
     messages: Sequence[IncomingMessage],
     *,
     first_no: int,
-    key: UserKey | None = None,
+    sealed: bool = False,
 ) -> None:
-    """Store messages, numbered from `first_no` in order; sealed if there is a `key`."""
+    """Store messages, numbered from `first_no` in order, `sealed` or in clear."""
+    key = key_at_hand(scope) if sealed else None
     # Free-form JSON beside the text may be as long as the text.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
     columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)
@@ -344,20 +340,14 @@ async def read_messages(
     conversation_id: str,
     range_from: int,
     range_to: int,
-    *,
-    key: UserKey | None = None,
 ) -> list[StoredMessage]:
-    """The messages of a range, in order.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no `key` to open it with.
-    """
+    """The messages of a range, in order."""
     cursor = await connection.execute(
         _READ_RANGE,
         {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to},
     )
     return [
-        _stored(StoredMessage(*row[:7]), row[7], conversation_id, key)
+        _stored(scope, conversation_id, StoredMessage(*row[:7]), row[7])
         for row in await cursor.fetchall()
     ]
 
@@ -383,18 +373,12 @@ async def find_idle(
 
 
 def _stored(
-    message: StoredMessage, sealed: bytes | None, conversation_id: str, key: UserKey | None
+    scope: Scope, conversation_id: str, message: StoredMessage, sealed: bytes | None
 ) -> StoredMessage:
     if sealed is None:
         return message
-    words = _opened(key, sealed, conversation_id, message.message_id)
+    words = opened(scope, sealed, message_place(conversation_id, message.message_id))
     return replace(message, name=words["name"], content=words["content"], sealed=True)
-
-
-def _opened(
-    key: UserKey | None, sealed: bytes, conversation_id: str, message_id: str
-) -> dict[str, Any]:
-    return opened(key, sealed, message_place(conversation_id, message_id))
 
 
 def _words(message: IncomingMessage) -> dict[str, Any]:

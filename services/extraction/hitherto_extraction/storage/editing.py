@@ -15,8 +15,6 @@ from uuid import UUID
 from hitherto_extraction.storage import memories
 from hitherto_extraction.storage.sealed_rows import WORDS, clear_words, open_words, seal_words
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.needed import KeyNeeded
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Memory, Scope, SourceRef
 
@@ -106,27 +104,19 @@ async def read(
     connection: Connection,
     scope: Scope,
     memory_ids: Sequence[UUID],
-    key: UserKey | None = None,
 ) -> dict[UUID, EditableMemory]:
-    """The present state of these memories, by id; ids that the user does not have are left out.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no key.
-    """
+    """The present state of these memories, by id; ids that the user does not have are left out."""
     cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": list(memory_ids)})
-    return {row[0]: _edited(row, key) for row in await cursor.fetchall()}
+    return {row[0]: _edited(scope, row) for row in await cursor.fetchall()}
 
 
-async def read_one(
-    connection: Connection, scope: Scope, memory_id: UUID, key: UserKey | None = None
-) -> EditableMemory:
+async def read_one(connection: Connection, scope: Scope, memory_id: UUID) -> EditableMemory:
     """One memory.
 
     Raises:
         NotFound: The user has no memory with this id.
-        KeyNeeded: It is sealed, and there is no key.
     """
-    found = await read(connection, scope, [memory_id], key)
+    found = await read(connection, scope, [memory_id])
     if memory_id not in found:
         raise NotFound(
             "this user has no such memory",
@@ -143,7 +133,6 @@ async def write_version(
     *,
     at: datetime,
     job_id: UUID | None = None,
-    key: UserKey | None = None,
     reworded: bool | None = None,
 ) -> None:
     """Store `after` as the next version of its memory and keep the previous one.
@@ -158,12 +147,8 @@ async def write_version(
         after: The memory's new state; it is stored sealed if it says so.
         at: The database's clock.
         job_id: The responsible job, if any.
-        key: The user's data key, required for sealing.
         reworded: Whether its content changes, which cannot be seen from two sealed versions; None:
             compare the columns.
-
-    Raises:
-        KeyNeeded: It is to be sealed, and there is no key.
     """
     memory = after.memory
     values = {
@@ -191,19 +176,13 @@ async def write_version(
         "questions": list(after.questions),
     }
     version = await memories.keep_version(connection, values)
-    values |= _stored(after, key, version=version + 1)
+    values |= _stored(scope, after, version=version + 1)
     await connection.execute(_WRITE, values)
     await memories.mirror_status(connection, values)
 
 
-async def complete_version(
-    connection: Connection, scope: Scope, after: EditableMemory, *, key: UserKey | None = None
-) -> None:
-    """Add fields that only a caller knows to a version of this transaction; `after` names it.
-
-    Raises:
-        KeyNeeded: The version is sealed, and there is no key.
-    """
+async def complete_version(connection: Connection, scope: Scope, after: EditableMemory) -> None:
+    """Add fields that only a caller knows to a version of this transaction; `after` names it."""
     memory = after.memory
     await connection.execute(
         _COMPLETE,
@@ -212,20 +191,18 @@ async def complete_version(
             "memory_id": memory.memory_id,
             "expires_at": memory.expires_at,
             "sensitive": memory.sensitive,
-            **_stored(after, key, version=memory.version),
+            **_stored(scope, after, version=memory.version),
         },
     )
 
 
-def _stored(after: EditableMemory, key: UserKey | None, *, version: int) -> dict[str, Any]:
+def _stored(scope: Scope, after: EditableMemory, *, version: int) -> dict[str, Any]:
     """The columns with the words of a memory's version, sealed or in clear."""
     memory = after.memory
     words = {name: getattr(memory, name) for name in WORDS}
     if not after.sealed:
         return clear_words(words)
-    if key is None:
-        raise KeyNeeded
-    return seal_words(key, memory.memory_id, words, version=version)
+    return seal_words(scope, memory.memory_id, words, version=version)
 
 
 def shown(memory: Memory) -> dict[str, Any]:
@@ -271,11 +248,11 @@ def difference(
     return {name: old[name] for name in changed}, {name: new[name] for name in changed}
 
 
-def _edited(row: tuple[Any, ...], key: UserKey | None) -> EditableMemory:
+def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
     sealed = row[34]
     memory = _memory(row)
     if sealed is not None:
-        words = open_words(key, memory.memory_id, sealed)
+        words = open_words(scope, memory.memory_id, sealed)
         # The mentions from before it was sealed are about to be swept.
         memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
     return EditableMemory(

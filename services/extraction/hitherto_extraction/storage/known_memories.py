@@ -13,7 +13,6 @@ from pgvector import HalfVector
 from hitherto_extraction.storage.sealed_rows import open_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
@@ -168,17 +167,13 @@ class CurrentMemory:
     sealed: bool = False
 
 
-def known_of(row: Sequence[Any], key: UserKey | None) -> CurrentMemory:
-    """The memory in a row with the columns of `_READ`.
-
-    Raises:
-        KeyNeeded: It is sealed, and there is no key.
-    """
+def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
+    """The memory in a row with the columns of `_READ`."""
     *columns, sealed = row
     known = CurrentMemory(*columns)
     if sealed is None:
         return known
-    words = open_words(key, known.memory_id, sealed)
+    words = open_words(scope, known.memory_id, sealed)
     return replace(known, sealed=True, **{name: words[name] for name in _KNOWN_WORDS})
 
 
@@ -186,44 +181,28 @@ async def read_known(
     connection: Connection,
     scope: Scope,
     memory_ids: Sequence[UUID],
-    key: UserKey | None = None,
 ) -> dict[UUID, CurrentMemory]:
-    """The current versions of these memories, by id.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no key.
-    """
+    """The current versions of these memories, by id."""
     cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": list(memory_ids)})
-    return {row[0]: known_of(row, key) for row in await cursor.fetchall()}
+    return {row[0]: known_of(scope, row) for row in await cursor.fetchall()}
 
 
-async def read_top(
-    connection: Connection, scope: Scope, limit: int, key: UserKey | None = None
-) -> list[CurrentMemory]:
-    """The most important current memories.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no key.
-    """
+async def read_top(connection: Connection, scope: Scope, limit: int) -> list[CurrentMemory]:
+    """The most important current memories."""
     cursor = await connection.execute(_TOP, {**scope.parameters, "limit": limit})
-    return [known_of(row, key) for row in await cursor.fetchall()]
+    return [known_of(scope, row) for row in await cursor.fetchall()]
 
 
 async def read_by_lexical_no(
     connection: Connection,
     scope: Scope,
     lexical_nos: Sequence[int],
-    key: UserKey | None = None,
 ) -> list[CurrentMemory]:
-    """Current memories by their numbers in the keyword index.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no key.
-    """
+    """Current memories by their numbers in the keyword index."""
     cursor = await connection.execute(
         _BY_LEXICAL_NO, {**scope.parameters, "lexical_nos": list(lexical_nos)}
     )
-    return [known_of(row, key) for row in await cursor.fetchall()]
+    return [known_of(scope, row) for row in await cursor.fetchall()]
 
 
 async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[str]:

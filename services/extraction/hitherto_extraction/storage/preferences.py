@@ -11,7 +11,6 @@ from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.places import message_place
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Preference, Scope
 
 _READ = """
@@ -85,14 +84,8 @@ async def items_of_answer(
     scope: Scope,
     conversation_id: str,
     message_id: str,
-    *,
-    key: UserKey | None = None,
 ) -> list[str] | None:
-    """Ids of what an assistant's message used; None if the conversation has no such message.
-
-    Raises:
-        KeyNeeded: The message is sealed, and there is no `key`.
-    """
+    """Ids of what an assistant's message used; None if the conversation has no such message."""
     cursor = await connection.execute(
         _ITEMS_OF_MESSAGE,
         {**scope.parameters, "conversation_id": conversation_id, "message_id": message_id},
@@ -102,7 +95,7 @@ async def items_of_answer(
         return None
     if row[1] is None:
         return list(row[0])
-    words = opened(key, row[1], message_place(conversation_id, message_id))
+    words = opened(scope, row[1], message_place(conversation_id, message_id))
     return [item["id"] for item in words["context_items"]]
 
 

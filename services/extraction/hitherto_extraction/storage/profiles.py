@@ -18,9 +18,8 @@ from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.places import profile_place
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Profile, Scope
 from hitherto_shared.text.normalise import fold
@@ -148,27 +147,15 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 """
 
 
-async def read_profile(
-    connection: Connection, scope: Scope, key: UserKey | None = None
-) -> tuple[Profile, dict[str, str]]:
-    """The profile (version 0 if there is none) and when each of its single values was said.
-
-    Args:
-        connection: Connection to read from.
-        scope: The user.
-        key: The user's data key, for a sealed profile.
-
-    Raises:
-        KeyNeeded: It is sealed, and there is no `key`.
-        SealBroken: It was sealed with another key or for another version, or changed.
-    """
+async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, dict[str, str]]:
+    """The profile (version 0 if there is none) and when each of its single values was said."""
     cursor = await connection.execute(_READ, scope.parameters)
     row = await cursor.fetchone()
     if row is None:
         return Profile(scope.user_id), {}
     learnt = dict(zip(SEALED, (*row[1:5], *row[6:8], row[11]), strict=True))
     if row[12] is not None:
-        learnt = open_profile(row[12], key, row[8])
+        learnt = opened(scope, row[12], profile_place(row[8]))
     return Profile(
         user_id=scope.user_id,
         department=row[0],
@@ -185,20 +172,13 @@ async def read_profile(
     ), dict(learnt["said_at"])
 
 
-async def read_version(
-    connection: Connection, scope: Scope, version: int, key: UserKey | None = None
-) -> dict[str, Any]:
-    """A profile's content in one version; empty if there is no such version.
-
-    Raises:
-        KeyNeeded: It is sealed, and there is no `key`.
-        SealBroken: It was sealed with another key or for another version, or changed.
-    """
+async def read_version(connection: Connection, scope: Scope, version: int) -> dict[str, Any]:
+    """A profile's content in one version; empty if there is no such version."""
     cursor = await connection.execute(_READ_VERSION, {**scope.parameters, "version": version})
     row = await cursor.fetchone()
     if row is None:
         return {}
-    return dict(row[0]) if row[1] is None else open_profile(row[1], key, version)
+    return dict(row[0]) if row[1] is None else opened(scope, row[1], profile_place(version))
 
 
 async def write_profile(
@@ -209,7 +189,6 @@ async def write_profile(
     *,
     actor: str,
     job_id: UUID | None,
-    key: UserKey | None = None,
 ) -> bool:
     """Store a new version of the profile, made by a job's extraction or, without one, by hand.
 
@@ -220,17 +199,14 @@ async def write_profile(
         said_at: When each of its single values was said.
         actor: Who made it.
         job_id: The job that made it; None for a change by hand.
-        key: The user's data key, if encryption is on.
 
     Returns:
         Whether it was sealed: then its history must not reveal its contents either.
 
     Raises:
-        KeyNeeded: The user has encryption on, and there is no `key`, or another one was turned on
-            since.
+        KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
-    state = await users.read_user(connection, scope)
-    sealed = state is not None and state.sealing_with(key) is not None
+    sealed = users.must_seal(await users.read_user(connection, scope), scope)
     learnt: dict[str, Any] = {
         "summary": profile.summary,
         "current_projects": list(profile.current_projects),
@@ -254,7 +230,7 @@ async def write_profile(
                 name: Jsonb(value) if isinstance(value, dict) else value
                 for name, value in shown.items()
             },
-            "sealed": seal_profile(learnt, key, profile.version) if sealed else None,
+            "sealed": seal_profile(scope, learnt, profile.version) if sealed else None,
             "version": profile.version,
         },
     )
@@ -265,7 +241,7 @@ async def write_profile(
             **scope.parameters,
             "version": profile.version,
             "profile": Jsonb(kept),
-            "sealed": seal_profile(content, key, profile.version) if sealed else None,
+            "sealed": seal_profile(scope, content, profile.version) if sealed else None,
             "actor": actor,
             "job_id": job_id,
         },
@@ -273,25 +249,13 @@ async def write_profile(
     return sealed
 
 
-def seal_profile(values: Mapping[str, Any], key: UserKey | None, version: int) -> bytes:
+def seal_profile(scope: Scope, values: Mapping[str, Any], version: int) -> bytes:
     """Values of a profile or the content of a version, sealed for that version.
 
     Raises:
-        KeyNeeded: There is no `key`.
+        KeyNeeded: The user's key is not at hand.
     """
-    if key is None:
-        raise KeyNeeded
-    return key.seal(values, profile_place(version))
-
-
-def open_profile(sealed: bytes, key: UserKey | None, version: int) -> dict[str, Any]:
-    """Open what `seal_profile` sealed.
-
-    Raises:
-        KeyNeeded: There is no `key`.
-        SealBroken: It was sealed with another key or for another version, or changed.
-    """
-    return opened(key, sealed, profile_place(version))
+    return key_at_hand(scope).seal(values, profile_place(version))
 
 
 def change_event(

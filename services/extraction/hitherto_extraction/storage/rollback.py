@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage import profiles, sealed_memories
-from hitherto_extraction.storage.sealed_rows import open_words
+from hitherto_extraction.storage import sealed_memories
+from hitherto_extraction.storage.sealed_rows import open_words, opened
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.places import profile_place
 from hitherto_shared.models import Scope
 from hitherto_shared.text.normalise import fold
 
@@ -261,18 +261,12 @@ async def stated_by(
     return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
 
 
-async def of_document(
-    connection: Connection, scope: Scope, document_id: UUID, key: UserKey | None = None
-) -> list[UUID]:
-    """Memories that name a document in their metadata or context, by `document_id`.
-
-    Raises:
-        KeyNeeded: The user has sealed memories, and there is no `key`.
-    """
+async def of_document(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
+    """Memories that name a document in their metadata or context, by `document_id`."""
     name = str(document_id)
     cursor = await connection.execute(_OF_DOCUMENT, {**scope.parameters, "document_id": name})
     found = [row[0] for row in await cursor.fetchall()]
-    sealed = await sealed_memories.read_words(connection, scope, key)
+    sealed = await sealed_memories.read_words(connection, scope)
     return found + [
         memory_id
         for memory_id, words in sealed.items()
@@ -287,13 +281,9 @@ async def written_by(connection: Connection, scope: Scope, job_ids: Sequence[UUI
 
 
 async def read_versions(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], key: UserKey | None
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[dict[str, Any]]]:
-    """Every version of memories by column, the first one first, the present one last.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no `key`.
-    """
+    """Every version of memories by column, the first one first, the present one last."""
     async with connection.cursor() as cursor:
         await cursor.execute(_VERSIONS, {**scope.parameters, "memory_ids": list(memory_ids)})
         assert cursor.description is not None
@@ -304,7 +294,7 @@ async def read_versions(
         fields = dict(zip(names, row, strict=True))
         sealed = fields.pop("sealed")
         if sealed is not None:
-            fields |= open_words(key, fields["memory_id"], sealed)
+            fields |= open_words(scope, fields["memory_id"], sealed)
         found.setdefault(fields["memory_id"], []).append(fields)
     return found
 
@@ -399,20 +389,16 @@ async def unmention(
 
 
 async def profile_versions(
-    connection: Connection, scope: Scope, key: UserKey | None
+    connection: Connection, scope: Scope
 ) -> list[tuple[int, UUID | None, datetime, Mapping[str, Any]]]:
-    """Every version of the profile: its number, job, time and content.
-
-    Raises:
-        KeyNeeded: One of them is sealed, and there is no `key`.
-    """
+    """Every version of the profile: its number, job, time and content."""
     cursor = await connection.execute(_PROFILE_VERSIONS, scope.parameters)
     return [
         (
             row[0],
             row[1],
             row[2],
-            dict(row[3]) if row[4] is None else profiles.open_profile(row[4], key, row[0]),
+            dict(row[3]) if row[4] is None else opened(scope, row[4], profile_place(row[0])),
         )
         for row in await cursor.fetchall()
     ]

@@ -14,8 +14,8 @@ from hitherto_extraction.storage.known_memories import CurrentMemory, known_of
 from hitherto_extraction.storage.sealed_rows import open_words, opened_bytes
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.places import vector_place
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 MOST = 2_000
@@ -105,58 +105,47 @@ class Unembedded:
     text_version: int
     sealed: bytes
 
-    def content(self, key: UserKey) -> str:
+    def content(self, scope: Scope) -> str:
         """The text to embed."""
-        return str(open_words(key, self.memory_id, self.sealed)["content"])
+        return str(open_words(scope, self.memory_id, self.sealed)["content"])
 
 
 async def read_newest(
     connection: Connection,
     scope: Scope,
-    key: UserKey | None,
     *,
     statuses: Sequence[str],
     model: str = "",
     limit: int = MOST,
 ) -> list[OpenedMemory]:
-    """The newest sealed memories with these statuses, opened; none if the user has none.
-
-    Raises:
-        KeyNeeded: There are some, and there is no key.
-    """
+    """The newest sealed memories with these statuses, opened; none if the user has none."""
     cursor = await connection.execute(
         _NEWEST,
         {**scope.parameters, "statuses": list(statuses), "model": model, "limit": limit},
     )
     rows = await cursor.fetchall()
     # In a thread: opening thousands would block the event loop.
-    return await asyncio.to_thread(_opened, rows, key, model) if rows else []
+    return await asyncio.to_thread(_opened, scope, rows, model) if rows else []
 
 
-def _opened(rows: Sequence[tuple[Any, ...]], key: UserKey | None, model: str) -> list[OpenedMemory]:
+def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[OpenedMemory]:
     found = []
     for *row, vector in rows:
-        known = known_of(row, key)
+        known = known_of(scope, row)
         opened = None
-        if vector is not None and key is not None:
-            opened = open_vector(key, known.memory_id, model, vector)
+        if vector is not None:
+            opened = open_vector(scope, known.memory_id, model, vector)
         found.append(OpenedMemory(known, opened))
     return found
 
 
-async def read_words(
-    connection: Connection, scope: Scope, key: UserKey | None
-) -> dict[UUID, dict[str, Any]]:
-    """The words of every sealed memory of a user, however many there are.
-
-    Raises:
-        KeyNeeded: There are some, and there is no key.
-    """
+async def read_words(connection: Connection, scope: Scope) -> dict[UUID, dict[str, Any]]:
+    """The words of every sealed memory of a user, however many there are."""
     cursor = await connection.execute(_WORDS, scope.parameters)
     rows = await cursor.fetchall()
 
     def open_all() -> dict[UUID, dict[str, Any]]:
-        return {memory_id: open_words(key, memory_id, sealed) for memory_id, sealed in rows}
+        return {memory_id: open_words(scope, memory_id, sealed) for memory_id, sealed in rows}
 
     return await asyncio.to_thread(open_all) if rows else {}
 
@@ -164,7 +153,6 @@ async def read_words(
 async def write_vector(
     connection: Connection,
     scope: Scope,
-    key: UserKey,
     memory_id: UUID,
     vector: Vector,
     *,
@@ -179,7 +167,7 @@ async def write_vector(
             "memory_id": memory_id,
             "model": model,
             "dimensions": len(vector),
-            "sealed": key.seal_bytes(
+            "sealed": key_at_hand(scope).seal_bytes(
                 np.asarray(vector, dtype=_HALF).tobytes(),
                 vector_place(memory_id, model),
                 version=text_version,
@@ -189,13 +177,13 @@ async def write_vector(
     )
 
 
-def open_vector(key: UserKey, memory_id: UUID, model: str, sealed: bytes) -> Vector:
+def open_vector(scope: Scope, memory_id: UUID, model: str, sealed: bytes) -> Vector:
     """Open what `write_vector` stored.
 
     Raises:
         SealBroken: It was sealed with another key, or changed.
     """
-    plain = opened_bytes(key, sealed, vector_place(memory_id, model))
+    plain = opened_bytes(scope, sealed, vector_place(memory_id, model))
     return np.frombuffer(plain, dtype=_HALF).astype(np.float32)
 
 
@@ -211,12 +199,12 @@ async def clear_vectors(
 
 
 async def sealed_vectors(
-    connection: Connection, scope: Scope, key: UserKey, memory_id: UUID
+    connection: Connection, scope: Scope, memory_id: UUID
 ) -> list[tuple[str, Vector]]:
     """The vectors of a sealed memory's present words, by model."""
     cursor = await connection.execute(_SEALED_VECTORS, {**scope.parameters, "memory_id": memory_id})
     return [
-        (row[0], open_vector(key, memory_id, row[0], row[1])) for row in await cursor.fetchall()
+        (row[0], open_vector(scope, memory_id, row[0], row[1])) for row in await cursor.fetchall()
     ]
 
 

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.failures import BrokenSeal, SealBroken
-from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.places import memory_place
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
 
 SENSITIVE_TYPES = ("personal",)
 """Types whose memories are always sensitive."""
@@ -27,27 +27,28 @@ _OBJECTS = ("context", "metadata")
 WORDS = ("content", "detail", *_LABELS, *_OBJECTS)
 
 
-def opened(key: UserKey | None, sealed: bytes, place: Sequence[str]) -> dict[str, Any]:
-    """The opened `sealed`.
+def opened(scope: Scope, sealed: bytes, place: Sequence[str]) -> dict[str, Any]:
+    """The opened `sealed` of a user.
 
     Raises:
-        KeyNeeded: There is no key to open it.
+        KeyNeeded: The user's key is not at hand.
         SealBroken: It was sealed with another key, or changed.
     """
-    if key is None:
-        raise KeyNeeded
+    key = key_at_hand(scope)
     try:
         return key.open(sealed, place)
     except BrokenSeal:
         raise SealBroken from None
 
 
-def opened_bytes(key: UserKey, sealed: bytes, place: Sequence[str]) -> bytes:
+def opened_bytes(scope: Scope, sealed: bytes, place: Sequence[str]) -> bytes:
     """The opened bytes of `sealed`, such as a vector's.
 
     Raises:
+        KeyNeeded: The user's key is not at hand.
         SealBroken: They were sealed with another key, or changed.
     """
+    key = key_at_hand(scope)
     try:
         return key.open_bytes(sealed, place)
     except BrokenSeal:
@@ -55,18 +56,21 @@ def opened_bytes(key: UserKey, sealed: bytes, place: Sequence[str]) -> bytes:
 
 
 def seal_words(
-    key: UserKey, memory_id: UUID, words: Mapping[str, Any], *, version: int
+    scope: Scope, memory_id: UUID, words: Mapping[str, Any], *, version: int
 ) -> dict[str, Any]:
     """The columns of a memory that is stored sealed.
 
     Args:
-        key: The user's data key.
+        scope: The user.
         memory_id: The memory's id, which its versions share.
         words: All of `WORDS`; other fields are ignored.
         version: The version of the memory with these words.
 
     Returns:
         The empty columns, `sealed`, and the columns that follow from it.
+
+    Raises:
+        KeyNeeded: The user's key is not at hand.
     """
     values = {name: words[name] for name in ("content", "detail")}
     values |= {name: list(words[name]) for name in _LABELS}
@@ -77,7 +81,7 @@ def seal_words(
         **{name: [] for name in _LABELS},
         **{name: Jsonb({}) for name in _OBJECTS},
         "questions": [],
-        "sealed": key.seal(values, memory_place(memory_id), version=version),
+        "sealed": key_at_hand(scope).seal(values, memory_place(memory_id), version=version),
         "sensitive": True,
         "lexical_length": 0,
         "embedding_state": SEALED,
@@ -94,11 +98,11 @@ def clear_words(words: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def open_words(key: UserKey | None, memory_id: UUID, sealed: bytes) -> dict[str, Any]:
+def open_words(scope: Scope, memory_id: UUID, sealed: bytes) -> dict[str, Any]:
     """The `WORDS` that `seal_words` was given.
 
     Raises:
-        KeyNeeded: There is no key.
-        BrokenSeal: It was changed, or belongs to another memory, user or key.
+        KeyNeeded: The user's key is not at hand.
+        SealBroken: It was changed, or belongs to another memory, user or key.
     """
-    return opened(key, sealed, memory_place(memory_id))
+    return opened(scope, sealed, memory_place(memory_id))

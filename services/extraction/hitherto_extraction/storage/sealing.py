@@ -13,7 +13,6 @@ from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS, seal_words
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 # Across users.
@@ -267,9 +266,7 @@ async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Seque
     return sum(row[1] for row in await cursor.fetchall())
 
 
-async def seal_memories(
-    connection: Connection, scope: Scope, key: UserKey, numbers: Mapping[UUID, int]
-) -> None:
+async def seal_memories(connection: Connection, scope: Scope, numbers: Mapping[UUID, int]) -> None:
     """Seal memories in place, each under a new number of the keyword index.
 
     Under the old number its words belong to nothing, and are swept.
@@ -287,7 +284,7 @@ async def seal_memories(
                     "memory_id": memory_id,
                     "lexical_no": numbers[memory_id],
                     **seal_words(
-                        key, memory_id, dict(zip(WORDS, words, strict=True)), version=version
+                        scope, memory_id, dict(zip(WORDS, words, strict=True)), version=version
                     ),
                 }
                 for memory_id, _, version, *words in rows
@@ -295,7 +292,7 @@ async def seal_memories(
         )
 
 
-async def seal_versions(connection: Connection, scope: Scope, key: UserKey, *, limit: int) -> int:
+async def seal_versions(connection: Connection, scope: Scope, *, limit: int) -> int:
     """Seal earlier versions of memories that are sealed; how many."""
     cursor = await connection.execute(_CLEAR_VERSIONS, {**scope.parameters, "limit": limit})
     rows = await cursor.fetchall()
@@ -308,7 +305,7 @@ async def seal_versions(connection: Connection, scope: Scope, key: UserKey, *, l
                     "memory_id": memory_id,
                     "version": version,
                     **seal_words(
-                        key, memory_id, dict(zip(WORDS, words, strict=True)), version=version
+                        scope, memory_id, dict(zip(WORDS, words, strict=True)), version=version
                     ),
                 }
                 for memory_id, version, *words in rows

@@ -9,7 +9,6 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage.profiles import EMPTY, SEALED, seal_profile
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 _CLEAR = """
@@ -58,29 +57,26 @@ WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN 
 _FIELDS = ("department", "access_level", *SEALED)
 
 
-async def seal_standing_profile(
-    connection: Connection, scope: Scope, key: UserKey, *, limit: int
-) -> int:
+async def seal_standing_profile(connection: Connection, scope: Scope, *, limit: int) -> int:
     """Seal the profile and up to `limit` of its versions, and empty as many entries of its history.
 
     Args:
         connection: With the role hitherto_removal, in a transaction that holds the user's row.
         scope: The user.
-        key: The user's data key.
         limit: Maximum rows of each kind.
 
     Returns:
         How many rows were changed; 0: nothing of the profile is in clear.
     """
-    changed = await _seal_profile(connection, scope, key)
-    changed += await _seal_versions(connection, scope, key, limit)
+    changed = await _seal_profile(connection, scope)
+    changed += await _seal_versions(connection, scope, limit)
     cursor = await connection.execute(
         _EMPTY_HISTORY, {**scope.parameters, "fields": list(_FIELDS), "limit": limit}
     )
     return changed + cursor.rowcount
 
 
-async def _seal_profile(connection: Connection, scope: Scope, key: UserKey) -> int:
+async def _seal_profile(connection: Connection, scope: Scope) -> int:
     cursor = await connection.execute(_CLEAR, scope.parameters)
     row = await cursor.fetchone()
     if row is None:
@@ -90,17 +86,21 @@ async def _seal_profile(connection: Connection, scope: Scope, key: UserKey) -> i
     emptied = {
         name: Jsonb(value) if isinstance(value, dict) else value for name, value in EMPTY.items()
     }
-    sealed = seal_profile(learnt, key, version)
+    sealed = seal_profile(scope, learnt, version)
     await connection.execute(_SEAL, {**scope.parameters, **emptied, "sealed": sealed})
     return 1
 
 
-async def _seal_versions(connection: Connection, scope: Scope, key: UserKey, limit: int) -> int:
+async def _seal_versions(connection: Connection, scope: Scope, limit: int) -> int:
     cursor = await connection.execute(_CLEAR_VERSIONS, {**scope.parameters, "limit": limit})
     rows = await cursor.fetchall()
     for version, content in rows:
         await connection.execute(
             _SEAL_VERSION,
-            {**scope.parameters, "version": version, "sealed": seal_profile(content, key, version)},
+            {
+                **scope.parameters,
+                "version": version,
+                "sealed": seal_profile(scope, content, version),
+            },
         )
     return len(rows)

@@ -16,8 +16,8 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.places import statement_place
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 
@@ -119,7 +119,7 @@ class NewStatement:
         conversation_id: Where it was said.
         document_id: The document it is from.
         job_id: The job that read it.
-        key: The key to seal its words with; None: they are in clear.
+        sealed: Whether its words are sealed.
         taken: Whether it is stored as rolled back.
     """
 
@@ -134,7 +134,7 @@ class NewStatement:
     conversation_id: str | None = None
     document_id: UUID | None = None
     job_id: UUID | None = None
-    key: UserKey | None = None
+    sealed: bool = False
     taken: bool = False
 
 
@@ -171,8 +171,8 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
     for each in statements:
         statement_id = uuid7()
         sealed = None
-        if each.key is not None and each.said:
-            sealed = _sealed(each.key, statement_id, each.said)
+        if each.sealed and each.said:
+            sealed = _sealed(scope, statement_id, each.said)
         rows.append(
             {
                 **scope.parameters,
@@ -197,46 +197,32 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
 
 
 async def of_memories(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], key: UserKey | None
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[StoredStatement]]:
-    """Everything that was said about memories, in order.
-
-    Raises:
-        KeyNeeded: Some of it is sealed, and there is no `key`.
-    """
+    """Everything that was said about memories, in order."""
     cursor = await connection.execute(
         _OF_MEMORIES, {**scope.parameters, "memory_ids": list(memory_ids)}
     )
     found: dict[UUID, list[StoredStatement]] = {memory_id: [] for memory_id in memory_ids}
     for row in await cursor.fetchall():
-        found[row[1]].append(_statement(row, key))
+        found[row[1]].append(_statement(scope, row))
     return found
 
 
-async def of_profile(
-    connection: Connection, scope: Scope, key: UserKey | None
-) -> list[StoredStatement]:
-    """Everything that was said about the profile, in order.
-
-    Raises:
-        KeyNeeded: Some of it is sealed, and there is no `key`.
-    """
+async def of_profile(connection: Connection, scope: Scope) -> list[StoredStatement]:
+    """Everything that was said about the profile, in order."""
     cursor = await connection.execute(_OF_PROFILE, scope.parameters)
-    return [_statement(row, key) for row in await cursor.fetchall()]
+    return [_statement(scope, row) for row in await cursor.fetchall()]
 
 
 async def of_summary(
-    connection: Connection, scope: Scope, conversation_id: str, key: UserKey | None
+    connection: Connection, scope: Scope, conversation_id: str
 ) -> list[StoredStatement]:
-    """The statements behind the summary of a conversation, in order.
-
-    Raises:
-        KeyNeeded: Some of it is sealed, and there is no `key`.
-    """
+    """The statements behind the summary of a conversation, in order."""
     cursor = await connection.execute(
         _OF_SUMMARY, {**scope.parameters, "conversation_id": conversation_id}
     )
-    return [_statement(row, key) for row in await cursor.fetchall()]
+    return [_statement(scope, row) for row in await cursor.fetchall()]
 
 
 async def find(
@@ -275,15 +261,12 @@ async def forget_conversation(connection: Connection, scope: Scope, conversation
     await connection.execute(_UNNAME_CONVERSATION, values)
 
 
-async def seal(
-    connection: Connection, scope: Scope, key: UserKey, *, beside: bool, limit: int
-) -> int:
+async def seal(connection: Connection, scope: Scope, *, beside: bool, limit: int) -> int:
     """Seal statements about sealed memories; returns their number.
 
     Args:
         connection: With the role hitherto_removal, in a transaction that holds the user's row.
         scope: The user.
-        key: The user's data key.
         beside: Also those about the profile and summaries, for a user with encryption on.
         limit: Maximum number.
     """
@@ -298,7 +281,7 @@ async def seal(
                 {
                     **scope.parameters,
                     "statement_id": statement_id,
-                    "sealed": _sealed(key, statement_id, said),
+                    "sealed": _sealed(scope, statement_id, said),
                 }
                 for statement_id, said in rows
             ],
@@ -306,15 +289,15 @@ async def seal(
     return len(rows)
 
 
-def _sealed(key: UserKey, statement_id: UUID, said: Mapping[str, Any]) -> bytes:
+def _sealed(scope: Scope, statement_id: UUID, said: Mapping[str, Any]) -> bytes:
     # Sealed statements mention no entities.
     words = {name: value for name, value in said.items() if name != "entities"}
-    return key.seal(words, statement_place(statement_id))
+    return key_at_hand(scope).seal(words, statement_place(statement_id))
 
 
-def _statement(row: tuple[Any, ...], key: UserKey | None) -> StoredStatement:
+def _statement(scope: Scope, row: tuple[Any, ...]) -> StoredStatement:
     said, sealed = row[9], row[10]
     if sealed is not None:
-        said = opened(key, sealed, statement_place(row[0]))
+        said = opened(scope, sealed, statement_place(row[0]))
     values = (*row[:9], said, row[11])
     return StoredStatement(*values)

@@ -13,8 +13,8 @@ from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.places import message_place, summary_place
-from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope, Summary
 
 _READ = """
@@ -133,14 +133,8 @@ class HeldSummary:
     sealed: bool = False
 
 
-async def read(
-    connection: Connection, scope: Scope, conversation_id: str, *, key: UserKey | None = None
-) -> HeldSummary:
-    """What is stored about a conversation; the defaults if it does not exist.
-
-    Raises:
-        KeyNeeded: Its summary or its first message is sealed, and there is no `key`.
-    """
+async def read(connection: Connection, scope: Scope, conversation_id: str) -> HeldSummary:
+    """What is stored about a conversation; the defaults if it does not exist."""
     cursor = await connection.execute(_READ, _key(scope, conversation_id))
     row = await cursor.fetchone()
     if row is None:
@@ -148,12 +142,12 @@ async def read(
     time_zone, covers_to, lexical_no, lexical_length, *columns = row
     first_words, message_id, sealed_message = columns[9:]
     if sealed_message is not None:
-        message = opened(key, sealed_message, message_place(conversation_id, message_id))
+        message = opened(scope, sealed_message, message_place(conversation_id, message_id))
         first_words = message["content"][:_FIRST_CHARACTERS]
     sealed = columns[8]
     words = dict(zip(_COLUMNS, columns[:6], strict=True))
     if sealed is not None:
-        words |= opened(key, sealed, summary_place(conversation_id))
+        words |= opened(scope, sealed, summary_place(conversation_id))
     summary = None
     if words["title"] is not None:
         summary = Summary(
@@ -198,7 +192,7 @@ async def write(
     reworded: bool,
     lexical_no: int | None,
     lexical_length: int | None,
-    key: UserKey | None = None,
+    sealed: bool = False,
 ) -> int:
     """Store the summary of a conversation; returns the version of its words.
 
@@ -212,14 +206,14 @@ async def write(
         lexical_no: Its new number in the keyword index, after which it waits for its vector; None
             leaves number and vector unchanged.
         lexical_length: Its length there, in terms.
-        key: The key to seal it with, which removes number and vector; None: it is not sealed.
+        sealed: Whether to seal it, which removes number and vector.
     """
     cursor = await connection.execute(_SEALED_VERSION, _key(scope, conversation_id))
     row = await cursor.fetchone()
-    sealed, sealed_version = None, row[0] if row else 1
-    if key is not None:
+    value, sealed_version = None, row[0] if row else 1
+    if sealed:
         sealed_version += 1
-        sealed = SUMMARIES.sealed(key, fields, conversation_id, "", sealed_version)
+        value = SUMMARIES.sealed(key_at_hand(scope), fields, conversation_id, "", sealed_version)
         fields = {**fields, **_EMPTY}
     cursor = await connection.execute(
         _WRITE,
@@ -230,7 +224,7 @@ async def write(
             "reworded": reworded,
             "lexical_no": lexical_no,
             "lexical_length": lexical_length,
-            "sealed": sealed,
+            "sealed": value,
             "sealed_version": sealed_version,
         },
     )

@@ -12,8 +12,7 @@ from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.needed import KeyNeeded
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
 from hitherto_shared.models import Scope
 
 _LARGEST_LEAP = 1 << 32
@@ -107,27 +106,29 @@ class UserWriteState:
         """Whether sensitive text of this user is to be sealed from now on."""
         return bool(self.encrypt_sensitive)
 
-    def sealing_with(self, key: UserKey | None) -> UserKey | None:
-        """The key to seal new text of the user with; None if encryption is off.
-
-        Args:
-            key: The key that was opened before the lock under which this was read, if any.
-
-        Raises:
-            KeyNeeded: There is none, or encryption was turned on with another one since: the user
-                may have been erased in between, and nothing can open what an old key seals.
-        """
-        if not self.encrypts:
-            return None
-        if key is None or key.key_id != self.key_id:
-            raise KeyNeeded
-        return key
-
     def why_not_learning(self, memory_enabled_by_default: bool) -> str | None:
         """The reason why nothing may be learnt about this user, or None."""
         if not (memory_enabled_by_default if self.memory_enabled is None else self.memory_enabled):
             return "MEMORY_DISABLED"
         return "LEARNING_DISABLED" if self.learning_enabled is False else None
+
+
+def must_seal(state: UserWriteState | None, scope: Scope) -> bool:
+    """Whether what is written about a user now is to be sealed; the key for it is at hand then.
+
+    Args:
+        state: The user's state, as read under the lock of the writing transaction.
+        scope: The user.
+
+    Raises:
+        KeyNeeded: The key is not at hand, or encryption was turned on with another one since: the
+            user may have been erased in between, and nothing can open what an old key seals.
+    """
+    if state is None or not state.encrypts:
+        return False
+    if key_at_hand(scope).key_id != state.key_id:
+        raise KeyNeeded
+    return True
 
 
 async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:

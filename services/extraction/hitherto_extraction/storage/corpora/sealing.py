@@ -8,17 +8,18 @@ from __future__ import annotations
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.corpus import ItemKey, SpokenCorpus
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.models import Scope
 
 
 async def seal_some(
-    connection: Connection, scope: Scope, key: UserKey, corpus: SpokenCorpus, *, limit: int
+    connection: Connection, scope: Scope, corpus: SpokenCorpus, *, limit: int
 ) -> list[tuple[ItemKey, str]]:
     """Seal texts in clear, and remove them from the indexes with every word and vector.
 
     Returns their keys, each with the id that its sender gave the text; none: nothing is left.
     """
+    key = key_at_hand(scope)
     cursor = await connection.execute(corpus.clear, {**scope.parameters, "limit": limit})
     rows = await cursor.fetchall()
     found = [((row[0], row[1]), row[2]) for row in rows]
