@@ -15,6 +15,7 @@ from benchmarks.extraction.rows import Observation
 from benchmarks.extraction.scores import Opinion
 from benchmarks.serving import in_turns
 from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.provider.openai_chat import CHAT_RULES
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.openai_client import OpenAIServer
 
@@ -47,6 +48,7 @@ class Judge:
             raise ValueError("--judge needs OPENAI_API_KEY, or OPENAI_BASE_URL for a local server")
         self._model = model
         self._server = OpenAIServer(
+            CHAT_RULES,
             base_url=settings.openai_base_url,
             api_key=settings.api_key,
             timeout=settings.model_timeout_seconds,

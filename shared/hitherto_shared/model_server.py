@@ -1,8 +1,7 @@
-"""Settings and errors shared by all clients of OpenAI-compatible servers.
+"""Settings and errors of the client of OpenAI-compatible servers (`openai_client`).
 
-Chat uses the openai client (`openai_client`), embeddings a leaner one
-(`embeddings.embedding_server`). Both report outages, refusals and malformed answers with the same
-errors (see `model_api`), whose messages never quote the server.
+Outages, refusals and malformed answers of chat and of embeddings are reported with the same errors
+(see `model_api`), whose messages never quote the server.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ MAX_REPLY_KEPT = 64 * 1024
 CONNECT_SECONDS = 10.0
 MAX_CONNECTIONS = 200
 
-# A local server needs no key, but the openai client insists on sending one.
+# A local server needs no key; one that checks for the header gets this.
 _NO_KEY = "no-key-needed"
 _OUTAGE_4XX = frozenset({408, 409, 425, 429})
 # Statuses that are permanent; every other 5xx is an outage.

@@ -1,21 +1,27 @@
-"""Calls an OpenAI-compatible server through the openai client, limited in time and size.
+"""Calls an OpenAI-compatible server at the lowest possible cost, limited in time and size.
 
-Nothing is retried here: the caller's queue decides when to try again.
+Every search and every job calls one, so this uses no HTTP client: the openai package takes ten
+times the CPU time, and aiohttp three times.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextvars import ContextVar
+import json
+import os
+import ssl
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import anyio  # noqa: F401 - httpx2 would import it in the middle of the first call
-import httpx2
-import openai
+from yarl import URL
 
-from hitherto_shared import long_json
-from hitherto_shared.bounded_body import ACCEPT_ENCODING, bound
+from hitherto_shared.embeddings.http_link import HttpConnection, connected
+from hitherto_shared.embeddings.http_reply import MostBytes, Reply
+from hitherto_shared.embeddings.proxies import proxy_for
+from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
 from hitherto_shared.model_server import (
     CONNECT_SECONDS,
     MAX_CONNECTIONS,
@@ -24,42 +30,101 @@ from hitherto_shared.model_server import (
     connection_failed,
     json_object,
     no_answer_within,
+    not_an_address,
     not_reached_in_time,
+    oversize,
     refusal_or_outage,
+    unasked_encoding,
     usable_key,
     usable_timeout,
     usable_url,
 )
 from hitherto_shared.offloading import beside_loop
 
-_reply_limit: ContextVar[int] = ContextVar("reply_limit", default=MAX_REPLY_BYTES)
+# Idle connections are kept this long: opening a new one costs more than a whole search.
+_KEEP_SECONDS = 60.0
+# A server that does not release a connection must not delay the end of a process.
+_CLOSE_SECONDS = 2.0
+# The names of what `zlib` decompresses.
+_COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+# How much longer JSON is than its compressed form, to judge the work of decompressing it.
+_UNPACKED = 8
+# Further variables that OpenAI's own client reads from the environment.
+_FROM_ENVIRONMENT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+
+
+class ProxyRefused(ConnectionError):
+    """The proxy opens no tunnel to the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRules:
+    """How calls of one kind differ from those of another.
+
+    Attributes:
+        model_setting: The variable that names the model, for messages.
+        resends: Whether a request is repeated if an idle connection was lost with it. The server
+            may have worked on it.
+        gzip: Whether replies may be compressed.
+        load: Parses the JSON of a reply.
+    """
+
+    model_setting: str
+    resends: bool
+    gzip: bool
+    load: Callable[[bytes], Any] = json.loads
 
 
 class OpenAIServer:
     """A connection pool to one OpenAI-compatible server.
 
+    It is bound to the loop of its first call. Redirects are not followed and cookies not kept.
+    Nothing is retried after an answer: the caller decides when to try again.
+
     Args:
+        rules: What holds for all its calls.
         base_url: Root of the API, such as `https://api.openai.com/v1`; empty means OpenAI.
         api_key: The key; a local server may need none.
         timeout: Seconds for a whole call, from the wait for a connection to the last byte.
 
     Raises:
-        ValueError: The URL or the key cannot be used; the message names the variable to set.
+        ValueError: The URL, the key or the proxy cannot be used; the message names the variable.
     """
 
-    def __init__(self, *, base_url: str | None, api_key: str | None, timeout: float) -> None:
-        url = usable_url(base_url)
+    def __init__(
+        self, rules: CallRules, *, base_url: str | None, api_key: str | None, timeout: float
+    ) -> None:
+        try:
+            url = URL(usable_url(base_url))
+        except ValueError:
+            raise not_an_address() from None
+        if not url.raw_host:
+            raise not_an_address()
+        self._rules = rules
         self._key = usable_key(api_key)
         self._timeout = usable_timeout(timeout)
-        self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=50),
-            headers={"Accept-Encoding": ACCEPT_ENCODING},
-            event_hooks={"response": [_bound_reply]},
-        )
-        self._client = openai.AsyncOpenAI(
-            base_url=url, api_key=self._key, max_retries=0, http_client=self._http
-        )
+        self._headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip" if rules.gzip else "identity",
+            "Authorization": _authorization(url, self._key),
+            "Content-Type": "application/json",
+            "User-Agent": "hitherto",
+        } | {
+            header: os.environ[variable]
+            for header, variable in _FROM_ENVIRONMENT.items()
+            if _sendable(variable)
+        }
+        self._root = url.with_user(None).with_fragment(None)
+        self._proxy = proxy_for(self._root)
+        self._hop = self._proxy or self._root
+        self._tls = _tls() if "https" in (self._root.scheme, self._hop.scheme) else None
+        self._heads: dict[str, bytes] = {}
+        self._places = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._links: set[HttpConnection] = set()
+        self._free: list[HttpConnection] = []
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def post(
         self,
@@ -69,57 +134,246 @@ class OpenAIServer:
         timeout: float | None = None,
         max_bytes: int = MAX_REPLY_BYTES,
     ) -> dict[str, Any]:
-        """Send one JSON request and return the JSON object of the reply.
-
-        The reply is parsed directly, not with the client's models, which accept any form.
+        """Send one JSON request, and return the JSON object of the reply.
 
         Args:
-            path: Below the base URL, such as `/chat/completions`.
+            path: Below the base URL, such as `/embeddings`.
             body: The request.
             timeout: Seconds for this call; unset: the server's own.
-            max_bytes: Maximum size of the decompressed reply.
+            max_bytes: Maximum size of the reply, compressed and decompressed.
 
         Raises:
             ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured if the
                 server refuses every request with these settings.
             RequestRejected: The server refuses the request.
-            ModelMisbehaved: The reply is too large or not a JSON object.
+            ModelMisbehaved: The reply is too large, in an encoding that was not requested, or not a
+                JSON object.
         """
         seconds = self._timeout if timeout is None else timeout
-        limit = _reply_limit.set(max_bytes)
+        head = self._heads.get(path) or self._heads.setdefault(path, self._head(path))
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        sent = text.encode("utf-8", "replace")
+
+        def most(status: int) -> int:
+            return max_bytes if _successful(status) else MAX_ERROR_BYTES
+
+        if seconds <= 0:
+            raise no_answer_within(0)
         try:
             async with asyncio.timeout(seconds):
-                response = await self._client.post(path, cast_to=httpx2.Response, body=dict(body))
-        # `from None`: the client's own errors quote the server, which may quote user text.
+                reply = await self._ask(b"%b%d\r\n\r\n%b" % (head, len(sent), sent), most)
+        # `from None`: the system's message may quote the address.
         except TimeoutError:
             raise no_answer_within(seconds) from None
-        except openai.APIStatusError as error:
-            reply = error.response
-            raise refusal_or_outage(
-                reply.status_code,
-                reply.headers,
-                reply.content,
-                key=self._key,
-                model_setting="MEMORY_EXTRACTION_MODEL",
-            ) from None
-        except openai.APITimeoutError:
-            raise not_reached_in_time() from None
-        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+        except (OSError, UnicodeError) as error:
             raise connection_failed(error) from None
-        finally:
-            _reply_limit.reset(limit)
-        content = response.content
-        return await beside_loop(len(content), json_object, content, long_json.loads)
+        if not _successful(reply.status):
+            raise refusal_or_outage(
+                reply.status,
+                reply.headers,
+                self._beginning(reply),
+                key=self._key,
+                model_setting=self._rules.model_setting,
+            )
+        encoding = _encoding(reply)
+        if encoding and not (self._rules.gzip and encoding in _COMPRESSED):
+            raise unasked_encoding()
+        if reply.cut_off:
+            raise oversize(max_bytes)
+        content = reply.body
+        if encoding:
+            content = await beside_loop(_UNPACKED * len(content), _unpacked, content, max_bytes)
+            if len(content) > max_bytes:
+                raise oversize(max_bytes)
+        return await beside_loop(len(content), json_object, content, self._rules.load)
 
     async def close(self) -> None:
-        """Close every connection."""
-        await self._client.close()
+        """Close every connection, including those of running calls."""
+        self._closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        gone = [link.gone for link in self._links]
+        for link in tuple(self._links):
+            link.end()
+        if gone:
+            await asyncio.wait(gone, timeout=_CLOSE_SECONDS)
+
+    def _beginning(self, reply: Reply) -> bytes:
+        """The beginning of an error page; empty if it cannot be read."""
+        encoding = _encoding(reply)
+        if not encoding:
+            return reply.body
+        if not (self._rules.gzip and encoding in _COMPRESSED):
+            return b""
+        try:
+            return _unpacked(reply.body, MAX_ERROR_BYTES)[:MAX_ERROR_BYTES]
+        except ModelMisbehaved:
+            return b""
+
+    async def _ask(self, request: bytes, most: MostBytes) -> Reply:
+        """Send the request and return the reply.
+
+        A server may close an idle connection at the very moment of its next use. A request that was
+        lost in this way is sent a second time, over a new connection, if the rules allow it.
+        """
+        async with self._places:
+            link = self._idle()
+            if link is None:
+                link = await self._new()
+                reply = await link.ask(request, most)
+            else:
+                try:
+                    reply = await link.ask(request, most)
+                except OSError:
+                    if link.heard or not self._rules.resends:
+                        raise
+                    link = await self._new()
+                    reply = await link.ask(request, most)
+            if reply.reusable:
+                self._keep(link)
+            return reply
+
+    def _idle(self) -> HttpConnection | None:
+        """The most recently used idle connection."""
+        while self._free:
+            link = self._free.pop()
+            if link.usable:
+                return link
+        return None
+
+    def _keep(self, link: HttpConnection) -> None:
+        loop = asyncio.get_running_loop()
+        link.free_since = loop.time()
+        self._free.append(link)
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(_KEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close connections that were unused for long, the least recently used ones."""
+        loop = asyncio.get_running_loop()
+        while self._free and self._free[0].free_since + _KEEP_SECONDS <= loop.time():
+            self._free.pop(0).end()
+        self._sweeping = None
+        if self._free:
+            due = self._free[0].free_since + _KEEP_SECONDS
+            self._sweeping = loop.call_at(due, self._sweep)
+
+    async def _new(self) -> HttpConnection:
+        """A new connection to the server, through the proxy if there is one.
+
+        Raises:
+            ModelUnavailable: It could not be made in time, or this process is ending.
+            OSError: It could not be made.
+        """
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                secure = self._hop.scheme == "https"
+                link = await connected(self._hop, tls=self._tls if secure else None)
+                self._links.add(link)
+                link.gone.add_done_callback(lambda _: self._links.discard(link))
+                try:
+                    if self._proxy is not None and self._root.scheme == "https":
+                        await self._tunnel(link, self._proxy)
+                    if self._closed:
+                        raise ModelUnavailable(
+                            "the connection to the model server is closed: "
+                            "this process is shutting down"
+                        )
+                except BaseException:
+                    link.end()
+                    raise
+        except TimeoutError:
+            raise not_reached_in_time() from None
+        return link
+
+    async def _tunnel(self, link: HttpConnection, proxy: URL) -> None:
+        """Let the proxy connect `link` to the server, and start TLS with that server."""
+        assert self._tls is not None
+        assert self._root.raw_host is not None
+        target = f"{self._root.host_subcomponent}:{self._root.port}"
+        request = _head("CONNECT", target, {"Host": target, **_for_the_proxy(proxy)}) + b"\r\n"
+        reply = await link.ask(request, lambda _: MAX_ERROR_BYTES, tunnel=True)
+        if not _successful(reply.status) or not reply.reusable:
+            raise ProxyRefused
+        await link.secured(self._tls, self._root.raw_host)
+
+    def _head(self, path: str) -> bytes:
+        """The beginning of every request to a path, up to the length of its body."""
+        whole = self._root.raw_path.rstrip("/") + path
+        url = self._root.with_path(whole, encoded=True).with_query(self._root.query)
+        headers = {"Host": url.host_port_subcomponent or "", **self._headers}
+        if self._proxy is None or url.scheme == "https":
+            target = url.raw_path_qs
+        else:
+            target = str(url)
+            headers |= _for_the_proxy(self._proxy)
+        return _head("POST", target, headers) + b"Content-Length: "
 
 
-async def _bound_reply(response: httpx2.Response) -> None:
-    """Limit the body of this call's reply before the client reads it."""
-    if response.is_success:
-        bound(response, limit=_reply_limit.get(), cut=False)
-    else:
-        # The status is enough: of an endless error page only the beginning is read.
-        bound(response, limit=MAX_ERROR_BYTES, cut=True)
+def _head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    lines = [
+        f"{method} {target} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
+
+
+def _for_the_proxy(proxy: URL) -> dict[str, str]:
+    """The user and the password in a proxy's address, if any."""
+    pair = _pair(proxy)
+    return {} if pair is None else {"Proxy-Authorization": pair}
+
+
+def _pair(url: URL) -> str | None:
+    if url.user is None and url.password is None:
+        return None
+    pair = f"{url.user or ''}:{url.password or ''}"
+    return "Basic " + b64encode(pair.encode()).decode("ascii")
+
+
+def _sendable(variable: str) -> str:
+    """The value of an environment variable for a header, empty if it is not set.
+
+    Raises:
+        ValueError: It cannot be sent; the message names the variable.
+    """
+    value = os.environ.get(variable, "")
+    if not (value.isascii() and (value.isprintable() or not value)):
+        raise ValueError(f"{variable} contains invalid characters: copy it again")
+    return value
+
+
+def _authorization(url: URL, key: str) -> str:
+    """The key, unless the address has a user and a password for a proxy before the server."""
+    return _pair(url) or f"Bearer {key}"
+
+
+def _tls() -> ssl.SSLContext:
+    """Trust the same authorities as the openai client."""
+    import httpx2  # noqa: PLC0415 - a local server without TLS needs none of it
+
+    context = httpx2.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _successful(status: int) -> bool:
+    return 200 <= status < 300
+
+
+def _encoding(reply: Reply) -> str:
+    """The encoding of a body, empty if it is sent as it is."""
+    encoding = reply.headers.get("content-encoding", "").strip().lower()
+    return "" if encoding == "identity" else encoding
+
+
+def _unpacked(body: bytes, most: int) -> bytes:
+    """At least the first `most` bytes of a compressed body, and one more if there are more.
+
+    Raises:
+        ModelMisbehaved: It is not compressed in this way.
+    """
+    try:
+        return zlib.decompressobj(_GZIP_OR_ZLIB).decompress(body, most + 1)
+    except zlib.error:
+        raise ModelMisbehaved("the model server's reply is not the gzip it claims to be") from None

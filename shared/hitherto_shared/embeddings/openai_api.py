@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hitherto_shared import metrics
-from hitherto_shared.embeddings.embedding_server import EmbeddingServer
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.model_api import ModelMisbehaved
 from hitherto_shared.model_server import RequestRejected
+from hitherto_shared.openai_client import CallRules, OpenAIServer
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -44,6 +44,8 @@ _SHORTENABLE = "text-embedding-3"
 # JSON of one number takes at most 26 bytes; a reply beyond the expected size is cut off.
 _BYTES_PER_NUMBER = 26
 _BYTES_PER_REPLY = 1024 * 1024
+# Texts have the same vectors however often they are sent.
+_RULES = CallRules(model_setting="EMBEDDING_MODEL", resends=True, gzip=False)
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ class OpenAIEmbedder:
         self._name = name
         self._dimensions = size
         self._timeout = timeout
-        self._server = EmbeddingServer(base_url=base_url, api_key=api_key, timeout=timeout)
+        self._server = OpenAIServer(_RULES, base_url=base_url, api_key=api_key, timeout=timeout)
         self._encoding = "base64"  # four times smaller than JSON numbers, and far cheaper to read
 
     @property

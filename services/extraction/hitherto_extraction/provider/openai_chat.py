@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
-from hitherto_shared import metrics
+from hitherto_shared import long_json, metrics
 from hitherto_shared.model_api import ModelMisbehaved, PromptTooLong
 from hitherto_shared.model_server import RequestRejected, beginning
-from hitherto_shared.openai_client import OpenAIServer
+from hitherto_shared.openai_client import CallRules, OpenAIServer
 
 DEFAULT_TIMEOUT = 60.0
+# A call may take a minute and is paid for: the caller's queue decides when to try again.
+CHAT_RULES = CallRules(
+    model_setting="MEMORY_EXTRACTION_MODEL", resends=False, gzip=True, load=long_json.loads
+)
 _MAX_TOKENS_REPORTED = 10**9
 _BOUNDS = ("maxLength", "maxItems")
 # What servers report that cannot constrain a model to these: by name, or because the grammar of the
@@ -90,7 +94,7 @@ class OpenAIChatModel(ChatModel):
         if not model.strip():
             raise ValueError("MEMORY_EXTRACTION_MODEL is empty: set it to the name of a chat model")
         self._model = model
-        self._server = OpenAIServer(base_url=base_url, api_key=api_key, timeout=timeout)
+        self._server = OpenAIServer(CHAT_RULES, base_url=base_url, api_key=api_key, timeout=timeout)
         self._dialect = _Dialect()
 
     @property
