@@ -119,14 +119,6 @@ def memory_message(memory: Memory) -> memory_pb2.Memory:
     return memory_pb2.Memory(**memory_fields(memory))
 
 
-def memory_usage(memory: Memory) -> memory_pb2.Memory:
-    """How a memory was used, which is all of it that changes without a write."""
-    if memory.last_accessed_at is None:
-        return memory_pb2.Memory(access_count=memory.access_count)
-    last = timestamp(memory.last_accessed_at)
-    return memory_pb2.Memory(access_count=memory.access_count, last_accessed_at=last)
-
-
 def memory_fields(memory: Memory) -> Fields:
     """The fields of a memory on the wire; rarely set fields are included only if set."""
     found: Fields = {

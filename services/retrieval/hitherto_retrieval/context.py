@@ -249,6 +249,7 @@ class Building:
                 named=sum(entity.entity_id in named for entity in entities),
                 today=wanted.question.reference_time.astimezone(zone).date() if dated else None,
                 zone=zone,
+                kept=sections.kept,
             ),
             wanted.template,
             wanted.max_tokens,
@@ -314,6 +315,8 @@ def _not_shown(memories: Sequence[Memory], hits: Sequence[Hit]) -> list[Memory]:
     said = {
         source for hit in hits if isinstance(hit.item, Message) for source in sources_of(hit.item)
     }
+    if not said:
+        return list(memories)
     return [
         memory
         for memory in memories

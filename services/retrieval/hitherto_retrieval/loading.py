@@ -7,7 +7,7 @@ and read whole. Both ways run the same statements in the same order, and make th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -21,9 +21,11 @@ from hitherto_retrieval.storage.held_surroundings import HeldSurroundings, Surro
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Kept, Scope
 
 MOST_MEMORIES = 3_000
+_BYTES_KEPT = 16 * 1024
+"""Approximate bytes of the blocks for prompts that are kept (`render.block`)."""
 _ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 State = tuple[int, tuple[str, int]]
@@ -41,6 +43,7 @@ class Snapshot:
         surroundings: Profile, preferences, entities and conversations.
         messages: The messages; None if there are too many.
         summaries: The summaries, as a search compares them.
+        kept: What readers derive from it.
     """
 
     state: State
@@ -49,12 +52,13 @@ class Snapshot:
     surroundings: HeldSurroundings
     messages: HeldMessages | None
     summaries: HeldSummaries
+    kept: Kept = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """Approximate size in bytes."""
+        """Approximate size in bytes, with what will be kept."""
         parts = (self.memories, self.surroundings, self.messages, self.summaries)
-        return sum(part.size for part in parts if part is not None)
+        return sum((part.size for part in parts if part is not None), start=_BYTES_KEPT)
 
 
 class Loading:

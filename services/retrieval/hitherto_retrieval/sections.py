@@ -15,7 +15,7 @@ from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Asking, Statement
 from hitherto_shared.database.pool import Reads
-from hitherto_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
+from hitherto_shared.models import Entity, Kept, Memory, Preference, Profile, Scope, Summary
 
 FRESH_PLACES = 5
 """Places of the top list for the newest memories of the last week."""
@@ -51,13 +51,17 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """The contents of the sections."""
+    """The contents of the sections.
+
+    `kept` is for what is derived from them, if they outlive the call.
+    """
 
     profile: Profile | None
     preferences: Sequence[Preference]
     top: Sequence[Memory]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,7 @@ class SectionsAsked:
             top=top,
             conversations=around.recent(first=extent.first, limit=extent.conversations),
             entities=around.known(named=extent.named, limit=extent.entities),
+            kept=held.kept,
         )
 
     @property

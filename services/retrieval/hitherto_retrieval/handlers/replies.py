@@ -7,9 +7,12 @@ the reply all at once. Reading a message takes a tenth of the time of making it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from google.protobuf.message import Message as Wire
+from prometheus_client import Counter
 
 from hitherto.v1 import document_pb2, memory_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
@@ -26,7 +29,6 @@ from hitherto_shared.convert import (
     duration_fields,
     entity_message,
     memory_message,
-    memory_usage,
     message_fields,
     message_message,
     preference_message,
@@ -61,6 +63,7 @@ def _tags(message: type[Wire]) -> dict[str, bytes]:
     return {each.name: _varint(each.number << 3 | 2) for each in message.DESCRIPTOR.fields}
 
 
+@lru_cache(maxsize=4_096)
 def _varint(number: int) -> bytes:
     found = bytearray()
     while number > 0x7F:
@@ -146,7 +149,17 @@ def _written(item: Written, message: Callable[[Written], Wire]) -> bytes:
 
 def _memory(memory: Memory) -> bytes:
     # How it was used changes with every reply; fields may come in any order.
-    return _written(memory, _unused) + memory_usage(memory).SerializeToString()
+    usage = _usage(memory.access_count, memory.last_accessed_at)
+    return _written(memory, _unused) + usage
+
+
+# What is returned together was often used together.
+@lru_cache(maxsize=4_096)
+def _usage(count: int, last: datetime | None) -> bytes:
+    """How a memory was used, which is all of it that changes without a write."""
+    return memory_pb2.Memory(
+        access_count=count, last_accessed_at=timestamp(last)
+    ).SerializeToString()
 
 
 def _unused(memory: Memory) -> memory_pb2.Memory:
@@ -203,10 +216,16 @@ def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
     )
 
 
+@cache
+def _counter_of(name: str, state: str) -> Counter:
+    """The metric of legs of this name that ended in this state."""
+    return metrics.SEARCH_LEGS.labels(name, state)
+
+
 def _legs(legs: Legs) -> list[Fields]:
     record = current_record()
     for leg in legs.reports:
-        metrics.SEARCH_LEGS.labels(leg.name, leg.state).inc()
+        _counter_of(leg.name, leg.state).inc()
         if record is not None:
             record.add("leg", leg.name, leg.seconds)
         tracing.event(

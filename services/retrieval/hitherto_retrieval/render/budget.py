@@ -145,7 +145,7 @@ class Best:
 Plan = Sequence[Step | Best]
 
 
-def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> None:
+def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> int | None:
     """Put as many entries as fit into the sections' `kept`.
 
     Args:
@@ -154,6 +154,9 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
         count: Counts tokens.
         frame: Tokens needed around the sections as soon as there is one entry.
         gap: Tokens before each heading besides the heading's own line.
+
+    Returns:
+        The tokens of all entries with their headings; None if the budget was too small for some.
     """
     purse = _RemainingBudget(max_tokens, count, frame=frame, gap=gap)
     full: set[int] = set()
@@ -176,6 +179,9 @@ def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: in
                 full.add(id(section))
                 purse.cut(section, place, entry)
             break
+    sections = [step.section for step in plan if isinstance(step, Step) and step.section.copies]
+    whole = purse.uncut and all(len(each.kept) == len(each.entries) for each in sections)
+    return purse.used - frame if whole else None
 
 
 def _fill_with_best(sections: Iterable[Section], purse: _RemainingBudget) -> None:
@@ -204,7 +210,7 @@ class _RemainingBudget:
         self._gap = gap
         self._longest = max(_LONG_VALUE, max_tokens // 4)
         self._headings = {""}
-        self._may_cut = True
+        self.uncut = True
 
     @property
     def left(self) -> int:
@@ -225,11 +231,11 @@ class _RemainingBudget:
         overhead = self._overhead(section)
         rest = (self.left - overhead) // section.copies
         fitting, size = self._within(section, entry, self._longest)
-        if not self._may_cut or size <= _CUTTABLE_VALUE or rest < _LEAST_REST:
+        if not self.uncut or size <= _CUTTABLE_VALUE or rest < _LEAST_REST:
             return
         fitting, size = self._within(section, fitting, rest)
         if size <= rest:
-            self._may_cut = False
+            self.uncut = False
             self._keep(section, place, fitting, overhead + size * section.copies)
 
     def _keep(self, section: Section, place: int, entry: Entry, cost: int) -> None:

@@ -105,6 +105,7 @@ class PromptContext:
         named: How many of `entities`, from the first on, the question names.
         today: The current day; None for lines without dates.
         zone: The user's time zone, for dates.
+        kept: What is derived from the sections, if these outlive the call.
     """
 
     profile: Profile | None = None
@@ -118,6 +119,7 @@ class PromptContext:
     named: int = 0
     today: date | None = None
     zone: tzinfo = UTC
+    kept: Kept | None = None
 
     @property
     def dated(self) -> bool:

@@ -25,11 +25,12 @@ from hitherto_retrieval.storage.held_vectors import (
     HeldVectors,
     Vectors,
     microseconds,
+    moment_at,
     since_epoch,
 )
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows
-from hitherto_retrieval.storage.uses import Uses
+from hitherto_retrieval.storage.uses import NEVER_USED, Uses
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 FRESH = timedelta(days=7)
@@ -89,8 +90,8 @@ class HeldMemories:
         self._signs = vectors.signs() if coded else None
         # A vector of an earlier wording, which is not held, would be one of those compared.
         self._complete = not coded or compared == int(vectors.has.sum())
-        self._ids: list[UUID] = [row[0] for row in rows]
         self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(rows)}
+        self._by_bytes: Mapping[bytes, int] = {row[0].bytes: n for n, row in enumerate(rows)}
         self._by_number: Mapping[int, int] = {row[25]: n for n, row in enumerate(rows)}
         self._importance = np.asarray([row[4] for row in rows], dtype=np.float64)
         self._created = microseconds([row[10] for row in rows])
@@ -116,12 +117,12 @@ class HeldMemories:
         for each in entities:
             for place in self._mentioning.get(each.entity.entity_id, ()):
                 names[place].append(each.entity.name)
-        self._whole = {
-            row[0]: (*row[:25], 0, None, None, sources, called)
+        self._whole = [
+            (*row[:25], 0, None, None, sources, called)
             for row, sources, called in zip(rows, self._sources, names, strict=True)
-        }
-        # Made when they are first shown.
-        self._shown: dict[UUID, memories_of.UnusedMemory] = {}
+        ]
+        # Made when they are first shown, by their places.
+        self._shown: dict[int, memories_of.UnusedMemory] = {}
         self._columns = _Columns(
             np.asarray([row[2] for row in rows], dtype=np.str_),
             np.asarray([row[6] for row in rows], dtype=np.str_),
@@ -145,15 +146,20 @@ class HeldMemories:
 
     def whole(self, memory_ids: Sequence[UUID], uses: Uses) -> dict[UUID, Memory]:
         """Whole memories by id, as they were used; ids that are not held are left out."""
-        made: dict[UUID, Memory] = {}
-        for each in memory_ids:
-            unused = self._shown.get(each)
+        held = [place for each in memory_ids if (place := self._places.get(each)) is not None]
+        return {memory.memory_id: memory for memory in self._told(held, uses)}
+
+    def _told(self, places: Sequence[int], uses: Uses) -> list[Memory]:
+        """The memories at `places`, as they were used."""
+        shown, used = self._shown, uses.of_each(self._by_bytes)
+        made: list[Memory] = []
+        for place, count, at in zip(
+            places, used.counts[places].tolist(), used.at[places].tolist(), strict=True
+        ):
+            unused = shown.get(place)
             if unused is None:
-                row = self._whole.get(each)
-                if row is None:
-                    continue
-                unused = self._shown[each] = memories_of.UnusedMemory(row)
-            made[each] = unused.used(*uses.of(each))
+                unused = shown[place] = memories_of.UnusedMemory(self._whole[place])
+            made.append(unused.used(count, None if at == NEVER_USED else moment_at(at)))
         return made
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
@@ -162,30 +168,21 @@ class HeldMemories:
         recent = np.flatnonzero(allowed & (self._created > since_epoch(at - FRESH)))
         recent = recent[np.lexsort((-recent, -self._created[recent]))][:fresh]
         allowed[recent] = False
-        others = np.flatnonzero(allowed)
-        wanted = limit - len(recent)
-        if len(others) > wanted:
-            # The time of the last use decides among memories of the lowest importance in the list.
-            ordered = np.sort(self._importance[others])
-            least = ordered[-wanted] if wanted > 0 else np.inf
-            others = others[self._importance[others] >= least]
-        used = {
-            place: uses.of(self._ids[place])[1] or self._facts[place][2]
-            for place in (*recent.tolist(), *others.tolist())
-        }
+        last = uses.of_each(self._by_bytes).at
+        last = np.where(last == NEVER_USED, self._created, last)
 
-        def rank(place: int) -> tuple[float, datetime, int]:
-            return self._facts[place][1], used[place], place
+        def ranked(places: NDArray[np.int64]) -> NDArray[np.int64]:
+            return places[np.lexsort((places, last[places], self._importance[places]))[::-1]]
 
-        listed = sorted(others.tolist(), key=rank, reverse=True)[: max(0, wanted)]
-        listed = sorted((*recent.tolist(), *listed), key=rank, reverse=True)[:limit]
-        return list(self.whole([self._ids[place] for place in listed], uses).values())
+        listed = ranked(np.flatnonzero(allowed))[: max(0, limit - len(recent))]
+        listed = ranked(np.concatenate((recent, listed)))[:limit]
+        return self._told(listed.tolist(), uses)
 
     def newest(self, uses: Uses, at: datetime, *, limit: int) -> list[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
         these = np.flatnonzero(self._allowed(Filters(), at))
-        listed = these[np.lexsort((-these, -self._created[these]))][:limit].tolist()
-        return list(self.whole([self._ids[place] for place in listed], uses).values())
+        listed = these[np.lexsort((-these, -self._created[these]))][:limit]
+        return self._told(listed.tolist(), uses)
 
     def made_of(self) -> dict[tuple[str, str], list[int]]:
         """The places of the memories made of each message, by its conversation and its id."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,6 +185,13 @@ def as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:
 def since_epoch(at: datetime) -> int:
     """A moment in microseconds."""
     return (at - _EPOCH) // _MICROSECOND
+
+
+# What is returned together was last used together.
+@lru_cache(maxsize=1_024)
+def moment_at(number: int) -> datetime:
+    """The moment of a number from `since_epoch`."""
+    return _EPOCH + number * _MICROSECOND
 
 
 def microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:

@@ -6,12 +6,14 @@ is one packed value: hundreds of rows would cost more than the rest of the read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from datetime import UTC, datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hitherto_retrieval.storage.held_vectors import since_epoch
 from hitherto_retrieval.storage.people import UserReadState, user_state
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope
@@ -30,8 +32,23 @@ LEFT JOIN embedding_models AS e ON e.active
 """
 
 _PACKED = np.dtype([("memory_id", "V16"), ("count", ">i8"), ("at", ">i8")])
-_POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_POSTGRES_MICROSECONDS = since_epoch(datetime(2000, 1, 1, tzinfo=UTC))
 """The origin of Postgres' microseconds."""
+NEVER_USED = np.iinfo(np.int64).min
+"""Earlier than all moments, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsesOfEach:
+    """How often each memory was returned, and when last, by its place in a snapshot.
+
+    Attributes:
+        counts: How often; 0 for never.
+        at: When last, in microseconds; `NEVER_USED` for never.
+    """
+
+    counts: NDArray[np.int64]
+    at: NDArray[np.int64]
 
 
 class Uses:
@@ -42,21 +59,25 @@ class Uses:
     """
 
     def __init__(self, packed: bytes | None) -> None:
-        rows = np.frombuffer(packed or b"", dtype=_PACKED)
-        self._of: dict[bytes, tuple[int, int]] = dict(
-            zip(
-                rows["memory_id"].tolist(),
-                zip(rows["count"].tolist(), rows["at"].tolist(), strict=True),
-                strict=True,
-            )
-        )
+        self._rows = np.frombuffer(packed or b"", dtype=_PACKED)
+        self._last: tuple[Mapping[bytes, int], UsesOfEach] | None = None
 
-    def of(self, memory_id: UUID) -> tuple[int, datetime | None]:
-        """How often a memory was returned, and when last; 0 and None for never."""
-        use = self._of.get(memory_id.bytes)
-        if use is None:
-            return 0, None
-        return use[0], _POSTGRES_EPOCH + timedelta(microseconds=use[1])
+    def of_each(self, places: Mapping[bytes, int]) -> UsesOfEach:
+        """The usage of memories by their places, kept for the next question about the same ones.
+
+        Args:
+            places: The places, from 0 on, by the bytes of the ids.
+        """
+        if self._last is None or self._last[0] is not places:
+            counts = np.zeros(len(places), dtype=np.int64)
+            at = np.full(len(places), NEVER_USED, dtype=np.int64)
+            found = [places.get(each, -1) for each in self._rows["memory_id"].tolist()]
+            these = np.asarray(found, dtype=np.int64)
+            known = these >= 0
+            counts[these[known]] = self._rows["count"][known]
+            at[these[known]] = self._rows["at"][known] + _POSTGRES_MICROSECONDS
+            self._last = places, UsesOfEach(counts, at)
+        return self._last[1]
 
 
 @dataclass(frozen=True, slots=True)
