@@ -16,7 +16,7 @@ from pydantic_settings import SettingsConfigDict
 from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
 from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.auth.token_settings import check_token_settings
-from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Role, logging_in
+from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Pooler, Role, logging_in
 from hitherto_shared.database.embedded import default_data_dir
 from hitherto_shared.encryption.settings import EncryptionSettings
 from hitherto_shared.rpc.edge_settings import EdgeSettings
@@ -41,6 +41,8 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     )
 
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
+    pooler: Pooler = "none"
+    direct_database_url: SecretStr | None = None
     data_dir: Path = Field(default_factory=default_data_dir)
     secret_file: Path | None = None
     signing_key_file: Path | None = None
@@ -95,6 +97,13 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         if password is None:
             return conninfo
         return logging_in(conninfo, self.logins[0], password.get_secret_value())
+
+    def direct(self, conninfo: str) -> str | None:
+        """The connection string past the pooler, if there is one; `conninfo` without a pooler."""
+        if self.pooler == "none":
+            return conninfo
+        url = self.direct_database_url
+        return None if url is None else self.for_service(url.get_secret_value())
 
     @property
     def model_available(self) -> bool:

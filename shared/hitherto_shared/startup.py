@@ -28,7 +28,9 @@ from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.connect import (
     LOGINS,
     OWNER,
+    SESSION_SETTINGS,
     DatabaseUnreachable,
+    Pooler,
     Role,
     connected,
     login_of,
@@ -127,11 +129,12 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
     given = settings.database_url.get_secret_value()
     try:
         if settings.migrate:
-            bootstrap(given, passwords=_passwords(settings, given))
-            for name in migrate(given, stop=stop):
+            directly = _past_pooler(settings, given)
+            bootstrap(directly, passwords=_passwords(settings, directly))
+            for name in migrate(directly, stop=stop):
                 logger.info("applied migration %s", name)
         conninfo = settings.for_service(given)
-        state = _schema_state(conninfo, settings.logins)
+        state = _schema_state(conninfo, settings.logins, settings.pooler)
     except DatabaseUnreachable as error:
         raise StartupFailed(f"DATABASE_URL: {error}") from None
     if state.pending:
@@ -147,13 +150,30 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
     return Located(conninfo, None)
 
 
-def _schema_state(conninfo: str, roles: Sequence[Role]) -> SchemaState:
+def _past_pooler(settings: SharedSettings, given: str) -> str:
+    """The connection string for migrations, which need a session of their own."""
+    if settings.pooler == "none":
+        return given
+    if settings.direct_database_url is None:
+        raise StartupFailed(
+            "HITHERTO_MIGRATE cannot go through the pooler: set HITHERTO_DIRECT_DATABASE_URL to a "
+            f"connection string of Postgres itself, or run `{COMMAND}` with it"
+        )
+    return settings.direct_database_url.get_secret_value()
+
+
+def _schema_state(conninfo: str, roles: Sequence[Role], pooler: Pooler) -> SchemaState:
     """How the schema compares with this program, read after a login as each of `roles`."""
-    for role in roles:
-        with connected(with_role(conninfo, role, application="hitherto-start")) as connection:
+    logins = [
+        with_role(conninfo, role, application="hitherto-start", pooler=pooler) for role in roles
+    ]
+    for role, login in zip(roles, logins, strict=True):
+        with connected(login) as connection:
             require_no_more(connection, role)
+            if pooler == "none":
+                _require_settings(connection)
     try:
-        return schema_state(with_role(conninfo, roles[0], application="hitherto-start"))
+        return schema_state(logins[0])
     except DatabaseUnreachable:
         raise
     except psycopg.Error as error:
@@ -161,6 +181,20 @@ def _schema_state(conninfo: str, roles: Sequence[Role]) -> SchemaState:
             f"the schema of the database in DATABASE_URL cannot be read: {described(error)}; check "
             f"that `{COMMAND}` was run on it"
         ) from None
+
+
+def _require_settings(connection: psycopg.Connection) -> None:
+    """Check that the session has the settings that it was begun with.
+
+    A pooler that drops them lends servers for one transaction, most likely: the tenant of one call
+    would then apply to the calls of others.
+    """
+    found = connection.execute("SELECT current_setting('search_path')").fetchone()
+    if found is None or found[0] != SESSION_SETTINGS["search_path"]:
+        raise StartupFailed(
+            "DATABASE_URL: something between this service and Postgres drops the settings of a "
+            "session: if it is a connection pooler, set HITHERTO_POOLER=transaction"
+        )
 
 
 def _passwords(settings: SharedSettings, conninfo: str) -> Mapping[Role, str | None]:

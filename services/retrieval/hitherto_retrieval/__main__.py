@@ -70,9 +70,16 @@ async def running(
             application=f"{NAME}-counters",
             max_size=1,
             configure=prepare_counting,
+            pooler=settings.pooler,
         )
         # So has the audit log: reads of another user's data wait for its entry.
-        audited = Database(conninfo, "hitherto_read", application=f"{NAME}-audit", max_size=2)
+        audited = Database(
+            conninfo,
+            "hitherto_read",
+            application=f"{NAME}-audit",
+            max_size=2,
+            pooler=settings.pooler,
+        )
         replica = None
         if settings.read_database_url is not None:
             there = settings.for_service(settings.read_database_url.get_secret_value())
@@ -180,6 +187,7 @@ def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Databas
         # A reader that would wait longer for a connection is refused with a retry delay.
         wait_seconds=_POOL_WAIT_SECONDS,
         configure=prepare_session,
+        pooler=settings.pooler,
     )
 
 

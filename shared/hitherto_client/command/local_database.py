@@ -13,6 +13,7 @@ from hitherto_client.command.exits import UNREACHABLE, UsageError
 from hitherto_client.command.output import Output
 
 if TYPE_CHECKING:
+    from hitherto_shared.database.connect import Pooler
     from hitherto_shared.database.pool import Connection
 
 Result = TypeVar("Result")
@@ -60,11 +61,12 @@ def _run(work: Callable[[Connection], Awaitable[Result]], seconds: float) -> Res
             "pip install 'hitherto[extraction]'"
         ) from None
     try:
-        located = locate_database(SharedSettings())
+        settings = SharedSettings()
+        located = locate_database(settings)
         try:
             # psycopg cannot use the event loop that is the default on Windows.
             with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-                return runner.run(_once(located.conninfo, work, seconds))
+                return runner.run(_once(located.conninfo, settings.pooler, work, seconds))
         finally:
             located.release()
     except Exception as error:
@@ -72,12 +74,19 @@ def _run(work: Callable[[Connection], Awaitable[Result]], seconds: float) -> Res
 
 
 async def _once(
-    conninfo: str, work: Callable[[Connection], Awaitable[Result]], seconds: float
+    conninfo: str,
+    pooler: Pooler,
+    work: Callable[[Connection], Awaitable[Result]],
+    seconds: float,
 ) -> Result:
     from hitherto_shared.database.pool import Database  # noqa: PLC0415
 
     database = Database(
-        conninfo, "hitherto_maintenance", application="hitherto-command", max_size=1
+        conninfo,
+        "hitherto_maintenance",
+        application="hitherto-command",
+        max_size=1,
+        pooler=pooler,
     )
     try:
         await database.open(timeout=_DATABASE_SECONDS)

@@ -42,6 +42,18 @@ EXTRACTION_LOGINS: tuple[Role, ...] = (
 )
 LOGINS = RETRIEVAL_LOGINS + EXTRACTION_LOGINS
 """The roles that services log in as."""
+SESSION_SETTINGS: Mapping[str, str] = {
+    "search_path": f"{SCHEMA},public",
+    "timezone": "UTC",
+    "statement_timeout": "30000",
+    "lock_timeout": "5000",
+    "idle_in_transaction_session_timeout": "60000",
+    "synchronous_commit": "on",
+}
+"""What applies to every statement of a service."""
+
+Pooler = Literal["none", "transaction"]
+"""What connections go through: nothing, or a pooler that lends servers for one transaction."""
 
 
 class DatabaseUnreachable(psycopg.OperationalError):
@@ -87,29 +99,33 @@ def connected(conninfo: str) -> psycopg.Connection[TupleRow]:
 
 
 def with_role(
-    conninfo: str, role: Role, *, application: str, statement_timeout_ms: int = 30_000
+    conninfo: str,
+    role: Role,
+    *,
+    application: str,
+    statement_timeout_ms: int = 30_000,
+    pooler: Pooler = "none",
 ) -> str:
     """`conninfo` for a session that has `role` from its first statement on.
 
     The login of `conninfo` is a member of the owner and assumes it by a start-up parameter: no
-    statement runs as the login. Every other role logs in itself.
+    statement runs as the login. Every other role logs in itself. Through a pooler, which refuses
+    such parameters, each transaction begins with `SESSION_SETTINGS`.
 
     Raises:
         DatabaseUnreachable: `conninfo` is malformed.
     """
     options = str(_parts(conninfo).get("options") or "")
-    ours = (
-        f" -c search_path={SCHEMA},public -c timezone=UTC"
-        f" -c statement_timeout={statement_timeout_ms} -c lock_timeout=5000"
-        " -c idle_in_transaction_session_timeout=60000 -c synchronous_commit=on"
-    )
-    if role == OWNER:
-        ours = f" -c role={role}{ours}"
-    else:
+    if pooler == "none":
+        settings = {**SESSION_SETTINGS, "statement_timeout": str(statement_timeout_ms)}
+        if role == OWNER:
+            settings = {"role": role, **settings}
+        options += "".join(f" -c {name}={value}" for name, value in settings.items())
+    if role != OWNER:
         conninfo = logging_in(conninfo, role, service_passwords(conninfo)[role])
     return make_conninfo(
         conninfo,
-        options=(options + ours).strip(),
+        options=options.strip() or None,
         application_name=application,
         connect_timeout=5,
     )

@@ -9,6 +9,9 @@ Outside a transaction, a batch is one: a failure undoes the statements before it
 prepared at its first use, and identified by its text and the types of its parameters from then on.
 Connections used in this way must not prepare anything else (`prepare_threshold=None`): after a
 roll-back, psycopg drops all prepared statements if it has some of its own.
+
+Through a pooler (`set_in_transactions`), nothing is prepared for longer than a round trip, and each
+transaction begins with the settings of the connection.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +32,7 @@ from psycopg.adapt import PyFormat
 from psycopg.adapt import Transformer as MadeTransformer
 from psycopg.waiting import Ready, Wait
 
+from hitherto_shared.database.local_settings import LocalSettings, opens_transaction
 from hitherto_shared.work_record import Waiting
 
 Parameters = Mapping[str, Any] | Sequence[Any]
@@ -70,6 +75,11 @@ class StatementResult:
     count: int
 
 
+def set_in_transactions(connection: AsyncConnection[Any], settings: LocalSettings) -> None:
+    """Let `exchange` depend on nothing but the transaction, which begins with `settings`."""
+    _prepared[connection] = _Prepared(settings)
+
+
 async def exchange(
     connection: AsyncConnection[Any], asked: Sequence[BoundStatement]
 ) -> list[StatementResult]:
@@ -97,7 +107,15 @@ async def _once(
     connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[BoundStatement]
 ) -> list[StatementResult]:
     # Values that cannot be converted fail before anything is sent.
-    batch = _Batch(connection, prepared, asked)
+    settings, place = prepared.settings, None
+    if settings is None:
+        batch = _Batch(connection, prepared, asked)
+    else:
+        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            place = sum(1 for _ in takewhile(lambda each: opens_transaction(each.sql), asked))
+            first = BoundStatement(settings.sql, settings.parameters)
+            asked = [*asked[:place], first, *asked[place:]]
+        batch = _UnpreparedBatch(connection, prepared, asked)
     try:
         results = await connection.wait(_talk(connection.pgconn, batch))
     except BaseException:
@@ -105,13 +123,21 @@ async def _once(
         if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
             await connection.close()
         raise
-    return batch.read(results)
+    answers = batch.read(results)
+    if place is not None:
+        del answers[place]
+    return answers
 
 
 class _Prepared:
-    """The prepared statements of a connection: names by statement, the most recently used last."""
+    """The prepared statements of a connection: names by statement, the most recently used last.
 
-    def __init__(self) -> None:
+    Attributes:
+        settings: What each transaction sets, of a connection on which nothing stays prepared.
+    """
+
+    def __init__(self, settings: LocalSettings | None = None) -> None:
+        self.settings = settings
         self.names: OrderedDict[_Key, bytes] = OrderedDict()
         self.superfluous: list[bytes] = []
         self._made = 0
@@ -156,22 +182,15 @@ class _Batch:
         self._prepared = prepared
         # The subject of each result: a prepared statement, its rows, or a dropped name.
         self._meanings: list[tuple[_Key, bytes] | Transformer | bytes] = []
+        self._new: dict[_Key, bytes] = {}
         pgconn = connection.pgconn
-        names = prepared.names
-        new: dict[_Key, bytes] = {}
         for each in asked:
             text, keys, forms = _numbered(each.sql)
             given: Any = each.parameters
             values = [given[key] for key in keys]
             transformer: Transformer = MadeTransformer(connection)
             dumped = transformer.dump_sequence(values, forms)
-            key = (text, transformer.types or ())
-            known = names.get(key)
-            if known is not None:
-                names.move_to_end(key)
-            elif (known := new.get(key)) is None:
-                known = new[key] = prepared.new_name()
-                self._add((key, known), partial(pgconn.send_prepare, known, text, key[1]))
+            known = self._prepare((text, transformer.types or ()))
             self._add(
                 transformer,
                 partial(
@@ -185,6 +204,20 @@ class _Batch:
         # After the statements: before them, it would start the transaction that they start.
         for name in prepared.superfluous:
             self._add(name, partial(pgconn.send_query_params, b"DEALLOCATE " + name, None))
+
+    def _prepare(self, key: _Key) -> bytes:
+        """The name of a statement, which is prepared before unless it is."""
+        names = self._prepared.names
+        known = names.get(key)
+        if known is not None:
+            names.move_to_end(key)
+        elif (known := self._new.get(key)) is None:
+            known = self._new[key] = self._prepared.new_name()
+            self._add_preparation(known, key)
+        return known
+
+    def _add_preparation(self, name: bytes, key: _Key) -> None:
+        self._add((key, name), partial(self._connection.pgconn.send_prepare, name, *key))
 
     def _add(self, meaning: tuple[_Key, bytes] | Transformer | bytes, call: partial[None]) -> None:
         self.calls.append(call)
@@ -213,6 +246,25 @@ class _Batch:
             if not isinstance(meaning, tuple | bytes):
                 answers.append(_answer(meaning, result))
         return answers
+
+
+class _UnpreparedBatch(_Batch):
+    """A batch of which nothing remains in Postgres.
+
+    The nameless statement is gone once another takes its place. The same statement many times over
+    is still parsed once.
+    """
+
+    _last: _Key | None = None
+
+    def _prepare(self, key: _Key) -> bytes:
+        if key != self._last:
+            self._last = key
+            self._add_preparation(b"", key)
+        return b""
+
+    def note(self, results: Sequence[pq.abc.PGresult]) -> None:
+        """Record nothing."""
 
 
 def _answer(transformer: Transformer, result: pq.abc.PGresult) -> StatementResult:

@@ -15,7 +15,8 @@ def is_lost_connection(error: BaseException) -> bool:
         return False  # there was no connection to lose
     if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
         return True
-    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    # A pooler reports under 08 that it lost the server.
+    return isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08")[:2] == "08"
 
 
 def described(error: BaseException) -> str:

@@ -13,7 +13,7 @@ latest.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,7 +24,13 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from hitherto_shared.database.connect import ReportingConnection
-from hitherto_shared.database.exchange import BoundStatement, StatementResult, exchange
+from hitherto_shared.database.exchange import (
+    BoundStatement,
+    StatementResult,
+    exchange,
+    set_in_transactions,
+)
+from hitherto_shared.database.local_settings import LocalSettings, read_times_as_utc
 from hitherto_shared.work_record import Waiting, What
 
 logger = logging.getLogger("hitherto.database")
@@ -34,6 +40,7 @@ _BEGIN, _COMMIT, _ROLLBACK = (
     BoundStatement("COMMIT"),
     BoundStatement("ROLLBACK"),
 )
+_SET = "SELECT set_config(%s, %s, false)"
 _MOST_WAITING = 200
 """Maximum number of deferred statements, which bounds their memory."""
 
@@ -64,6 +71,7 @@ class LeanConnection(ReportingConnection):
     collecting = False
 
     lent_for: str | None = None
+    _local: LocalSettings | None = None
     proven_at = taken_at = ready_since = 0.0
 
     def __init__(self, *given: Any) -> None:
@@ -73,6 +81,28 @@ class LeanConnection(ReportingConnection):
         self._in_transaction = False
         self._waiting: list[BoundStatement] = []
         self._effects: list[Callable[[], None]] = []
+
+    def depend_on_transactions_only(self, settings: Mapping[str, str]) -> None:
+        """Begin every transaction with these settings, and leave nothing in the session."""
+        self._local = LocalSettings(settings)
+        set_in_transactions(self, self._local)
+        read_times_as_utc(self)
+
+    async def keep_setting(self, name: str, value: str) -> None:
+        """Let a setting of Postgres have this value from now on."""
+        if self._local is not None:
+            self._local.keep(name, value)
+        else:
+            await self.execute(_SET, [name, value])
+
+    @property
+    def lacks_transaction(self) -> bool:
+        """Whether a statement that `exchange` does not send needs a transaction around it."""
+        return (
+            self._local is not None
+            and not self._in_transaction
+            and self.pgconn.transaction_status == TransactionStatus.IDLE
+        )
 
     async def execute(  # type: ignore[override]
         self,
@@ -118,6 +148,8 @@ class LeanConnection(ReportingConnection):
             await self.flush()
             effects = len(self._effects)
             async with super().transaction(savepoint_name, force_rollback) as inner:
+                if self._local is not None and not self._in_transaction:
+                    await exchange(self, [BoundStatement(self._local.sql, self._local.parameters)])
                 try:
                     yield inner
                     await self.flush()
@@ -182,7 +214,11 @@ def once_committed(connection: AsyncConnection[TupleRow], effect: Callable[[], N
 
 class _Cursor(AsyncCursor[TupleRow]):
     async def execute(self, *given: Any, **options: Any) -> Any:
-        await _flush(self.connection)
+        connection = self.connection
+        if isinstance(connection, LeanConnection) and connection.lacks_transaction:
+            async with connection.transaction():
+                return await self.execute(*given, **options)
+        await _flush(connection)
         with Waiting("sql", _statements(given)):
             return await super().execute(*given, **options)
 

@@ -200,14 +200,15 @@ def _ensure_ledger(connection: psycopg.Connection) -> None:
 
 def _compared(connection: psycopg.Connection) -> tuple[list[Migration], list[str]]:
     """The migrations that the database lacks, and the names of those that this program lacks."""
-    found = connection.execute("SELECT to_regclass('schema_migrations')").fetchone()
+    found = connection.execute("SELECT to_regclass('hitherto.schema_migrations')").fetchone()
     ledger: dict[str, tuple[str, str | None]] = {}
     if found is not None and found[0] is not None:
         # By way of jsonb, because the ledger of an older program has no such column.
         ledger = {
             name: (checksum, oldest_program)
             for name, checksum, oldest_program in connection.execute(
-                "SELECT name, checksum, to_jsonb(m) ->> 'oldest_program' FROM schema_migrations m"
+                "SELECT name, checksum, to_jsonb(m) ->> 'oldest_program'"
+                " FROM hitherto.schema_migrations m"
             ).fetchall()
         }
     migrations = all_migrations()
@@ -259,7 +260,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    conninfo = os.environ.get("DATABASE_URL")
+    conninfo = os.environ.get("HITHERTO_DIRECT_DATABASE_URL") or os.environ.get("DATABASE_URL")
     if not conninfo:
         parser.exit(
             2,

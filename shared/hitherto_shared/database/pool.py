@@ -16,7 +16,8 @@ asked. Once a connection was lost unnoticed, all older ones are checked as well,
 a repeated read does not get the next dead one.
 
 A connection of a role under row-level security is lent for one tenant, that of the current work
-(`tenancy`): the tenant is set before the first statement, whatever it was before.
+(`tenancy`): the tenant is set before the first statement, whatever it was before. Through a pooler,
+it is set at the start of every transaction instead, like everything else (`local_settings`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from hitherto_shared import metrics
 from hitherto_shared.database.connect import (
+    SESSION_SETTINGS,
     DatabaseUnreachable,
+    Pooler,
     Role,
     connected,
     with_role,
@@ -51,10 +54,11 @@ logger = logging.getLogger("hitherto.database")
 
 _WALLED: frozenset[Role] = frozenset({"hitherto_read", "hitherto_write", "hitherto_removal"})
 """The roles that see the rows of one tenant at a time."""
-_FOR_TENANT = "SELECT set_config('hitherto.tenant_id', %s, false)"
+_TENANT = "hitherto.tenant_id"
 
-_NOTICE_ABANDONED = "SET client_connection_check_interval = '1s'"
+_NOTICE_ABANDONED = ("client_connection_check_interval", "1s")
 """Lets Postgres end a statement whose connection was cut, if its platform can detect that."""
+_TRY_OUT = "SELECT set_config(%s, %s, true)"
 
 # The pool doubles the pauses between its attempts to connect, and the next borrower starts again
 # once it has given up: a short time limit keeps the pauses short when Postgres is back.
@@ -105,10 +109,12 @@ class Database:
         max_size: int = 8,
         max_waiting: int = 256,
         wait_seconds: float = 3.0,
-        configure: Callable[[Connection], Awaitable[None]] | None = None,
+        configure: Callable[[LeanConnection], Awaitable[None]] | None = None,
+        pooler: Pooler = "none",
     ) -> None:
         self.role = role
-        self.conninfo = with_role(conninfo, role, application=application)
+        self.conninfo = with_role(conninfo, role, application=application, pooler=pooler)
+        self._pooler = pooler
         self._detached: set[asyncio.Task[Any]] = set()
         self._resting: asyncio.Task[None] | None = None
         self._lost_at = 0.0
@@ -209,7 +215,7 @@ class Database:
         if connection.lent_for != tenant_id:
             # After a cancellation half-way, it is set again the next time.
             connection.lent_for = None
-            await connection.execute(_FOR_TENANT, [tenant_id])
+            await connection.keep_setting(_TENANT, tenant_id)
             connection.lent_for = tenant_id
 
     async def _living(self) -> LeanConnection:
@@ -314,7 +320,7 @@ class Database:
         return self._pool.get_stats().get("connections_errors", 0)
 
     def _configuring(
-        self, also: Callable[[Connection], Awaitable[None]] | None
+        self, also: Callable[[LeanConnection], Awaitable[None]] | None
     ) -> Callable[[LeanConnection], Awaitable[None]]:
         """The preparation of every new connection, followed by `also`."""
 
@@ -322,7 +328,10 @@ class Database:
             try:
                 async with asyncio.timeout(_CONFIGURE_SECONDS):
                     with suppress(errors.InvalidParameterValue):
-                        await connection.execute(_NOTICE_ABANDONED)
+                        if self._pooler == "transaction":
+                            connection.depend_on_transactions_only(SESSION_SETTINGS)
+                            await connection.execute(_TRY_OUT, _NOTICE_ABANDONED)
+                        await connection.keep_setting(*_NOTICE_ABANDONED)
                     if also is not None:
                         await also(connection)
             except BaseException:

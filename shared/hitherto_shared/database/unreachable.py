@@ -37,6 +37,18 @@ _NO_DATABASE = (
     "string"
 )
 _FULL = "it accepts no more connections: raise max_connections there, or close other clients"
+_POOLER = (
+    "a connection pooler in front of it refuses the settings of a session: set "
+    "HITHERTO_POOLER=transaction; `hitherto-migrate` needs HITHERTO_DIRECT_DATABASE_URL, a "
+    "connection string of Postgres itself (docs/poolers.md)"
+)
+_POOLER_OUT = (
+    "the connection pooler in front of it cannot log in to Postgres: check its settings of the "
+    "server and of the users (docs/poolers.md), and that Postgres runs"
+)
+_POOLER_FULL = (
+    "the connection pooler in front of it accepts no more connections: raise max_client_conn there"
+)
 _STARTING = "it is starting or stopping: try again in a moment"
 
 
@@ -44,8 +56,11 @@ def _compiled(*reasons: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(pattern), why) for pattern, why in reasons]
 
 
-# libpq's own messages, in lower case. The first match decides.
+# libpq's own messages and those of PgBouncer, in lower case. The first match decides.
 _OF_LIBPQ = _compiled(
+    ("unsupported startup parameter", _POOLER),
+    (r"server_login_retry|server login (has )?failed|query_wait_timeout", _POOLER_OUT),
+    (r"no more connections allowed \(max_client_conn\)", _POOLER_FULL),
     (r"servname not supported|invalid (\S+ )?value|invalid port", _MALFORMED),
     (
         "failed to resolve host|could not translate host name",

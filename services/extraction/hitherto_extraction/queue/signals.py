@@ -52,9 +52,13 @@ class JobSignals:
 
     Attributes:
         ending: Whether the process is stopping; waiters should reconnect to another one.
+
+    Args:
+        conninfo: A session of its own, not of a pooler; None if there is none. Signals then reach
+            this process only, and waiters in others find what changed by polling.
     """
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str | None) -> None:
         self._conninfo = conninfo
         self._watches: defaultdict[str, set[Watch]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +66,14 @@ class JobSignals:
 
     async def start(self) -> None:
         """Start listening in the background."""
-        self._task = asyncio.create_task(self._listen(), name="job-signals")
+        if self._conninfo is None:
+            logger.warning(
+                "HITHERTO_DIRECT_DATABASE_URL is not set, and a pooler passes on no signals: jobs "
+                "that another process accepted start up to %.0f s later",
+                LOOK_ANYWAY_SECONDS,
+            )
+            return
+        self._task = asyncio.create_task(self._listen(self._conninfo), name="job-signals")
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -101,11 +112,11 @@ class JobSignals:
             for watch in watches:
                 watch.wake()
 
-    async def _listen(self) -> None:
+    async def _listen(self, conninfo: str) -> None:
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(
-                    self._conninfo, autocommit=True
+                    conninfo, autocommit=True
                 ) as connection:
                     await connection.execute(f"LISTEN {CHANNEL}")
                     # Earlier signals are lost.

@@ -86,7 +86,7 @@ _SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
 
 async def take_snapshot(connection: Connection) -> datetime:
     """Pin the transaction to one moment, which is returned. Must be its first statement."""
-    await connection.execute(_SNAPSHOT)
+    await connection.execute(_SNAPSHOT, {})
     return await users.database_now(connection)
 
 

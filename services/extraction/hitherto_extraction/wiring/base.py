@@ -119,7 +119,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
             Budget(settings.daily_budget_usd),
             FailedAttempts(databases.write, prices, UnusableReplies(secret), keys),
         ),
-        JobSignals(databases.maintenance.conninfo),
+        JobSignals(databases.listening),
         QueueLimit(settings.queue_limit),
         breakers,
     )

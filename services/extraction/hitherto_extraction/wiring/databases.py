@@ -11,6 +11,7 @@ from hitherto_extraction.upkeep.audit_digests import AuditDigests
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.arrays import register_arrays
+from hitherto_shared.database.connect import Role, with_role
 from hitherto_shared.database.installation import state_hash_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.startup import (
@@ -26,13 +27,18 @@ _CHECK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Databases:
-    """A pool for each role, one for exports, and the key that identifies erased users."""
+    """A pool for each role, one for exports, and the key that identifies erased users.
+
+    Attributes:
+        listening: A connection string to listen for signals; None if a pooler allows none.
+    """
 
     write: Database
     maintenance: Database
     removal: Database
     exports: Database
     hash_key: bytes
+    listening: str | None
 
 
 async def open_databases(
@@ -50,31 +56,25 @@ async def open_databases(
         register_arrays(connection)
         erased.know_hash_key(connection, hash_key)
 
+    def pool(role: Role, most: int) -> Database:
+        return Database(
+            conninfo,
+            role,
+            application=NAME,
+            max_size=most,
+            configure=configure,
+            pooler=settings.pooler,
+        )
+
+    direct = settings.direct(conninfo)
     databases = Databases(
-        Database(
-            conninfo,
-            "hitherto_write",
-            application=NAME,
-            max_size=settings.worker_concurrency + 8,
-            configure=configure,
-        ),
-        Database(
-            conninfo,
-            "hitherto_maintenance",
-            application=NAME,
-            max_size=settings.worker_concurrency + 4,
-            configure=configure,
-        ),
-        Database(conninfo, "hitherto_removal", application=NAME, max_size=2, configure=configure),
+        pool("hitherto_write", settings.worker_concurrency + 8),
+        pool("hitherto_maintenance", settings.worker_concurrency + 4),
+        pool("hitherto_removal", 2),
         # Separate, because an export lasts as long as its reader takes.
-        Database(
-            conninfo,
-            "hitherto_write",
-            application=NAME,
-            max_size=EXPORTS_AT_ONCE,
-            configure=configure,
-        ),
+        pool("hitherto_write", EXPORTS_AT_ONCE),
         hash_key,
+        None if direct is None else with_role(direct, "hitherto_maintenance", application=NAME),
     )
     for database in (
         databases.write,

@@ -8,6 +8,7 @@ from typing import Any
 from psycopg.types.json import set_json_loads
 
 from hitherto_shared.database.arrays import register_arrays
+from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.startup import configure_vectors
 
@@ -17,7 +18,7 @@ async def prepare_counting(connection: Connection) -> None:
     register_arrays(connection)
 
 
-async def prepare_session(connection: Connection) -> None:
+async def prepare_session(connection: LeanConnection) -> None:
     """For reading: binary vectors, and one plan per statement.
 
     By default, Postgres plans a statement again for each user and set of filters while that looks
@@ -29,7 +30,7 @@ async def prepare_session(connection: Connection) -> None:
     await configure_vectors(connection)
     register_arrays(connection)
     set_json_loads(_loads, connection)
-    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.keep_setting("plan_cache_mode", "force_generic_plan")
 
 
 def _loads(data: str | bytes) -> Any:

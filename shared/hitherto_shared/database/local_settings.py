@@ -1,0 +1,83 @@
+"""Settings that hold for one transaction, for connections through a pooler.
+
+A pooler lends a connection to Postgres for one transaction, to another client for the next. Nothing
+may then depend on the session. What a connection otherwise sets once travels at the start of every
+transaction, in the round trip of its first statement, and Postgres resets it at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg import AsyncConnection, postgres
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
+
+_SET_LOCAL = """
+SELECT set_config(name, value, true)
+FROM unnest(%(names)s::text[], %(values)s::text[]) AS setting (name, value)
+"""
+_OPENINGS = ("BEGIN", "SET TRANSACTION")
+"""The beginnings of statements that must come before any other of a transaction."""
+
+
+class LocalSettings:
+    """The settings of every transaction of a connection.
+
+    Attributes:
+        sql: The statement that makes them; they end with the transaction.
+        parameters: Its parameters.
+
+    Args:
+        values: Each setting's value, by its name.
+    """
+
+    sql = _SET_LOCAL
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self.parameters = self._parameters()
+
+    def keep(self, name: str, value: str) -> None:
+        """Let a setting have this value from the next transaction on."""
+        self._values[name] = value
+        self.parameters = self._parameters()
+
+    def _parameters(self) -> dict[str, list[str]]:
+        return {"names": list(self._values), "values": list(self._values.values())}
+
+
+def opens_transaction(statement: str | bytes) -> bool:
+    """Whether a statement begins a transaction, or settles its isolation."""
+    text = statement.decode(errors="replace") if isinstance(statement, bytes) else statement
+    return text.startswith(_OPENINGS)
+
+
+def read_times_as_utc(connection: AsyncConnection[Any]) -> None:
+    """Convert times as if the session's time zone was UTC.
+
+    psycopg goes by the time zone that the server reports between transactions.
+    """
+    for loader in (_UtcText, _UtcBinary):
+        connection.adapters.register_loader("timestamptz", loader)
+
+
+class _UtcText(Loader):
+    format = Format.TEXT
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        usual = postgres.adapters.get_loader(oid, self.format)
+        assert usual is not None
+        # Without a connection, it assumes UTC.
+        self._usual = usual(oid, None)
+
+    def load(self, data: Buffer) -> Any:
+        """See psycopg."""
+        return self._usual.load(data)
+
+
+class _UtcBinary(_UtcText):
+    format = Format.BINARY
