@@ -68,7 +68,7 @@ run: install ## Run both services in the foreground; Ctrl-C stops both
 test: install ## Run the tests that start no processes of their own (options in PYTEST_ARGS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(MARKED)"
 
-faults: install ## Run the tests that start and kill processes: half an hour, the long runs last
+faults: install ## Run the tests that start and kill processes: half an hour (longer with FAULTS_MINUTES=10; FAULTS_SEED repeats)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "faults and not chaos"
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --reads=held -m "not faults and not chaos" $(READING)
 	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/e2e/test_fuzz.py

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.chaos.promises import TABLES
 from tests.faults.ledger import Ledger
 from tests.faults.processes import API_KEY, Processes
 from tests.faults.submitting import Caller
@@ -73,3 +74,10 @@ async def caller(ledger: Ledger) -> AsyncIterator[Callable[[Callable[[], str]], 
     yield make
     for one in made:
         await one.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End a run with what it tried and what was lost."""
+    for title, text in TABLES:
+        terminalreporter.section(title)
+        terminalreporter.write_line(text)

@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,27 @@ class _JobRow:
 
     state: str
     claims: int
+
+
+@dataclass
+class Findings:
+    """What a ledger held against a database came to.
+
+    Attributes:
+        states: The acknowledged jobs by state.
+        tried: How often each rule was tried.
+        broken: What broke a rule.
+    """
+
+    states: Counter[str] = field(default_factory=Counter)
+    tried: Counter[str] = field(default_factory=Counter)
+    broken: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def note(self, rule: str, kept: bool, what: str) -> None:
+        """One trial of a rule; `what` happened if it was not kept."""
+        self.tried[rule] += 1
+        if not kept:
+            self.broken[rule].append(what)
 
 
 class Ledger:
@@ -93,42 +114,42 @@ class Ledger:
         Raises:
             AssertionError: A rule is broken; the text names all that are.
         """
+        found = self.examine(conninfo, chat_calls=chat_calls, batches_per_job=batches_per_job)
+        broken = [f"{rule}: {what}" for rule, whats in found.broken.items() for what in whats]
+        assert not broken, "\n".join(broken)
+        return found.states
+
+    def examine(self, conninfo: str, *, chat_calls: int, batches_per_job: int = 1) -> Findings:
+        """The same as `check`, which breaks of a rule do not end."""
         entries = self.entries
         with _connect(conninfo) as connection:
             jobs = _jobs(connection)
             active = _active_canaries(connection)
             idle = _half_way(connection)
-        broken = []
-        states: Counter[str] = Counter()
+        found = Findings()
         for entry in entries:
             state = jobs[entry.job_id].state if entry.job_id in jobs else "missing"
-            states[state] += 1
-            if state not in (*_ENDED, *_PENDING):
-                broken.append(f"L1: {entry.canary}: its job is {state}")
-            found = active[entry.user, entry.canary]
-            if state == "succeeded" and found != 1:
-                broken.append(f"L2: {entry.canary}: in {found} active memories")
-        told_twice = [canary for (_, canary), times in active.items() if times > 1]
-        broken += [f"L2: {canary}: in several active memories" for canary in told_twice]
+            found.states[state] += 1
+            told = active[entry.user, entry.canary]
+            found.note("L1", state in (*_ENDED, *_PENDING), f"{entry.canary}: its job is {state}")
+            if state == "succeeded":
+                found.note("L2", told == 1, f"{entry.canary}: in {told} active memories")
         owners = defaultdict(set)
-        for user, canary in active:
+        for (user, canary), times in active.items():
+            found.note("L2", times == 1, f"{canary}: in several active memories")
             owners[canary].add(user)
-        broken += [
-            f"L3: {canary}: of several users" for canary, of in owners.items() if len(of) > 1
-        ]
-        per_key = Counter(entry.key for entry in entries)
-        broken += [f"L1: {key}: acknowledged twice" for key, times in per_key.items() if times > 1]
-        broken += [
-            f"L5: job {job_id} is still running"
-            for job_id, job in jobs.items()
-            if job.state == "running"
-        ]
-        broken += [f"L5: {what}" for what in idle]
+        for canary, of in owners.items():
+            found.note("L3", len(of) == 1, f"{canary}: of several users")
+        for key, times in Counter(entry.key for entry in entries).items():
+            found.note("L1", times == 1, f"{key}: acknowledged twice")
+        for job_id, job in jobs.items():
+            found.note("L5", job.state != "running", f"job {job_id} is still running")
+        for what in idle:
+            found.note("L5", False, what)
         claims = sum(job.claims for job in jobs.values())
-        if chat_calls > 2 * claims * batches_per_job:
-            broken.append(f"L7: {chat_calls} model calls for {claims} attempts")
-        assert not broken, "\n".join(broken)
-        return states
+        most = 2 * claims * batches_per_job
+        found.note("L7", chat_calls <= most, f"{chat_calls} model calls for {claims} attempts")
+        return found
 
 
 def _connect(conninfo: str) -> psycopg.Connection[Any]:

@@ -225,9 +225,10 @@ class Processes:
         if (self.data_dir / "postgres").exists():
             EmbeddedPostgres.acquire(self.data_dir, supervise=False).release()
         assert not self.postgres_runs(), "a Postgres of the data folder is left"
-        self._check_logs()
+        self.check_logs()
 
-    def _check_logs(self) -> None:
+    def check_logs(self) -> None:
+        """See that no log holds what must not be in one."""
         secrets = {"canary:", API_KEY}
         kept = self.data_dir / "embedded.json"
         if kept.exists():

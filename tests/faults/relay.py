@@ -1,4 +1,4 @@
-"""A TCP relay that can keep answers back, to die between a commit and its acknowledgement."""
+"""A TCP relay that can keep answers back, delay them, cut them, or lead elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ class Relay:
     """Forwards connections to a port of 127.0.0.1; as an async context manager.
 
     Attributes:
+        target: The port that new connections go to.
         hold: While set, nothing of the server reaches the client.
+        delay: Seconds that each piece takes, in either direction.
     """
 
     def __init__(self, port: int) -> None:
+        self.target = port
         self.hold = False
-        self._target = port
+        self.delay = 0.0
         self._listener = Listener(self._serve)
 
     @property
@@ -41,7 +44,7 @@ class Relay:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            behind = await asyncio.open_connection("127.0.0.1", self._target)
+            behind = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             return
         try:
@@ -59,6 +62,8 @@ class Relay:
     ) -> None:
         with suppress(ConnectionError):
             while data := await source.read(65536):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
                 if not (answers and self.hold):
                     target.write(data)
                     await target.drain()

@@ -15,7 +15,7 @@ from tests.faults.ledger import Entry, Ledger
 from tests.faults.processes import CHANNEL_OPTIONS
 
 # An answer of these kinds leaves open whether the batch was taken: the same call is made again.
-_AGAIN = {
+AGAIN = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.ABORTED,
@@ -79,7 +79,7 @@ class Caller:
                 reply = await stub.SubmitTranscripts(batch.request(), timeout=_CALL_SECONDS)
             except grpc.aio.AioRpcError as error:
                 code, told = error.code(), f"{error.code().name}: {error.details()}"
-                assert code in _AGAIN, told
+                assert code in AGAIN, told
                 assert time.monotonic() < give_up, f"never acknowledged: {told}"
                 self.repeated += 1
                 await asyncio.sleep(_PAUSE_SECONDS)

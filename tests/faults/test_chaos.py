@@ -1,21 +1,17 @@
-"""Many deaths at random moments (faults.md rows 7 and 13, promise R1); `make faults` runs these."""
+"""Twenty deaths of the extraction service (faults.md row 7, promise R1); part of `make faults`."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 
 import psycopg
 import pytest
 
 from tests.faults.ledger import Ledger
-from tests.faults.processes import Name, Processes, Service, eventually
+from tests.faults.processes import Processes
 from tests.faults.submitting import Batch, Caller
 from tests.scripted_model import ScriptedModel
 
@@ -25,7 +21,6 @@ TRANSCRIPTS = 1_000
 USERS = 50
 CALLERS = 8
 KILLS = 20
-CHAOS_SECONDS = 120.0
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 
@@ -81,68 +76,3 @@ async def test_twenty_kills_of_extraction_during_a_thousand_transcripts(
     states = figures(ledger, conninfo, model, capsys)
     assert states.total() == TRANSCRIPTS
     assert retrieval.alive
-
-
-async def test_postgres_and_both_services_killed_at_random_for_two_minutes(
-    private: Processes,
-    model: ScriptedModel,
-    caller: MakeCaller,
-    ledger: Ledger,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    model.delay = 0.05
-    chance = random.Random(11)
-    services: dict[Name, Service] = {
-        "extraction": private.launch("extraction"),
-        "retrieval": private.launch("retrieval"),
-    }
-    for service in services.values():
-        await service.ready()
-    stop = asyncio.Event()
-
-    async def submit(number: int) -> None:
-        one = caller(lambda: services["extraction"].address)
-        while not stop.is_set():
-            await one.submit(Batch.new(f"user-{number}-{chance.randrange(8)}"))
-            await asyncio.sleep(chance.uniform(0, 0.5))
-
-    def restart(name: Name) -> None:
-        services[name].kill()
-        services[name] = private.launch(name, port=services[name].port)
-
-    callers = [asyncio.create_task(submit(number)) for number in range(4)]
-    deaths: Counter[str] = Counter()
-    give_up = time.monotonic() + CHAOS_SECONDS
-    while time.monotonic() < give_up:
-        await asyncio.sleep(chance.uniform(1.0, 6.0))
-        victim = chance.choice(["extraction", "retrieval", "postgres", "postgres"])
-        deaths[victim] += 1
-        if victim == "extraction":
-            restart("extraction")
-        elif victim == "retrieval":
-            restart("retrieval")
-        elif (postmaster := private.postmaster()) is not None:
-            with suppress(ProcessLookupError):
-                os.kill(postmaster, chance.choice([signal.SIGKILL, signal.SIGQUIT]))
-        # A service that gave up because Postgres died in the middle of its start comes again, as
-        # under any process manager.
-        for name in list(services):
-            if not services[name].alive:
-                deaths[f"{name} gave up"] += 1
-                restart(name)
-    stop.set()
-    for name in list(services):
-        if not services[name].alive:
-            restart(name)
-        await services[name].ready()
-    await asyncio.gather(*callers)
-    await eventually(services["extraction"].serving, "the extraction service")
-    await eventually(services["retrieval"].serving, "the retrieval service")
-    conninfo = private.administrator()
-    await ledger.settled(conninfo, seconds=300)
-    with capsys.disabled():
-        print(f"\ndeaths: {dict(deaths)}")
-    states = figures(ledger, conninfo, model, capsys)
-    assert states.total() == len(ledger.entries)
-    assert [await service.end() for service in services.values()] == [0, 0]
-    assert not private.postgres_runs()
