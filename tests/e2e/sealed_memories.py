@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hitherto_shared.encryption.places import memory_place
+from hitherto_shared.encryption.rows import MEMORY
 from tests.e2e.learning import rows
 from tests.e2e.sealing import dump, holding, key_of
 
@@ -33,7 +33,7 @@ async def held(conninfo: str, folder: Path) -> list[Held]:
     sealed = []
     for memory_id, status, version, sensitive, state, length, value in rows(conninfo, _SEALED):
         assert (sensitive, state, length) == (True, "sealed", 0)
-        words = key.open(value, memory_place(memory_id))
+        words = key.open(value, MEMORY.place(memory_id))
         sealed.append(Held(str(memory_id), status, version, words))
     return sealed
 

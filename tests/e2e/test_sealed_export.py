@@ -10,9 +10,9 @@ import grpc
 import psycopg
 import pytest
 
-from hitherto_extraction.curation.export_lines import PLACES
 from hitherto_extraction.storage import exports, holdings
 from hitherto_shared.database.pool import Database
+from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import submit, talk
@@ -151,7 +151,7 @@ async def test_h3_with_the_key_lost_the_rest_comes_out_and_says_what_is_lost(
     async with start_services(**settings, **ENCRYPTING) as services:
         found = await export(services)
         assert "The user plays the organ." in found.text
-        assert set(lost(found)) == {*PLACES, "unusable_replies"}
+        assert set(lost(found)) == {*BY_TABLE, "unusable_replies"}
         assert {row["content"] for row in found.of("messages")} == {""}
         # A key from elsewhere opens none of it, and nothing is sealed with it.
         await keys_of(tmp_path).make("default", "ana")
@@ -173,7 +173,7 @@ async def test_h3_every_table_with_something_sealed_is_opened(
     finally:
         await database.close()
     sealed = {table.name for table in tables if "sealed" in table.columns}
-    assert sealed - exports.DERIVED_TABLES == set(PLACES)
+    assert sealed - exports.DERIVED_TABLES == set(BY_TABLE)
     with psycopg.connect(superuser_conninfo) as connection:
         named = connection.execute(
             b"SELECT table_name FROM information_schema.columns"

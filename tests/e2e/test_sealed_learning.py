@@ -12,7 +12,7 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
 from hitherto.v1 import maintenance_service_pb2 as maintenance_pb
-from hitherto_shared.encryption.places import memory_place
+from hitherto_shared.encryption.rows import MEMORY
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import (
     checks,
@@ -195,7 +195,7 @@ async def test_h3_what_was_forgotten_stays_forgotten(
     versions = rows(tenant_conninfo, "SELECT content, sealed FROM hitherto.memory_versions")
     key = await key_of(tenant_conninfo, services_folder)
     assert [content for content, _ in versions] == ["", ""]
-    assert {key.open(sealed, memory_place(saved.id))["content"] for _, sealed in versions} == {
+    assert {key.open(sealed, MEMORY.place(saved.id))["content"] for _, sealed in versions} == {
         "Ana takes zolpidem"
     }
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
-from hitherto_shared.encryption.places import vector_place
+from hitherto_shared.encryption.rows import VECTOR
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
     APPROVE,
@@ -101,7 +101,7 @@ async def test_h3_its_vector_is_sealed_and_the_only_one(
     )
     assert dimensions == 64
     plain_vector = (await key_of(tenant_conninfo, services_folder)).open_bytes(
-        sealed, vector_place(saved.id, model)
+        sealed, VECTOR.place(saved.id, model)
     )
     vector = np.frombuffer(plain_vector, dtype="<f2").astype(np.float32)
     assert float(vector @ text_vector(content, 64)) == pytest.approx(1.0, abs=0.01)

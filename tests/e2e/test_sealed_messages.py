@@ -15,7 +15,7 @@ from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.pipeline.failed_attempts import open_with_user_key
 from hitherto_shared.encryption.at_hand import keys_at_hand
-from hitherto_shared.encryption.places import message_place, summary_place
+from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
 from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words
@@ -100,7 +100,7 @@ async def test_h3_messages_are_stored_sealed_and_read_by_jobs(
     assert [each.message_id for each in learnt.sources] == ["c1-1"]
     key = await key_of(tenant_conninfo, services_folder)
     (sealed,) = rows(tenant_conninfo, "SELECT sealed FROM messages WHERE message_id = 'c1-1'")
-    assert key.open(sealed[0], message_place("c1", "c1-1")) == {
+    assert key.open(sealed[0], MESSAGE.place("c1", "c1-1")) == {
         "content": SAID[0],
         "name": "Bí Mật",
         "context_items": [],
@@ -187,7 +187,7 @@ class TestSummaries:
         )
         assert clear == ["", "", [], [], [], None, "none", 6]
         key = await key_of(tenant_conninfo, services_folder)
-        assert key.open(sealed, summary_place("c1")) == {
+        assert key.open(sealed, SUMMARY.place("c1")) == {
             "title": "zztitle 会話の題",
             "summary": f"zzsummary then {LATER}",
             "key_topics": ["zztopic"],
@@ -207,7 +207,7 @@ class TestSummaries:
         model.script = lambda _: ChatAnswer.of(new_memories=[])
         await learn(encrypting, talk(SAID[1], HEARD))
         ((sealed,),) = rows(tenant_conninfo, "SELECT sealed FROM conversation_summaries")
-        assert (await key_of(tenant_conninfo, services_folder)).open(sealed, summary_place("c1"))[
+        assert (await key_of(tenant_conninfo, services_folder)).open(sealed, SUMMARY.place("c1"))[
             "title"
         ] == SAID[1]
 

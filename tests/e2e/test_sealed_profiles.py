@@ -16,7 +16,7 @@ from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import keys_at_hand
-from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services, StartServices
@@ -76,8 +76,8 @@ class TestByHand:
         (first, second) = rows(
             tenant_conninfo, "SELECT sealed FROM profile_versions ORDER BY version"
         )
-        assert key.open(first[0], profile_place(1))["current_projects"] == []
-        assert key.open(second[0], profile_place(2))["current_projects"] == ["a garden"]
+        assert key.open(first[0], PROFILE.place(1))["current_projects"] == []
+        assert key.open(second[0], PROFILE.place(2))["current_projects"] == ["a garden"]
 
     async def test_h3_history_names_fields_and_nothing_below(
         self, encrypting: Services, tenant_conninfo: str

@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import retrieval_service_pb2, search_pb2
 from hitherto_shared.embeddings.offline import OfflineEmbedder
-from hitherto_shared.encryption.places import memory_place
+from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices
@@ -520,9 +520,9 @@ class TestBrokenSeals:
         stolen = words_of(Fact("stolen words"))
         bo, abroad = await keys.make(key.tenant_id, "bo"), await keys.make("other", "ana")
         for memory_id, sealed in (
-            (ids[0], bo.seal(stolen, memory_place(ids[0]))),
-            (ids[1], abroad.seal(stolen, memory_place(ids[1]))),
-            (ids[2], key.seal(stolen, memory_place(uuid7()))),
+            (ids[0], bo.seal(stolen, MEMORY.place(ids[0]))),
+            (ids[1], abroad.seal(stolen, MEMORY.place(ids[1]))),
+            (ids[2], key.seal(stolen, MEMORY.place(uuid7()))),
         ):
             write(
                 tenant_conninfo,
@@ -558,7 +558,7 @@ def change_words(
         "UPDATE memories SET version = 2, text_version = 2, updated_at = %s, sealed = %s"
         " WHERE memory_id = %s",
         at,
-        key.seal(words, memory_place(memory_id)),
+        key.seal(words, MEMORY.place(memory_id)),
         memory_id,
     )
     write(

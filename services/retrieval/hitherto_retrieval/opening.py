@@ -19,13 +19,7 @@ from hitherto_shared.encryption.failures import (
     KeyUnavailable,
     SealBroken,
 )
-from hitherto_shared.encryption.places import (
-    Place,
-    memory_place,
-    message_place,
-    profile_place,
-    summary_place,
-)
+from hitherto_shared.encryption.rows import MEMORY, MESSAGE, PROFILE, SUMMARY, Place, SealedRow
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Memory, Message, Profile, Scope, Summary
@@ -34,6 +28,13 @@ logger = logging.getLogger("hitherto.sealed")
 
 _AT_ONCE = 32
 """Number of users whose keys are requested concurrently."""
+
+_KINDS: Mapping[type, SealedRow] = {
+    Memory: MEMORY,
+    Message: MESSAGE,
+    Summary: SUMMARY,
+    Profile: PROFILE,
+}
 
 Failure = KeyUnavailable | KeyServiceUnavailable
 Anything = TypeVar("Anything")
@@ -141,10 +142,11 @@ class Opener:
         raise self.failure or SealBroken
 
     def _whole(self, item: Anything) -> Anything | None:
-        sealed, place = _sealed_in(item)
-        if sealed is None or place is None:
+        sealed = getattr(item, "sealed", None)
+        if sealed is None:
             return item
-        values = self.values(sealed, place)
+        kind = _KINDS[type(item)]
+        values = self.values(sealed, kind.place(*(getattr(item, name) for name in kind.ids)))
         if values is None:
             return None
         self.opened += 1
@@ -205,18 +207,6 @@ def is_sealed(item: object) -> bool:
 def any_sealed(items: Sequence[object]) -> bool:
     """Whether one of the items must be opened."""
     return any(getattr(item, "sealed", None) is not None for item in items)
-
-
-def _sealed_in(item: object) -> tuple[bytes | None, Place | None]:
-    if isinstance(item, Memory):
-        return item.sealed, memory_place(item.memory_id)
-    if isinstance(item, Message):
-        return item.sealed, message_place(item.conversation_id, item.message_id)
-    if isinstance(item, Summary):
-        return item.sealed, summary_place(item.conversation_id)
-    if isinstance(item, Profile):
-        return item.sealed, profile_place(item.version)
-    return None, None
 
 
 def _with(item: Anything, values: Mapping[str, Any]) -> Anything:

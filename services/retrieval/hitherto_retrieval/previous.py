@@ -13,7 +13,7 @@ from hitherto_retrieval.storage import previous_items
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.places import message_place
+from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.models import Scope
 
 
@@ -32,7 +32,7 @@ async def named_by(
     if answer.sealed is None:
         return answer.named
     await opener.fetch()
-    values = opener.values(answer.sealed, message_place(conversation_id, answer.message_id))
+    values = opener.values(answer.sealed, MESSAGE.place(conversation_id, answer.message_id))
     items = values.get("context_items", ()) if values is not None else ()
     return [(item["id"], float(item.get("relevance", 0.0))) for item in items]
 

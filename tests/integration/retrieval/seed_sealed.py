@@ -12,13 +12,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from hitherto_shared.embeddings.protocol import Embedder
-from hitherto_shared.encryption.places import (
-    memory_place,
-    message_place,
-    profile_place,
-    summary_place,
-    vector_place,
-)
+from hitherto_shared.encryption.rows import MEMORY, MESSAGE, PROFILE, SUMMARY, VECTOR
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import nfc
@@ -97,7 +91,7 @@ async def hide(
                     "created": created_at,
                     "expires": fact.expires_at,
                     "successor": successor,
-                    "sealed": key.seal(words_of(fact), memory_place(memory_id)),
+                    "sealed": key.seal(words_of(fact), MEMORY.place(memory_id)),
                 },
             )
             if vector is not None:
@@ -109,7 +103,7 @@ async def hide(
                         *of,
                         memory_id,
                         *model,
-                        key.seal_bytes(half, vector_place(memory_id, model[0])),
+                        key.seal_bytes(half, VECTOR.place(memory_id, model[0])),
                     ),
                 )
     return ids
@@ -141,7 +135,7 @@ def hide_turns(
                 b" message_id, role, name, content, said_at, embedding_state, sealed)"
                 b" VALUES (%s, %s, %s, %s, %s, %s, '', '', %s, 'none', %s)",
                 (*of, conversation_id, number, message_id, turn.role, moment,
-                 key.seal(words, message_place(conversation_id, message_id))),
+                 key.seal(words, MESSAGE.place(conversation_id, message_id))),
             )  # fmt: skip
         if summary:
             outline = {
@@ -156,7 +150,7 @@ def hide_turns(
                 b" summary, outcome, covers_to, embedding_state, sealed)"
                 b" VALUES (%s, %s, %s, '', '', 'resolved', %s, 'none', %s)",
                 (*of, conversation_id, len(turns),
-                 key.seal(outline, summary_place(conversation_id))),
+                 key.seal(outline, SUMMARY.place(conversation_id))),
             )  # fmt: skip
 
 
@@ -168,13 +162,13 @@ def hide_profile(conninfo: str, key: UserKey, *versions: Mapping[str, Any]) -> N
         connection.execute(
             b"INSERT INTO profiles (tenant_id, user_id, department, sealed, version)"
             b" VALUES (%s, %s, %s, %s, %s)",
-            (*of, "sales", key.seal(versions[-1], profile_place(len(versions))), len(versions)),
+            (*of, "sales", key.seal(versions[-1], PROFILE.place(len(versions))), len(versions)),
         )
         for version, values in enumerate(versions, start=1):
             connection.execute(
                 b"INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed,"
                 b" actor) VALUES (%s, %s, %s, '{}', %s, 'ana')",
-                (*of, version, key.seal(values, profile_place(version))),
+                (*of, version, key.seal(values, PROFILE.place(version))),
             )
             connection.execute(
                 b"INSERT INTO history (tenant_id, user_id, event_id, subject, action, version,"

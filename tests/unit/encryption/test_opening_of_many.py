@@ -11,7 +11,7 @@ import pytest
 from hitherto_retrieval.opening import whole_of_many
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import KeyStore
-from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Profile, Scope
 from tests.unit.encryption.wrappers import CloudWrapper
@@ -28,7 +28,7 @@ async def profiles(made: UserKeys) -> list[tuple[Scope, Profile]]:
     found = []
     for user in USERS:
         key = await made.make("t", user)
-        sealed = key.seal({"summary": f"about {user}"}, profile_place(0))
+        sealed = key.seal({"summary": f"about {user}"}, PROFILE.place(0))
         found.append((Scope("t", user), Profile(user, sealed=sealed)))
     return found
 

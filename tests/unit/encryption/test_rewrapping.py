@@ -10,15 +10,15 @@ import pytest
 
 from hitherto_shared.encryption.command import main
 from hitherto_shared.encryption.key_store import KeyStore
-from hitherto_shared.encryption.places import profile_place
 from hitherto_shared.encryption.rewrapping import DAMAGED, GONE, OPENS, REWRAPPED, rewrap
+from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from tests.unit.encryption.wrappers import CloudWrapper
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HASH_KEY = b"h" * 32
-PLACE = profile_place(1)
+PLACE = PROFILE.place(1)
 USERS = [("t", f"user-{i}") for i in range(5)] + [("u", "user-0")]
 
 

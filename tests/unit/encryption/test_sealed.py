@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from hitherto_shared.encryption import places
+from hitherto_shared.encryption import rows
 from hitherto_shared.encryption.failures import BrokenSeal
 from hitherto_shared.encryption.sealed import OVERHEAD_BYTES, UserKey
 
@@ -19,7 +19,7 @@ VALUES = {
     "x": 1.5,
 }
 MEMORY = uuid4()
-PLACE = places.memory_place(MEMORY)
+PLACE = rows.MEMORY.place(MEMORY)
 
 
 def key(secret: bytes = KEY, tenant: str = "t", user: str = "u") -> UserKey:
@@ -28,7 +28,7 @@ def key(secret: bytes = KEY, tenant: str = "t", user: str = "u") -> UserKey:
 
 def test_h3_a_value_opens_where_it_was_sealed() -> None:
     sealed = key().seal(VALUES, PLACE)
-    assert key().open(sealed, places.memory_place(str(MEMORY))) == VALUES
+    assert key().open(sealed, rows.MEMORY.place(str(MEMORY))) == VALUES
     assert key().open(memoryview(sealed), PLACE) == VALUES  # type: ignore[arg-type]
     assert sealed != key().seal(VALUES, PLACE)
 
@@ -47,23 +47,23 @@ def test_h3_half_a_surrogate_pair_is_kept() -> None:
 
 def test_h3_bytes_are_sealed_as_they_are() -> None:
     vector = os.urandom(3072)
-    place = places.vector_place(MEMORY, "model")
+    place = rows.VECTOR.place(MEMORY, "model")
     sealed = key().seal_bytes(vector, place)
     assert len(sealed) == len(vector) + OVERHEAD_BYTES
     assert key().open_bytes(sealed, place) == vector
     with pytest.raises(BrokenSeal):
-        key().open_bytes(sealed, places.vector_place(MEMORY, "another"))
+        key().open_bytes(sealed, rows.VECTOR.place(MEMORY, "another"))
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        places.memory_place(uuid4()),
-        places.vector_place(MEMORY, ""),
-        places.message_place("c", str(MEMORY)),
-        places.summary_place(str(MEMORY)),
-        places.profile_place(1),
-        places.reply_place(MEMORY, 1),
+        rows.MEMORY.place(uuid4()),
+        rows.VECTOR.place(MEMORY, ""),
+        rows.MESSAGE.place("c", str(MEMORY)),
+        rows.SUMMARY.place(str(MEMORY)),
+        rows.PROFILE.place(1),
+        rows.REPLY.place(MEMORY, 1),
         ("memory",),
         (f"memory{MEMORY}",),
         (),
@@ -75,9 +75,9 @@ def test_h3_another_row_does_not_open_it(other: tuple[str, ...]) -> None:
 
 
 def test_h3_places_cannot_be_run_together() -> None:
-    sealed = key().seal(VALUES, places.message_place("a", "b,c"))
+    sealed = key().seal(VALUES, rows.MESSAGE.place("a", "b,c"))
     with pytest.raises(BrokenSeal):
-        key().open(sealed, places.message_place("a,b", "c"))
+        key().open(sealed, rows.MESSAGE.place("a,b", "c"))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from hitherto_shared.encryption.failures import (
     KeyUnavailable,
 )
 from hitherto_shared.encryption.key_store import KeyStore
-from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper
 from hitherto_shared.errors import Unavailable, WrongState
@@ -31,7 +31,7 @@ from tests.unit.encryption.wrappers import CloudWrapper
 
 KEK = b"e" * 32
 HASH_KEY = b"h" * 32
-PLACE = profile_place(1)
+PLACE = PROFILE.place(1)
 USER = ("tenant", "ana@example.com")
 
 

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_shared.encryption import places
 from hitherto_shared.encryption.failures import BrokenSeal
-from hitherto_shared.encryption.places import Place
+from hitherto_shared.encryption.rows import BY_TABLE, REPLY
 from hitherto_shared.encryption.sealed import UserKey, version_of
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import BrokenToken
 
-PLACES: Mapping[str, Callable[[Mapping[str, Any]], Place]] = {
-    "memories": lambda row: places.memory_place(row["memory_id"]),
-    "memory_versions": lambda row: places.memory_place(row["memory_id"]),
-    "messages": lambda row: places.message_place(row["conversation_id"], row["message_id"]),
-    "conversation_summaries": lambda row: places.summary_place(row["conversation_id"]),
-    "profiles": lambda row: places.profile_place(row["version"]),
-    "profile_versions": lambda row: places.profile_place(row["version"]),
-    "statements": lambda row: places.statement_place(row["statement_id"]),
-}
-"""The place to which the rows of each exported table with a column `sealed` are bound."""
-
-_INTO = {"profile_versions": "profile", "statements": "said"}
-"""Columns that hold all sealed values as one object."""
-_VERSION = {
-    "memories": "version",
-    "memory_versions": "version",
-    "conversation_summaries": "sealed_version",
-}
-"""Columns with the last version under which a row may have been sealed."""
 _ANY = 2**32
 _REPLIES = "unusable_replies"
 
@@ -73,14 +52,15 @@ class ExportLines:
     ) -> tuple[dict[str, Any], bool]:
         if self._key is None:
             return found, True
-        if version_of(sealed) > found.get(_VERSION.get(table, ""), _ANY):
+        kind = BY_TABLE[table]
+        if version_of(sealed) > found.get(kind.version, _ANY):
             # It belongs to a later version, and was moved here.
             return found, True
         try:
-            values = self._key.open(sealed, PLACES[table](found))
+            columns = kind.open(self._key, sealed, *(found[name] for name in kind.ids))
         except BrokenSeal:
             return found, True
-        return found | ({_INTO[table]: values} if table in _INTO else values), False
+        return found | columns, False
 
     def _reply(self, found: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """An unusable reply, with the model's text in clear."""
@@ -91,8 +71,7 @@ class ExportLines:
                 return found, False
             if self._key is None:
                 return found, True
-            place = places.reply_place(job_id, found["claim_no"])
-            found["reply"] = self._key.open(base64.b64decode(sealed), place)["reply"]
+            found |= REPLY.open(self._key, base64.b64decode(sealed), job_id, found["claim_no"])
         except (BrokenToken, BrokenSeal):
             # The secret or key with which it was sealed no longer exists.
             return found, True

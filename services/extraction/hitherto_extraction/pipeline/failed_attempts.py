@@ -27,7 +27,7 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
-from hitherto_shared.encryption.places import reply_place
+from hitherto_shared.encryption.rows import REPLY
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import HithertoError, TooLate, Unavailable
@@ -102,8 +102,8 @@ class UnusableReplies:
 
 def seal_with_user_key(scope: Scope, job_id: UUID, claim_no: int, reply: str) -> str:
     """The reply about a user with encryption on, cut to `MAX_REPLY_BYTES`, as stored."""
-    sealed = key_at_hand(scope).seal({"reply": _cut(reply)}, reply_place(job_id, claim_no))
-    return base64.b64encode(sealed).decode()
+    row = {"job_id": job_id, "claim_no": claim_no, "reply": _cut(reply)}
+    return base64.b64encode(REPLY.seal(key_at_hand(scope), row)).decode()
 
 
 def open_with_user_key(scope: Scope, job_id: UUID, claim_no: int, sealed: str) -> str:
@@ -113,7 +113,7 @@ def open_with_user_key(scope: Scope, job_id: UUID, claim_no: int, sealed: str) -
         KeyNeeded: The key is not at hand.
         SealBroken: It was sealed with another key, or moved.
     """
-    values = opened(scope, base64.b64decode(sealed), reply_place(job_id, claim_no))
+    values = opened(scope, REPLY, base64.b64decode(sealed), job_id, claim_no)
     return str(values["reply"])
 
 

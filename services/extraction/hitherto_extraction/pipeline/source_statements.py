@@ -16,12 +16,12 @@ from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
 from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
 from hitherto_extraction.pipeline.summarise import NEUTRAL_TITLE, SummaryPatch, merge_summary
-from hitherto_extraction.storage.profiles import SEALED
+from hitherto_extraction.storage.profiles import LEARNT
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import OUTCOMES, Profile
 
-_PROFILE = tuple(name for name in SEALED if name != "said_at")
+_PROFILE = tuple(name for name in LEARNT if name != "said_at")
 _SUMMARY = tuple(SummaryPatch.__dataclass_fields__)
 
 

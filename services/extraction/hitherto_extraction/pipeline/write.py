@@ -22,7 +22,6 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
-from hitherto_extraction.storage.sealed_rows import seal_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
@@ -159,13 +158,7 @@ async def _create(
 ) -> None:
     scope = occasion.scope
     rows = [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations]
-    rows = [
-        row | seal_words(scope, row["memory_id"], row, version=1)
-        if row["memory_id"] in sealed
-        else row
-        for row in rows
-    ]
-    await memories.insert(connection, scope, rows)
+    await memories.insert(connection, scope, rows, sealed=sealed)
     for made in creations:
         if made.superseded_by is not None:
             await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
@@ -247,7 +240,6 @@ def _row(
         "metadata": dict(occasion.kept.get("metadata", {})),
         "expires_at": occasion.kept.get("expires_at"),
         "sensitive": is_sensitive(item.type, bool(occasion.kept.get("sensitive", False))),
-        "sealed": None,
     }
 
 

@@ -119,7 +119,7 @@ async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
     found = await seal_some(connection, scope, MESSAGES, limit=_ROWS)
     if found:
         learnt = await sealing.learnt_from(
-            connection, scope, [(item[0], message_id) for item, message_id in found]
+            connection, scope, [(row["conversation_id"], row["message_id"]) for row in found]
         )
         await sealing.delete_source_vectors(connection, scope, learnt)
         await reindex(connection, scope, learnt, sweep=False)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import key_at_hand
-from hitherto_shared.encryption.places import message_place
+from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
@@ -145,9 +144,6 @@ ORDER BY updated_at
 LIMIT %(limit)s
 """
 
-# The sealed part of a message, whose clear columns then have these values.
-_EMPTY: dict[str, Any] = {"name": "", "content": "", "context_items": (), "metadata": {}}
-
 
 @dataclass(frozen=True, slots=True)
 class Counters:
@@ -244,7 +240,7 @@ async def find_known(
     for message_id, role, content, message_no, sealed in await cursor.fetchall():
         said = content
         if sealed is not None:
-            said = opened(scope, sealed, message_place(conversation_id, message_id))["content"]
+            said = opened(scope, MESSAGE, sealed, conversation_id, message_id)["content"]
         known[message_id] = KnownMessage(role, said, message_no)
     return known
 
@@ -271,10 +267,9 @@ def _columns(
 ) -> dict[str, Any]:
     """Messages as the columns that `_INSERT_MESSAGES` turns into rows."""
     sealed = [
-        None if key is None else MESSAGES.sealed(key, _words(m), conversation_id, m.message_id, 0)
-        for m in messages
+        None if key is None else MESSAGE.seal(key, _row(conversation_id, m)) for m in messages
     ]
-    clear = [replace(m, **_EMPTY) for m in messages] if key is not None else messages
+    clear = [replace(m, **MESSAGE.columns) for m in messages] if key is not None else messages
     return {
         "message_nos": Integers(range(first_no, first_no + len(messages))),
         "message_ids": Texts(m.message_id for m in messages),
@@ -377,12 +372,14 @@ def _stored(
 ) -> StoredMessage:
     if sealed is None:
         return message
-    words = opened(scope, sealed, message_place(conversation_id, message.message_id))
+    words = opened(scope, MESSAGE, sealed, conversation_id, message.message_id)
     return replace(message, name=words["name"], content=words["content"], sealed=True)
 
 
-def _words(message: IncomingMessage) -> dict[str, Any]:
+def _row(conversation_id: str, message: IncomingMessage) -> dict[str, Any]:
     return {
+        "conversation_id": conversation_id,
+        "message_id": message.message_id,
         "content": message.content,
         "name": message.name,
         "context_items": list(message.context_items),

@@ -13,8 +13,9 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import memories
-from hitherto_extraction.storage.sealed_rows import WORDS, clear_words, open_words, seal_words
+from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Memory, Scope, SourceRef
 
@@ -176,7 +177,7 @@ async def write_version(
         "questions": list(after.questions),
     }
     version = await memories.keep_version(connection, values)
-    values |= _stored(scope, after, version=version + 1)
+    values |= _stored(scope, after, version + 1)
     await connection.execute(_WRITE, values)
     await memories.mirror_status(connection, values)
 
@@ -191,18 +192,16 @@ async def complete_version(connection: Connection, scope: Scope, after: Editable
             "memory_id": memory.memory_id,
             "expires_at": memory.expires_at,
             "sensitive": memory.sensitive,
-            **_stored(scope, after, version=memory.version),
+            **_stored(scope, after, memory.version),
         },
     )
 
 
-def _stored(scope: Scope, after: EditableMemory, *, version: int) -> dict[str, Any]:
+def _stored(scope: Scope, after: EditableMemory, version: int) -> dict[str, Any]:
     """The columns with the words of a memory's version, sealed or in clear."""
     memory = after.memory
-    words = {name: getattr(memory, name) for name in WORDS}
-    if not after.sealed:
-        return clear_words(words)
-    return seal_words(scope, memory.memory_id, words, version=version)
+    row = {name: getattr(memory, name) for name in (*WORDS, "memory_id")} | {"version": version}
+    return stored_memory(scope, row, sealed=after.sealed)
 
 
 def shown(memory: Memory) -> dict[str, Any]:
@@ -252,7 +251,7 @@ def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
     sealed = row[34]
     memory = _memory(row)
     if sealed is not None:
-        words = open_words(scope, memory.memory_id, sealed)
+        words = opened(scope, MEMORY, sealed, memory.memory_id)
         # The mentions from before it was sealed are about to be swept.
         memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
     return EditableMemory(

@@ -10,9 +10,10 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from hitherto_extraction.storage.sealed_rows import open_words
+from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.models import Scope
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
@@ -173,7 +174,7 @@ def known_of(scope: Scope, row: Sequence[Any]) -> CurrentMemory:
     known = CurrentMemory(*columns)
     if sealed is None:
         return known
-    words = open_words(scope, known.memory_id, sealed)
+    words = opened(scope, MEMORY, sealed, known.memory_id)
     return replace(known, sealed=True, **{name: words[name] for name in _KNOWN_WORDS})
 
 

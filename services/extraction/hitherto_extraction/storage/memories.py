@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
 
-from hitherto_extraction.storage.sealed_rows import clear_words
+from hitherto_extraction.storage.sealed_rows import stored_memory
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -128,16 +128,28 @@ ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXC
 """
 
 
-async def insert(connection: Connection, scope: Scope, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store new memories; a row holds the columns, `at` is the time of writing.
+async def insert(
+    connection: Connection,
+    scope: Scope,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    sealed: Collection[UUID] = (),
+) -> None:
+    """Store new memories, those with ids in `sealed` sealed.
 
-    The words of a row are stored unchanged, unless it has been through `seal_words`.
+    A row holds the columns in clear; `at` is the time of writing.
     """
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _INSERT,
             [
-                {**scope.parameters, **row, **({} if row.get("sealed") else clear_words(row))}
+                {
+                    **scope.parameters,
+                    **row,
+                    **stored_memory(
+                        scope, {**row, "version": 1}, sealed=row["memory_id"] in sealed
+                    ),
+                }
                 for row in rows
             ],
         )

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.places import message_place
+from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.models import Preference, Scope
 
 _READ = """
@@ -95,7 +95,7 @@ async def items_of_answer(
         return None
     if row[1] is None:
         return list(row[0])
-    words = opened(scope, row[1], message_place(conversation_id, message_id))
+    words = opened(scope, MESSAGE, row[1], conversation_id, message_id)
     return [item["id"] for item in words["context_items"]]
 
 

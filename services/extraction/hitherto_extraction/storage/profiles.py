@@ -1,7 +1,7 @@
 """Profiles and their versions, and the entities that a user mentions.
 
 For a user with encryption on, learnt values are sealed: `profiles.sealed` holds the values of
-`SEALED`, `profile_versions.sealed` the whole content. Department and access level stay clear in the
+`LEARNT`, `profile_versions.sealed` the whole content. Department and access level stay clear in the
 profile, because they decide who may read it.
 """
 
@@ -11,30 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.ledger import ChangeEvent
-from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage.sealed_rows import opened, stored
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.at_hand import key_at_hand
-from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.rows import PROFILE, PROFILE_VERSION
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Profile, Scope
 from hitherto_shared.text.normalise import fold
 
-EMPTY: Mapping[str, Any] = {
-    "summary": "",
-    "current_projects": [],
-    "preferences": {},
-    "frequent_intents": [],
-    "facts": {},
-    "metadata": {},
-    "said_at": {},
-}
-"""The contents of columns whose values are sealed."""
-SEALED = tuple(EMPTY)
+LEARNT = tuple(PROFILE.columns)
 
 _READ = """
 SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
@@ -153,9 +140,9 @@ async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, d
     row = await cursor.fetchone()
     if row is None:
         return Profile(scope.user_id), {}
-    learnt = dict(zip(SEALED, (*row[1:5], *row[6:8], row[11]), strict=True))
+    learnt = dict(zip(LEARNT, (*row[1:5], *row[6:8], row[11]), strict=True))
     if row[12] is not None:
-        learnt = opened(scope, row[12], profile_place(row[8]))
+        learnt = opened(scope, PROFILE, row[12], row[8])
     return Profile(
         user_id=scope.user_id,
         department=row[0],
@@ -178,7 +165,9 @@ async def read_version(connection: Connection, scope: Scope, version: int) -> di
     row = await cursor.fetchone()
     if row is None:
         return {}
-    return dict(row[0]) if row[1] is None else opened(scope, row[1], profile_place(version))
+    if row[1] is None:
+        return dict(row[0])
+    return dict(opened(scope, PROFILE_VERSION, row[1], version)["profile"])
 
 
 async def write_profile(
@@ -207,17 +196,9 @@ async def write_profile(
         KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
     sealed = users.must_seal(await users.read_user(connection, scope), scope)
-    learnt: dict[str, Any] = {
-        "summary": profile.summary,
-        "current_projects": list(profile.current_projects),
-        "preferences": dict(profile.preferences),
-        "frequent_intents": list(profile.frequent_intents),
-        "facts": dict(profile.facts),
-        "metadata": dict(profile.metadata),
-        "said_at": dict(said_at),
-    }
     content = profile_content(profile)
-    shown, kept = (EMPTY, {}) if sealed else (learnt, content)
+    row = {**content, "said_at": dict(said_at), "version": profile.version}
+    version = {"version": profile.version, "profile": content}
     await later(
         connection,
         _WRITE,
@@ -226,11 +207,7 @@ async def write_profile(
             "department": profile.department,
             "access_level": profile.access_level,
             "extracted": job_id is not None,
-            **{
-                name: Jsonb(value) if isinstance(value, dict) else value
-                for name, value in shown.items()
-            },
-            "sealed": seal_profile(scope, learnt, profile.version) if sealed else None,
+            **stored(scope, PROFILE, row, sealed=sealed),
             "version": profile.version,
         },
     )
@@ -240,22 +217,12 @@ async def write_profile(
         {
             **scope.parameters,
             "version": profile.version,
-            "profile": Jsonb(kept),
-            "sealed": seal_profile(scope, content, profile.version) if sealed else None,
+            **stored(scope, PROFILE_VERSION, version, sealed=sealed),
             "actor": actor,
             "job_id": job_id,
         },
     )
     return sealed
-
-
-def seal_profile(scope: Scope, values: Mapping[str, Any], version: int) -> bytes:
-    """Values of a profile or the content of a version, sealed for that version.
-
-    Raises:
-        KeyNeeded: The user's key is not at hand.
-    """
-    return key_at_hand(scope).seal(values, profile_place(version))
 
 
 def change_event(

@@ -12,9 +12,9 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import sealed_memories
-from hitherto_extraction.storage.sealed_rows import open_words, opened
+from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION
 from hitherto_shared.models import Scope
 from hitherto_shared.text.normalise import fold
 
@@ -294,7 +294,7 @@ async def read_versions(
         fields = dict(zip(names, row, strict=True))
         sealed = fields.pop("sealed")
         if sealed is not None:
-            fields |= open_words(scope, fields["memory_id"], sealed)
+            fields |= opened(scope, MEMORY, sealed, fields["memory_id"])
         found.setdefault(fields["memory_id"], []).append(fields)
     return found
 
@@ -398,7 +398,7 @@ async def profile_versions(
             row[0],
             row[1],
             row[2],
-            dict(row[3]) if row[4] is None else opened(scope, row[4], profile_place(row[0])),
+            row[3] if row[4] is None else opened(scope, PROFILE_VERSION, row[4], row[0])["profile"],
         )
         for row in await cursor.fetchall()
     ]

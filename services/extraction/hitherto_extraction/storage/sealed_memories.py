@@ -11,11 +11,11 @@ from uuid import UUID
 import numpy as np
 
 from hitherto_extraction.storage.known_memories import CurrentMemory, known_of
-from hitherto_extraction.storage.sealed_rows import open_words, opened_bytes
+from hitherto_extraction.storage.sealed_rows import opened, opened_bytes
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import key_at_hand
-from hitherto_shared.encryption.places import vector_place
+from hitherto_shared.encryption.rows import MEMORY, VECTOR
 from hitherto_shared.models import Scope
 
 MOST = 2_000
@@ -107,7 +107,7 @@ class Unembedded:
 
     def content(self, scope: Scope) -> str:
         """The text to embed."""
-        return str(open_words(scope, self.memory_id, self.sealed)["content"])
+        return str(opened(scope, MEMORY, self.sealed, self.memory_id)["content"])
 
 
 async def read_newest(
@@ -132,10 +132,10 @@ def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[O
     found = []
     for *row, vector in rows:
         known = known_of(scope, row)
-        opened = None
+        plain = None
         if vector is not None:
-            opened = open_vector(scope, known.memory_id, model, vector)
-        found.append(OpenedMemory(known, opened))
+            plain = open_vector(scope, known.memory_id, model, vector)
+        found.append(OpenedMemory(known, plain))
     return found
 
 
@@ -145,7 +145,7 @@ async def read_words(connection: Connection, scope: Scope) -> dict[UUID, dict[st
     rows = await cursor.fetchall()
 
     def open_all() -> dict[UUID, dict[str, Any]]:
-        return {memory_id: open_words(scope, memory_id, sealed) for memory_id, sealed in rows}
+        return {memory_id: opened(scope, MEMORY, sealed, memory_id) for memory_id, sealed in rows}
 
     return await asyncio.to_thread(open_all) if rows else {}
 
@@ -169,7 +169,7 @@ async def write_vector(
             "dimensions": len(vector),
             "sealed": key_at_hand(scope).seal_bytes(
                 np.asarray(vector, dtype=_HALF).tobytes(),
-                vector_place(memory_id, model),
+                VECTOR.place(memory_id, model),
                 version=text_version,
             ),
             "text_version": text_version,
@@ -183,7 +183,7 @@ def open_vector(scope: Scope, memory_id: UUID, model: str, sealed: bytes) -> Vec
     Raises:
         SealBroken: It was sealed with another key, or changed.
     """
-    plain = opened_bytes(scope, sealed, vector_place(memory_id, model))
+    plain = opened_bytes(scope, VECTOR, sealed, memory_id, model)
     return np.frombuffer(plain, dtype=_HALF).astype(np.float32)
 
 

@@ -1,48 +1,35 @@
-"""Opens sealed values of rows with their user's key, and seals the words of a memory.
+"""Opens rows for the functions that read them, and seals rows for those that write.
 
-The words of a memory are six columns. A sealed memory stores them in `sealed` and leaves the
-columns themselves empty.
+What a kind of row seals is declared in `encryption.rows`; the key of the row's user is at hand
+(`encryption.at_hand`). A sealed row holds its words in `sealed` and empty columns in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from uuid import UUID
 
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.failures import BrokenSeal, SealBroken
-from hitherto_shared.encryption.places import memory_place
+from hitherto_shared.encryption.rows import MEMORY, SealedRow
 from hitherto_shared.models import Scope
 
 SENSITIVE_TYPES = ("personal",)
 """Types whose memories are always sensitive."""
 SEALED = "sealed"
 """The embedding state of sealed memories only."""
+WORDS = tuple(MEMORY.columns)
+"""The columns that a sealed memory seals."""
 
-_LABELS = ("tags", "keywords")
-_OBJECTS = ("context", "metadata")
-WORDS = ("content", "detail", *_LABELS, *_OBJECTS)
-
-
-def opened(scope: Scope, sealed: bytes, place: Sequence[str]) -> dict[str, Any]:
-    """The opened `sealed` of a user.
-
-    Raises:
-        KeyNeeded: The user's key is not at hand.
-        SealBroken: It was sealed with another key, or changed.
-    """
-    key = key_at_hand(scope)
-    try:
-        return key.open(sealed, place)
-    except BrokenSeal:
-        raise SealBroken from None
+Rows = list[dict[str, Any]]
 
 
-def opened_bytes(scope: Scope, sealed: bytes, place: Sequence[str]) -> bytes:
-    """The opened bytes of `sealed`, such as a vector's.
+def opened(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> dict[str, Any]:
+    """The columns of the row with these ids, by name.
 
     Raises:
         KeyNeeded: The user's key is not at hand.
@@ -50,59 +37,100 @@ def opened_bytes(scope: Scope, sealed: bytes, place: Sequence[str]) -> bytes:
     """
     key = key_at_hand(scope)
     try:
-        return key.open_bytes(sealed, place)
+        return kind.open(key, sealed, *ids)
     except BrokenSeal:
         raise SealBroken from None
 
 
-def seal_words(
-    scope: Scope, memory_id: UUID, words: Mapping[str, Any], *, version: int
+def opened_bytes(scope: Scope, kind: SealedRow, sealed: bytes, *ids: object) -> bytes:
+    """The opened bytes of a row, such as a vector's.
+
+    Raises:
+        KeyNeeded: The user's key is not at hand.
+        SealBroken: They were sealed with another key, or changed.
+    """
+    key = key_at_hand(scope)
+    try:
+        return key.open_bytes(sealed, kind.place(*ids))
+    except BrokenSeal:
+        raise SealBroken from None
+
+
+def stored(
+    scope: Scope, kind: SealedRow, row: Mapping[str, Any], *, sealed: bool
 ) -> dict[str, Any]:
-    """The columns of a memory that is stored sealed.
+    """The columns that may be sealed, as a statement's parameters, and `sealed`.
 
     Args:
         scope: The user.
-        memory_id: The memory's id, which its versions share.
-        words: All of `WORDS`; other fields are ignored.
-        version: The version of the memory with these words.
-
-    Returns:
-        The empty columns, `sealed`, and the columns that follow from it.
+        kind: The kind of row.
+        row: The columns in clear, with the row's ids and the version under which it is sealed.
+        sealed: Whether to seal it.
 
     Raises:
         KeyNeeded: The user's key is not at hand.
     """
-    values = {name: words[name] for name in ("content", "detail")}
-    values |= {name: list(words[name]) for name in _LABELS}
-    values |= {name: dict(words[name]) for name in _OBJECTS}
+    columns = kind.columns if sealed else {name: row[name] for name in kind.columns}
     return {
-        "content": "",
-        "detail": "",
-        **{name: [] for name in _LABELS},
-        **{name: Jsonb({}) for name in _OBJECTS},
-        "questions": [],
-        "sealed": key_at_hand(scope).seal(values, memory_place(memory_id), version=version),
-        "sensitive": True,
-        "lexical_length": 0,
-        "embedding_state": SEALED,
+        **{name: _parameter(value) for name, value in columns.items()},
+        "sealed": kind.seal(key_at_hand(scope), row) if sealed else None,
     }
 
 
-def clear_words(words: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a memory that is stored in clear."""
-    return {
-        **{name: words[name] for name in ("content", "detail")},
-        **{name: list(words[name]) for name in _LABELS},
-        **{name: Jsonb(dict(words[name])) for name in _OBJECTS},
-        "sealed": None,
-    }
-
-
-def open_words(scope: Scope, memory_id: UUID, sealed: bytes) -> dict[str, Any]:
-    """The `WORDS` that `seal_words` was given.
+def stored_memory(scope: Scope, row: Mapping[str, Any], *, sealed: bool) -> dict[str, Any]:
+    """`stored` for a memory, with the columns that follow from its being sealed.
 
     Raises:
         KeyNeeded: The user's key is not at hand.
-        SealBroken: It was changed, or belongs to another memory, user or key.
     """
-    return opened(scope, sealed, memory_place(memory_id))
+    columns = stored(scope, MEMORY, row, sealed=sealed)
+    if sealed:
+        columns |= {
+            "questions": [],
+            "sensitive": True,
+            "lexical_length": 0,
+            "embedding_state": SEALED,
+        }
+    return columns
+
+
+async def seal_rows(
+    connection: Connection,
+    scope: Scope,
+    kind: SealedRow,
+    find: str,
+    seal: str,
+    *,
+    before: Callable[[Rows], Awaitable[object]] | None = None,
+    **values: Any,
+) -> Rows:
+    """Seal rows that are stored in clear; returns them, as they were found.
+
+    Args:
+        connection: With the role hitherto_removal, in a transaction that holds the user's row.
+        scope: The user.
+        kind: The kind of row.
+        find: Finds rows: their ids, the version to seal under, and the columns in clear.
+        seal: Stores `sealed` in a row in the place of its columns.
+        before: Is given the rows while they are in clear.
+        **values: Further parameters of `find`.
+
+    Raises:
+        KeyNeeded: The user's key is not at hand.
+    """
+    key = key_at_hand(scope)
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(find, {**scope.parameters, **values})
+        rows = await cursor.fetchall()
+        if before is not None:
+            await before(rows)
+        await cursor.executemany(
+            seal, [{**scope.parameters, **row, "sealed": kind.seal(key, row)} for row in rows]
+        )
+    return rows
+
+
+def _parameter(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return Jsonb(dict(value))
+    return value if isinstance(value, str) else list(value)

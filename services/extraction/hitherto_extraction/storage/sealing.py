@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS, seal_words
+from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS, seal_rows
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.models import Scope
 
 # Across users.
@@ -87,19 +88,26 @@ ORDER BY memory_id
 LIMIT %(limit)s
 """
 
-_READ_MEMORIES = """
-SELECT memory_id, lexical_length, version, content, detail, tags, keywords, context, metadata
+_COUNT_TERMS = """
+SELECT coalesce(sum(lexical_length), 0)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_READ_MEMORIES = """
+SELECT m.memory_id, m.version, m.content, m.detail, m.tags, m.keywords, m.context, m.metadata,
+       new.lexical_no
+FROM unnest(%(memory_ids)s::uuid[], %(numbers)s::int[]) AS new (memory_id, lexical_no)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = new.memory_id
 """
 
 # No new version: the words are the same.
 _SEAL_MEMORY = """
 UPDATE memories
-SET content = %(content)s, detail = %(detail)s, tags = %(tags)s, keywords = %(keywords)s,
-    questions = %(questions)s, context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s,
-    sensitive = %(sensitive)s, lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
-    embedding_state = %(embedding_state)s
+SET content = '', detail = '', tags = '{}', keywords = '{}', questions = '{}', context = '{}',
+    metadata = '{}', sealed = %(sealed)s, sensitive = true, lexical_no = %(lexical_no)s,
+    lexical_length = 0, embedding_state = 'sealed'
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -116,8 +124,8 @@ LIMIT %(limit)s
 
 _SEAL_VERSION = """
 UPDATE memory_versions
-SET content = %(content)s, detail = %(detail)s, tags = %(tags)s, keywords = %(keywords)s,
-    context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s
+SET content = '', detail = '', tags = '{}', keywords = '{}', context = '{}', metadata = '{}',
+    sealed = %(sealed)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND memory_id = %(memory_id)s AND version = %(version)s
 """
@@ -261,9 +269,10 @@ async def clear_memories(connection: Connection, scope: Scope, *, limit: int) ->
 async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
     """The total number of terms of memories in the keyword index."""
     cursor = await connection.execute(
-        _READ_MEMORIES, {**scope.parameters, "memory_ids": list(memory_ids)}
+        _COUNT_TERMS, {**scope.parameters, "memory_ids": list(memory_ids)}
     )
-    return sum(row[1] for row in await cursor.fetchall())
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
 
 
 async def seal_memories(connection: Connection, scope: Scope, numbers: Mapping[UUID, int]) -> None:
@@ -271,47 +280,22 @@ async def seal_memories(connection: Connection, scope: Scope, numbers: Mapping[U
 
     Under the old number its words belong to nothing, and are swept.
     """
-    cursor = await connection.execute(
-        _READ_MEMORIES, {**scope.parameters, "memory_ids": list(numbers)}
+    await seal_rows(
+        connection,
+        scope,
+        MEMORY,
+        _READ_MEMORIES,
+        _SEAL_MEMORY,
+        memory_ids=list(numbers),
+        numbers=list(numbers.values()),
     )
-    rows = await cursor.fetchall()
-    async with connection.cursor() as many:
-        await many.executemany(
-            _SEAL_MEMORY,
-            [
-                {
-                    **scope.parameters,
-                    "memory_id": memory_id,
-                    "lexical_no": numbers[memory_id],
-                    **seal_words(
-                        scope, memory_id, dict(zip(WORDS, words, strict=True)), version=version
-                    ),
-                }
-                for memory_id, _, version, *words in rows
-            ],
-        )
 
 
 async def seal_versions(connection: Connection, scope: Scope, *, limit: int) -> int:
     """Seal earlier versions of memories that are sealed; how many."""
-    cursor = await connection.execute(_CLEAR_VERSIONS, {**scope.parameters, "limit": limit})
-    rows = await cursor.fetchall()
-    async with connection.cursor() as many:
-        await many.executemany(
-            _SEAL_VERSION,
-            [
-                {
-                    **scope.parameters,
-                    "memory_id": memory_id,
-                    "version": version,
-                    **seal_words(
-                        scope, memory_id, dict(zip(WORDS, words, strict=True)), version=version
-                    ),
-                }
-                for memory_id, version, *words in rows
-            ],
-        )
-    return len(rows)
+    return len(
+        await seal_rows(connection, scope, MEMORY, _CLEAR_VERSIONS, _SEAL_VERSION, limit=limit)
+    )
 
 
 async def with_clear_vectors(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:

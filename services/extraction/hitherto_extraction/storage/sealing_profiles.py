@@ -5,10 +5,10 @@ The role is hitherto_removal, in a transaction that holds the user's row.
 
 from __future__ import annotations
 
-from psycopg.types.json import Jsonb
-
-from hitherto_extraction.storage.profiles import EMPTY, SEALED, seal_profile
+from hitherto_extraction.storage.profiles import LEARNT
+from hitherto_extraction.storage.sealed_rows import seal_rows
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.rows import PROFILE, PROFILE_VERSION
 from hitherto_shared.models import Scope
 
 _CLEAR = """
@@ -19,9 +19,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 
 _SEAL = """
 UPDATE profiles
-SET summary = %(summary)s, current_projects = %(current_projects)s,
-    preferences = %(preferences)s, frequent_intents = %(frequent_intents)s, facts = %(facts)s,
-    metadata = %(metadata)s, said_at = %(said_at)s, sealed = %(sealed)s
+SET summary = '', current_projects = '{}', preferences = '{}', frequent_intents = '{}',
+    facts = '{}', metadata = '{}', said_at = '{}', sealed = %(sealed)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -54,7 +53,7 @@ WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN 
     LIMIT %(limit)s)
 """
 
-_FIELDS = ("department", "access_level", *SEALED)
+_FIELDS = ("department", "access_level", *LEARNT)
 
 
 async def seal_standing_profile(connection: Connection, scope: Scope, *, limit: int) -> int:
@@ -68,39 +67,11 @@ async def seal_standing_profile(connection: Connection, scope: Scope, *, limit: 
     Returns:
         How many rows were changed; 0: nothing of the profile is in clear.
     """
-    changed = await _seal_profile(connection, scope)
-    changed += await _seal_versions(connection, scope, limit)
     cursor = await connection.execute(
         _EMPTY_HISTORY, {**scope.parameters, "fields": list(_FIELDS), "limit": limit}
     )
-    return changed + cursor.rowcount
-
-
-async def _seal_profile(connection: Connection, scope: Scope) -> int:
-    cursor = await connection.execute(_CLEAR, scope.parameters)
-    row = await cursor.fetchone()
-    if row is None:
-        return 0
-    *values, version = row
-    learnt = dict(zip(SEALED, values, strict=True))
-    emptied = {
-        name: Jsonb(value) if isinstance(value, dict) else value for name, value in EMPTY.items()
-    }
-    sealed = seal_profile(scope, learnt, version)
-    await connection.execute(_SEAL, {**scope.parameters, **emptied, "sealed": sealed})
-    return 1
-
-
-async def _seal_versions(connection: Connection, scope: Scope, limit: int) -> int:
-    cursor = await connection.execute(_CLEAR_VERSIONS, {**scope.parameters, "limit": limit})
-    rows = await cursor.fetchall()
-    for version, content in rows:
-        await connection.execute(
-            _SEAL_VERSION,
-            {
-                **scope.parameters,
-                "version": version,
-                "sealed": seal_profile(scope, content, version),
-            },
-        )
-    return len(rows)
+    sealed = await seal_rows(connection, scope, PROFILE, _CLEAR, _SEAL)
+    versions = await seal_rows(
+        connection, scope, PROFILE_VERSION, _CLEAR_VERSIONS, _SEAL_VERSION, limit=limit
+    )
+    return len(sealed) + len(versions) + cursor.rowcount

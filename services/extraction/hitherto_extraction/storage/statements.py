@@ -12,12 +12,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage.sealed_rows import opened, seal_rows, stored
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.at_hand import key_at_hand
-from hitherto_shared.encryption.places import statement_place
+from hitherto_shared.encryption.rows import STATEMENT
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 
@@ -85,8 +82,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 # Statements in clear about sealed memories, or about other items of a user with encryption on.
+# Sealed statements mention no entities.
 _CLEAR = """
-SELECT s.statement_id, s.said
+SELECT s.statement_id, s.said - 'entities' AS said
 FROM statements AS s
 LEFT JOIN memories AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
      AND m.memory_id = s.memory_id
@@ -170,9 +168,7 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
     rows = []
     for each in statements:
         statement_id = uuid7()
-        sealed = None
-        if each.sealed and each.said:
-            sealed = _sealed(scope, statement_id, each.said)
+        row = {"statement_id": statement_id, "said": _words(each)}
         rows.append(
             {
                 **scope.parameters,
@@ -187,8 +183,7 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
                 "made_version": each.made_version,
                 "origin": each.origin,
                 "said_at": each.said_at,
-                "said": Jsonb({} if sealed is not None else dict(each.said)),
-                "sealed": sealed,
+                **stored(scope, STATEMENT, row, sealed=each.sealed and bool(each.said)),
                 "taken": each.taken,
             }
         )
@@ -270,34 +265,20 @@ async def seal(connection: Connection, scope: Scope, *, beside: bool, limit: int
         beside: Also those about the profile and summaries, for a user with encryption on.
         limit: Maximum number.
     """
-    cursor = await connection.execute(
-        _CLEAR, {**scope.parameters, "beside": beside, "limit": limit}
+    return len(
+        await seal_rows(connection, scope, STATEMENT, _CLEAR, _SEAL, beside=beside, limit=limit)
     )
-    rows = await cursor.fetchall()
-    async with connection.cursor() as many:
-        await many.executemany(
-            _SEAL,
-            [
-                {
-                    **scope.parameters,
-                    "statement_id": statement_id,
-                    "sealed": _sealed(scope, statement_id, said),
-                }
-                for statement_id, said in rows
-            ],
-        )
-    return len(rows)
 
 
-def _sealed(scope: Scope, statement_id: UUID, said: Mapping[str, Any]) -> bytes:
+def _words(statement: NewStatement) -> Mapping[str, Any]:
     # Sealed statements mention no entities.
-    words = {name: value for name, value in said.items() if name != "entities"}
-    return key_at_hand(scope).seal(words, statement_place(statement_id))
+    hidden = ("entities",) if statement.sealed else ()
+    return {name: value for name, value in statement.said.items() if name not in hidden}
 
 
 def _statement(scope: Scope, row: tuple[Any, ...]) -> StoredStatement:
     said, sealed = row[9], row[10]
     if sealed is not None:
-        said = opened(scope, sealed, statement_place(row[0]))
+        said = opened(scope, STATEMENT, sealed, row[0])["said"]
     values = (*row[:9], said, row[11])
     return StoredStatement(*values)

@@ -11,10 +11,9 @@ from typing import Any
 
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
-from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage.sealed_rows import opened, stored
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.at_hand import key_at_hand
-from hitherto_shared.encryption.places import message_place, summary_place
+from hitherto_shared.encryption.rows import MESSAGE, SUMMARY
 from hitherto_shared.models import Scope, Summary
 
 _READ = """
@@ -99,13 +98,6 @@ _COLUMNS = (
     "technical_topics",
     "followup_suggestions",
 )
-_EMPTY: Mapping[str, Any] = {
-    "title": "",
-    "summary": "",
-    "key_topics": [],
-    "technical_topics": [],
-    "followup_suggestions": [],
-}
 _FIRST_CHARACTERS = 400
 
 
@@ -142,12 +134,12 @@ async def read(connection: Connection, scope: Scope, conversation_id: str) -> He
     time_zone, covers_to, lexical_no, lexical_length, *columns = row
     first_words, message_id, sealed_message = columns[9:]
     if sealed_message is not None:
-        message = opened(scope, sealed_message, message_place(conversation_id, message_id))
+        message = opened(scope, MESSAGE, sealed_message, conversation_id, message_id)
         first_words = message["content"][:_FIRST_CHARACTERS]
     sealed = columns[8]
     words = dict(zip(_COLUMNS, columns[:6], strict=True))
     if sealed is not None:
-        words |= opened(scope, sealed, summary_place(conversation_id))
+        words |= opened(scope, SUMMARY, sealed, conversation_id)
     summary = None
     if words["title"] is not None:
         summary = Summary(
@@ -210,22 +202,20 @@ async def write(
     """
     cursor = await connection.execute(_SEALED_VERSION, _key(scope, conversation_id))
     row = await cursor.fetchone()
-    value, sealed_version = None, row[0] if row else 1
-    if sealed:
-        sealed_version += 1
-        value = SUMMARIES.sealed(key_at_hand(scope), fields, conversation_id, "", sealed_version)
-        fields = {**fields, **_EMPTY}
+    values = {
+        **_key(scope, conversation_id),
+        **fields,
+        "sealed_version": (row[0] if row else 1) + sealed,
+    }
     cursor = await connection.execute(
         _WRITE,
         {
-            **_key(scope, conversation_id),
-            **fields,
+            **values,
+            **stored(scope, SUMMARY, values, sealed=sealed),
             "covers_to": covers_to,
             "reworded": reworded,
             "lexical_no": lexical_no,
             "lexical_length": lexical_length,
-            "sealed": value,
-            "sealed_version": sealed_version,
         },
     )
     row = await cursor.fetchone()

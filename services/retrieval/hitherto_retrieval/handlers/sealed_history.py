@@ -11,9 +11,7 @@ from hitherto_retrieval.handlers.reading import UserReadContext
 from hitherto_retrieval.storage import sealed
 from hitherto_retrieval.storage.history import HistoryEvent
 from hitherto_retrieval.storage.statement import Statement
-from hitherto_shared.encryption.places import Place, memory_place, profile_place
-
-_MEMORY_FIELDS = ("content", "detail", "tags", "keywords", "context", "metadata")
+from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION, Place
 
 
 async def told_sealed_of_memory(
@@ -26,9 +24,9 @@ async def told_sealed_of_memory(
     versions = await _versions(
         reading,
         sealed.versions_of_memory(reading.scope, memory_id, _asked(events)),
-        lambda _: memory_place(memory_id),
+        lambda _: MEMORY.place(memory_id),
     )
-    return [_told(event, versions, _MEMORY_FIELDS) for event in events]
+    return [_told(event, versions, tuple(MEMORY.columns)) for event in events]
 
 
 async def told_sealed_of_profile(
@@ -36,7 +34,7 @@ async def told_sealed_of_profile(
 ) -> list[HistoryEvent]:
     """The same for the user's profile."""
     versions = await _versions(
-        reading, sealed.versions_of_profile(reading.scope, _asked(events)), profile_place
+        reading, sealed.versions_of_profile(reading.scope, _asked(events)), PROFILE_VERSION.place
     )
     return [_told(event, versions, None) for event in events]
 

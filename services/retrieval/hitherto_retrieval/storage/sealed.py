@@ -17,13 +17,7 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.encryption.places import (
-    Place,
-    memory_place,
-    message_place,
-    summary_place,
-    vector_place,
-)
+from hitherto_shared.encryption.rows import MEMORY, MESSAGE, SUMMARY, VECTOR, Place
 from hitherto_shared.models import Scope
 
 MEMORIES = 2_000
@@ -147,9 +141,9 @@ def memories(
                     importance=importance,
                 ),
                 sealed,
-                memory_place(memory_id),
+                MEMORY.place(memory_id),
                 vector,
-                vector_place(memory_id, model),
+                VECTOR.place(memory_id, model),
             )
             for memory_id, importance, created_at, valid_from, conversation_id, sealed, vector in (
                 rows
@@ -188,7 +182,7 @@ def messages(scope: Scope, filters: PassageFilters) -> Statement[list[SealedItem
                     role=role,
                 ),
                 sealed,
-                message_place(conversation_id, message_id),
+                MESSAGE.place(conversation_id, message_id),
             )
             for conversation_id, message_no, message_id, said_at, accepted_at, role, sealed in rows
         ],
@@ -240,5 +234,5 @@ def _summary(
             conversation_id=conversation_id,
         ),
         sealed,
-        summary_place(conversation_id),
+        SUMMARY.place(conversation_id),
     )

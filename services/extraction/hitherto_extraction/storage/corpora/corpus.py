@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.rows import SealedRow
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import MAX_EMBEDDED
 
@@ -110,30 +109,18 @@ class SpokenCorpus(PassageCorpus):
         unindexed: Those of the given texts that are to be indexed and are not yet: their keys,
             whether they are long enough for a vector, and their words.
         number: Stores numbers, lengths and states of texts without a number; returns their keys.
-        clear: Finds texts in clear, and locks them: their keys, the id and the version that
-            `place` and the sealed value take, and the fields to seal.
-        seal: Replaces the fields of a text by `sealed`, and takes it out of the indexes.
-        fields: The names of the fields that are sealed.
-        place: Where a sealed text belongs, from the id of its row and its own id.
+        row: What of its rows is sealed.
+        clear: Finds texts in clear, and locks them: their keys as `id` and `number`, and what
+            `row` needs.
+        seal: Replaces the words of a text by `sealed`, and takes it out of the indexes.
     """
 
     left: str
     unindexed: str
     number: str
+    row: SealedRow
     clear: str
     seal: str
-    fields: Sequence[str]
-    place: Callable[[str, str], Sequence[str]]
-
-    def sealed(
-        self, key: UserKey, words: Mapping[str, Any], item_id: str, own_id: str, version: int
-    ) -> bytes:
-        """The fields of a text, sealed."""
-        return key.seal(
-            {name: words[name] for name in self.fields},
-            self.place(item_id, own_id),
-            version=version,
-        )
 
 
 def beginning(text: Callable[..., str]) -> Callable[..., Sequence[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, VectorStatements, beginning
-from hitherto_shared.encryption.places import message_place
+from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.text.passages import message_text
 
 # Across users.
@@ -127,7 +127,8 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 
 # In the order in which vectors are stored.
 _CLEAR = """
-SELECT conversation_id, message_no, message_id, 0, name, content, context_items, metadata
+SELECT conversation_id AS id, message_no AS number, conversation_id, message_id, name, content,
+       context_items, metadata
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 ORDER BY tenant_id, user_id, conversation_id, message_no
@@ -156,8 +157,7 @@ MESSAGES = SpokenCorpus(
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    fields=("name", "content", "context_items", "metadata"),
-    place=message_place,
+    row=MESSAGE,
     clear=_CLEAR,
     seal=_SEAL,
 )

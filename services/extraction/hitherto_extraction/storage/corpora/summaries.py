@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, VectorStatements, beginning
-from hitherto_shared.encryption.places import summary_place
+from hitherto_shared.encryption.rows import SUMMARY
 from hitherto_shared.text.passages import summary_text
 
 # Across users.
@@ -117,8 +117,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id = 
 """
 
 _CLEAR = """
-SELECT conversation_id, text_version, '', sealed_version + 1, title, summary, key_topics,
-       technical_topics, followup_suggestions
+SELECT conversation_id AS id, text_version AS number, conversation_id,
+       sealed_version + 1 AS sealed_version, title, summary, key_topics, technical_topics,
+       followup_suggestions
 FROM conversation_summaries
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 ORDER BY conversation_id
@@ -129,7 +130,7 @@ FOR UPDATE
 _SEAL = """
 UPDATE conversation_summaries
 SET title = '', summary = '', key_topics = '{}', technical_topics = '{}',
-    followup_suggestions = '{}', sealed = %(sealed)s, sealed_version = %(version)s,
+    followup_suggestions = '{}', sealed = %(sealed)s, sealed_version = %(sealed_version)s,
     lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id = %(id)s
 """
@@ -147,8 +148,7 @@ SUMMARIES = SpokenCorpus(
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    fields=("title", "summary", "key_topics", "technical_topics", "followup_suggestions"),
-    place=lambda conversation_id, _: summary_place(conversation_id),
+    row=SUMMARY,
     clear=_CLEAR,
     seal=_SEAL,
 )

@@ -1,0 +1,45 @@
+"""Every kind of sealed row opens with its own ids to what was sealed, and with no others (H3)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from hitherto_shared.encryption.failures import BrokenSeal
+from hitherto_shared.encryption.rows import BY_TABLE, REPLY, SealedRow
+from hitherto_shared.encryption.sealed import UserKey, version_of
+
+KINDS = {**BY_TABLE, "unusable_replies": REPLY}
+
+
+def in_clear(kind: SealedRow) -> dict[str, Any]:
+    """A row with a value of its own in every column that is sealed."""
+    full: dict[type, Any] = {str: "zz", list: ["zz"], dict: {"zz": [1, "ž"]}}
+    columns = {name: full[type(empty)] for name, empty in kind.columns.items()}
+    return {**columns, **{name: f"id of {name}" for name in kind.ids}, "outcome": "resolved"}
+
+
+@pytest.mark.parametrize("table", KINDS)
+def test_h3_a_row_opens_to_its_columns_and_to_no_others(table: str) -> None:
+    kind = KINDS[table]
+    key = UserKey(os.urandom(32), "t", "ana", "k")
+    row = in_clear(kind)
+    if kind.version:
+        row[kind.version] = 3
+    sealed = kind.seal(key, row)
+    ids = [row[name] for name in kind.ids]
+    assert kind.open(key, sealed, *ids) == {name: row[name] for name in kind.columns}
+    assert version_of(sealed) == (3 if kind.version else 0)
+    with pytest.raises(BrokenSeal):
+        kind.open(key, sealed, *ids[:-1], "another")
+    with pytest.raises(BrokenSeal):
+        kind.open(UserKey(os.urandom(32), "t", "ana", "k"), sealed, *ids)
+
+
+def test_h3_only_the_present_and_earlier_versions_of_one_item_share_a_place() -> None:
+    places = {table: kind.place("1") for table, kind in KINDS.items()}
+    assert places.pop("memory_versions") == places["memories"]
+    assert places.pop("profile_versions") == places["profiles"]
+    assert len(set(places.values())) == len(places)
