@@ -105,7 +105,7 @@ bench: install ## Measure the cost of writing and reading; takes eight minutes
 bench-extraction: install ## Measure the cost of an extraction (BENCH_ARGS=--help: how much, JSON)
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
 
-bench-retrieval: install ## Measure the cost of a search (BENCH_ARGS=--help: quick, full, plot)
+bench-retrieval: install ## Measure the cost of a search (BENCH_ARGS=--help: quick, full)
 	$(BIN)/python -m benchmarks.retrieval $(BENCH_ARGS)
 
 bench-encryption: install ## Measure the cost of encrypting sensitive text

@@ -25,6 +25,8 @@ from benchmarks.report import table
 
 DRAWS = 2_000
 _SEED = 20_260_301
+_NAMED = 12
+"""How many rows are named of those that lost or won."""
 
 Floats = NDArray[np.float64]
 Draws = NDArray[np.int64]
@@ -138,6 +140,28 @@ def as_table(
         for item in found
     ]
     return table(title, ("score", "A", "B", "B - A", "95 % interval", ""), rows)
+
+
+def show_moved(
+    before: Mapping[str, float], after: Mapping[str, float], what: str, console: Console
+) -> None:
+    """Print which rows came to less and to more in the second run, and how many had no part.
+
+    Args:
+        before: A score of each row of the first run, by its name.
+        after: The same of the second run.
+        what: What a row is called, in the plural.
+        console: Where to.
+    """
+    changed = {name: after[name] - score for name, score in before.items() if name in after}
+    for verb, sign in (("lost", -1), ("won", 1)):
+        names = [name for name, change in changed.items() if change * sign > 0]
+        if names:
+            more = ", …" if len(names) > _NAMED else ""
+            line = f"{len(names)} {what} {verb}: {', '.join(names[:_NAMED])}{more}"
+            console.print(line, markup=False, highlight=False)
+    if alone := len(before.keys() ^ after.keys()):
+        console.print(f"{alone} {what} stand in one run only and were left out", highlight=False)
 
 
 def show_values(before: Mapping[str, float], after: Mapping[str, float], console: Console) -> None:

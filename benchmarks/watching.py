@@ -1,23 +1,15 @@
-"""What processes spend, as the kernel counts it, and a sampling profile of one by py-spy."""
+"""What processes spend, as the kernel counts it."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
-from benchmarks import BenchmarkFailed
-
 SAMPLE_SECONDS = 0.5
-_RATE = "400"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +74,3 @@ def _trees(pids: Sequence[int]) -> list[psutil.Process]:
             process = psutil.Process(pid)
             found += [process, *process.children(recursive=True)]
     return found
-
-
-@contextmanager
-def recorded(pid: int, target: Path | None) -> Iterator[None]:
-    """Write collapsed stacks of process `pid` for as long as the context lasts; None: nothing.
-
-    Raises:
-        BenchmarkFailed: py-spy is not installed.
-    """
-    if target is None:
-        yield
-        return
-    beside = Path(sys.executable).with_name("py-spy")
-    found = str(beside) if beside.exists() else shutil.which("py-spy")
-    if found is None:
-        raise BenchmarkFailed("--profile needs py-spy: pip install py-spy, then run again")
-    command = f"record --pid {pid} --rate {_RATE} --format raw --nonblocking --duration unlimited"
-    profiler = subprocess.Popen(
-        [found, *command.split(), "--output", str(target)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        # It writes its file when it is interrupted.
-        profiler.send_signal(signal.SIGINT)
-        profiler.wait()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.comparison import DRAWS, Difference, as_table, counts, difference, draw
+from benchmarks.comparison import DRAWS, Difference, as_table, counts, difference, draw, show_moved
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase
 from benchmarks.extraction.run import BLOCK_TOKENS, EvaluationRun
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Counts, Verdict, add, ratio
@@ -183,23 +183,11 @@ def show_differences(before: Mapping[str, Any], after: Mapping[str, Any], consol
     found = differences(before, after)
     title = f"A: {_named(before)}, B: {_named(after)}"
     console.print(as_table(title, found, _shown, _titled))
-    ids = [{row["id"] for row in run["rows"]} for run in (before, after)]
-    alone = len(ids[0] ^ ids[1])
-    if alone:
-        console.print(f"{alone} rows stand in one run only and were left out", highlight=False)
-    for title, rows in (("lost", _moved(before, after)), ("gained", _moved(after, before))):
-        if rows:
-            console.print(f"expectations {title}: {', '.join(rows)}", markup=False, highlight=False)
-
-
-def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Rows that met fewer expectations in the second run."""
-    met = {row["id"]: row["counts"]["recall"][0] for row in after["rows"]}
-    return [
-        row["id"]
-        for row in before["rows"]
-        if row["id"] in met and met[row["id"]] < row["counts"]["recall"][0]
-    ]
+    one, two = (
+        {row["id"]: float(row["counts"]["recall"][0]) for row in run["rows"]}
+        for run in (before, after)
+    )
+    show_moved(one, two, "rows", console)
 
 
 def _named(run: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.comparison import DRAWS, Difference, as_table, draw
+from benchmarks.comparison import DRAWS, Difference, as_table, draw, show_moved
 from benchmarks.locomo.context import BUDGETS, ContextFigures
 from benchmarks.locomo.figures import (
     ALL,
@@ -31,8 +31,6 @@ _DIGITS = 4
 _BUDGETS = [f"{budget:,}" for budget in BUDGETS]
 _TOLD = ("recall_10", "ndcg_10")
 """The metrics of other rankings that are printed; the file has all."""
-_NAMED = 12
-"""How many questions are named of those that lost or gained."""
 
 
 def show(run: EmbedderRun, console: Console) -> None:
@@ -265,30 +263,16 @@ def show_differences(before: Mapping[str, Any], after: Mapping[str, Any], consol
                 lambda metric: METRICS[metric],
             )
             console.print(table)
-            for verb, lost in (
-                ("lost", _moved(one, two, corpus)),
-                ("won", _moved(two, one, corpus)),
-            ):
-                if lost:
-                    named = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
-                    console.print(
-                        f"{len(lost)} questions {verb}: {named}", markup=False, highlight=False
-                    )
-        ids = [{question["id"] for question in run["questions"]} for run in (one, two)]
-        if alone := len(ids[0] ^ ids[1]):
-            console.print(
-                f"{alone} questions stand in one run only and were left out", highlight=False
-            )
+            show_moved(_recalls(one, corpus), _recalls(two, corpus), "questions", console)
 
 
 def _name(run: Mapping[str, Any]) -> tuple[str, str]:
     return run["data"], run["embedder"]
 
 
-def _moved(before: Mapping[str, Any], after: Mapping[str, Any], corpus: str) -> Sequence[str]:
-    """Questions of which less was found in the second run."""
-    one, two = (_by_question(run, corpus, BALANCED.name) for run in (before, after))
-    return [name for name in one if name in two and two[name].recall_10 < one[name].recall_10]
+def _recalls(run: Mapping[str, Any], corpus: str) -> dict[str, float]:
+    scores = _by_question(run, corpus, BALANCED.name)
+    return {name: score.recall_10 for name, score in scores.items()}
 
 
 def _by_question(run: Mapping[str, Any], corpus: str, variant: str) -> dict[str, QuestionScore]:

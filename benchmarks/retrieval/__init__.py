@@ -1,6 +1,6 @@
 """The cost of reads: bars P1, P2, P3, P4, P6 and Q2, measured on the whole service.
 
-    python -m benchmarks.retrieval [--quick] [--full] [--json FILE] [--plot FILE] [--profile FILE]
+    python -m benchmarks.retrieval [--quick] [--full] [--json FILE]
 
 One run starts everything fresh in a temporary folder: the embedded Postgres, filled with people
 whose memories are as the service would have written them; an embeddings endpoint as a process that
@@ -12,5 +12,5 @@ machine does falls on all of them alike.
 The modules: `measure` (one run), `plan` (what is measured where), `stage` (what runs), `rows`
 (figures in turns, and what the walls cost), `recall` (bar Q2); `person` and `wording`
 (the data, from a seed), `writing` (into the database); `requests` and `caller` (requests, and the
-process that sends them); `figures`, `report`, `plot` (results).
+process that sends them); `figures`, `report` (results).
 """

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
-from rich.console import Console
-
-from benchmarks.command import Benchmark, Progress, add_file, given_options, main, numbers
+from benchmarks.command import Benchmark, Progress, given_options, main, numbers
 from benchmarks.comparison import by_name
 from benchmarks.retrieval import report
 from benchmarks.retrieval.figures import RetrievalReport
 from benchmarks.retrieval.measure import measure
 from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
-from benchmarks.retrieval.plot import draw, lines_of
 
 _QUICK = RetrievalOptions(
     sizes=(200,), seconds=1.5, extras=False, start=False, walls=False, recall=10
@@ -51,25 +47,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=int, help="results that a search wants")
     settings = "an environment variable of the service; repeatable"
     add("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help=settings)
-    add_file(parser, "plot", "write a plot (SVG)")
-    add_file(parser, "profile", "write collapsed stacks of the service (needs py-spy)")
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> tuple[RetrievalReport, Any]:
+async def _measure(given: argparse.Namespace, progress: Progress) -> RetrievalReport:
     options = replace(
         _QUICK if given.quick else RetrievalOptions(),
         **given_options(RetrievalOptions, given),
         settings=dict(given.set),
     )
-    return await measure(options, progress), given.plot
-
-
-def _show(measured: tuple[RetrievalReport, Any], console: Console) -> None:
-    found, plot = measured
-    report.show(found, console)
-    if plot:
-        title = "Median call of a single caller, embedding included"
-        plot.write_text(draw(lines_of(found), title), "utf-8")
+    return await measure(options, progress)
 
 
 BENCHMARK = Benchmark(
@@ -77,8 +63,8 @@ BENCHMARK = Benchmark(
     description="Measure what a search costs (bars P1, P2, P3, P4, P6 and Q2).",
     arguments=_arguments,
     measure=_measure,
-    show=_show,
-    figures=lambda measured: report.as_json(measured[0]),
+    show=report.show,
+    figures=report.as_json,
     compare=by_name(report.by_name),
 )
 

@@ -38,7 +38,6 @@ from benchmarks.retrieval.rows import SLICES, TURNS, Measuring, measure_walls
 from benchmarks.retrieval.stage import Stage, service_settings, staged
 from benchmarks.retrieval.writing import Connection
 from benchmarks.serving import database, temporary_folder
-from benchmarks.watching import recorded
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
@@ -170,8 +169,7 @@ class DatabaseRun:
                 weights=await stage.components(self.people[0].user_id),
                 searched=lambda done: self.progress("recall", done, len(self.people)),
             )
-        with recorded(stage.service.pid, self.options.profile):
-            rows = await self.rows(stage, small_store(self.options))
+        rows = await self.rows(stage, small_store(self.options))
         if self.options.full:
             await asyncio.to_thread(self.enlarge)
             rows += await self.rows(stage, large_store(self.options))

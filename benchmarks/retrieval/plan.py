@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from benchmarks.retrieval.figures import NO_SIZE, MeasurementConditions
 
@@ -48,7 +47,6 @@ class RetrievalOptions:
         walls: Whether searches without authentication and row-level security are measured too.
         recall: How often each user searches when completeness and recall are; 0: not.
         settings: Environment variables of the service.
-        profile: Where to write a profile of the service while rows are measured.
     """
 
     sizes: Sequence[int] = tuple(COUNTS)
@@ -61,7 +59,6 @@ class RetrievalOptions:
     walls: bool = True
     recall: int = 50
     settings: Mapping[str, str] = field(default_factory=dict)
-    profile: Path | None = None
 
     @property
     def store(self) -> int:

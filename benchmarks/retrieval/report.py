@@ -11,12 +11,10 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.report import JudgedBar, bars_table, markdown, noise, table
 from benchmarks.retrieval.figures import (
@@ -130,48 +128,26 @@ def _alone(
     return report.find(subject, size=size, store=wanted, callers=1, delay_ms=0)
 
 
+COLUMNS = (
+    "what",
+    "memories a user",
+    "callers",
+    "p50 / p95 / p99 ms",
+    "requests/s",
+    "CPU ms: service / Postgres",
+    "× floor",
+)
+
+
 def show(report: RetrievalReport, console: Console) -> None:
     """Print what was measured, then what has a bar."""
-    for place, rows in groupby(report.rows, key=lambda row: row.place):
-        console.print(_rows_table(report, place, list(rows)))
+    cells = [_cells(report, row) for row in report.rows]
+    console.print(table("what was measured", COLUMNS, cells, left=2))
     console.print(noise(report.machine) or bars_table("bars", bars(report)))
     if any(row.caller_share >= BUSY for row in report.rows):
         console.print("* the calling process used nearly a whole core: figures are bounded by it")
     for name, value in report.machine.items():
         console.print(f"{name}: {value}")
-
-
-def _rows_table(
-    report: RetrievalReport, place: MeasurementConditions, rows: Sequence[LatencyFigures]
-) -> Table:
-    spent = ("service", "postgres", "embedder", "caller")
-    columns = (
-        *("subject", "faults", "p50 ms", "p95", "p99", "requests/s"),
-        *(f"{name}\nCPU ms" for name in spent),
-        *("embedding\ncalls", "MiB", "× floor"),
-    )
-    cells = []
-    for row in rows:
-        times = report.times_the_floor(row)
-        cells.append(
-            (
-                SUBJECTS[row.subject],
-                _faults(row),
-                *(f"{ms:.2f}" for ms in (row.p50, row.p95, row.p99)),
-                f"{row.per_second:,.0f}{'*' if row.caller_share >= BUSY else ''}",
-                *(f"{row.cpu_ms[name]:.2f}" for name in spent),
-                f"{row.embedding_calls:.2f}",
-                f"{row.resident_mib:.0f}",
-                "-" if times is None else f"{times:.2f}",
-            )
-        )
-    title = f"{place.callers} caller(s), " + (
-        "whatever the store"
-        if place.size == NO_SIZE
-        else f"{place.size:,} memories a user, {place.store:,} in all, {place.spread} user(s) ask, "
-        f"embedding takes {place.delay_ms} ms"
-    )
-    return table(title, columns, cells, left=2)
 
 
 def tables(report: RetrievalReport) -> str:
@@ -182,9 +158,7 @@ def tables(report: RetrievalReport) -> str:
     )
     why = noise(report.machine)
     first = [why] if why else markdown(("bar", "figure", "measured", "bar is"), judged)
-    columns = ("what", "memories a user", "callers", "p50 / p95 / p99 ms", "requests/s")
-    more = ("CPU ms: service / Postgres", "× floor")
-    rows = markdown((*columns, *more), (_cells(report, row) for row in report.rows))
+    rows = markdown(COLUMNS, (_cells(report, row) for row in report.rows))
     return "\n".join([*first, "", *rows])
 
 
@@ -195,7 +169,7 @@ def _cells(report: RetrievalReport, row: LatencyFigures) -> Sequence[str]:
         _users(report, row.place),
         str(row.place.callers),
         f"{row.p50:.1f} / {row.p95:.1f} / {row.p99:.1f}",
-        f"{row.per_second:,.0f}",
+        f"{row.per_second:,.0f}{'*' if row.caller_share >= BUSY else ''}",
         f"{row.cpu_ms['service']:.2f} / {row.cpu_ms['postgres']:.2f}",
         "" if times is None else f"{times:.1f}",
     )

@@ -1,6 +1,6 @@
 """The cost of an extraction: bar P5, measured on the whole service with an instant model.
 
-    python -m benchmarks.throughput [--transcripts N] [--services N] [--json FILE] [--profile FILE]
+    python -m benchmarks.throughput [--transcripts N] [--services N] [--json FILE]
 
 One run starts everything fresh in a temporary folder: the embedded Postgres, the extraction
 service as a process (or several), a model server as a process, and a floor to compare with. Then

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks.command import Benchmark, Progress, add_counts, add_file, given_options, main
+from benchmarks.command import Benchmark, Progress, add_counts, given_options, main
 from benchmarks.comparison import by_name
 from benchmarks.throughput import report
 from benchmarks.throughput.measure import ThroughputOptions, measure
@@ -22,7 +22,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "floor": "calls of the floor",
     }
     add_counts(parser, ThroughputOptions(), counts)
-    add_file(parser, "profile", "write collapsed stacks of the service under load (needs py-spy)")
 
 
 async def _measure(given: argparse.Namespace, progress: Progress) -> Any:

@@ -28,7 +28,7 @@ from benchmarks.throughput.report import (
     ResidentMemory,
     ThroughputReport,
 )
-from benchmarks.watching import cpu_seconds, memory_watched, recorded
+from benchmarks.watching import cpu_seconds, memory_watched
 from benchmarks.words import DIMENSIONS
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
@@ -48,7 +48,6 @@ class ThroughputOptions:
         warm_up: Transcripts before anything is measured.
         idle: Transcripts sent to the idle service.
         floor: Calls of the floor.
-        profile: Where to write a profile of the first service under load.
     """
 
     transcripts: int = 2_000
@@ -58,7 +57,6 @@ class ThroughputOptions:
     warm_up: int = 100
     idle: int = 50
     floor: int = 1_000
-    profile: Path | None = None
 
     @property
     def user_count(self) -> int:
@@ -154,8 +152,7 @@ async def _load(
     calls_before = await asyncio.to_thread(_calls, model.port)
     before = _cpu(trees)
     async with memory_watched(trees["service"], lambda: done) as samples:
-        with recorded(trees["service"][0], options.profile):
-            seconds = await driver.run("load", options.transcripts, options.in_flight, finished)
+        seconds = await driver.run("load", options.transcripts, options.in_flight, finished)
     cpu = {name: spent - before[name] for name, spent in _cpu(trees).items()}
     calls = await asyncio.to_thread(_calls, model.port)
     return _Loaded(

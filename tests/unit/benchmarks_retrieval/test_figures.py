@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -21,7 +20,6 @@ from benchmarks.retrieval.figures import (
     RetrievalReport,
     Start,
 )
-from benchmarks.retrieval.plot import Axis, draw, lines_of
 from benchmarks.retrieval.report import bars, read_report, tables
 from benchmarks.retrieval.report import show as print_tables
 
@@ -169,37 +167,6 @@ def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
     assert "bounded by it" in printed
     assert "floor: SELECT 1" in printed
     assert "MISSED" not in printed
-
-
-def test_the_plot_has_a_line_for_each_subject_and_rises_with_the_time() -> None:
-    lines = lines_of(REPORT)
-    assert lines["SearchMemories"] == [(200.0, 3.2), (2_000.0, 7.5)]
-    assert set(lines) == {
-        "floor: embedding call + one SQL",
-        "SearchMemories",
-        "GetContext without a query",
-        "GetContext with a query",
-    }
-    picture = ElementTree.fromstring(draw(lines, "a < b & c"))
-    drawn = picture.findall("{*}polyline")
-    assert len(drawn) == 4
-    assert "a < b & c" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-    places = [tuple(map(float, p.split(","))) for p in drawn[1].attrib["points"].split()]
-    # Downwards is more in SVG.
-    assert places[0][0] < places[1][0]
-    assert places[0][1] > places[1][1]
-
-
-def test_a_plot_of_nothing_says_what_to_measure() -> None:
-    with pytest.raises(ValueError, match="measure with one caller"):
-        draw({}, "nothing")
-
-
-def test_a_logarithmic_axis() -> None:
-    axis = Axis(1.0, 100.0, 0.0, 200.0)
-    assert axis.place(10.0) == pytest.approx(100.0)
-    assert axis.ticks() == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
-    assert Axis(5.0, 5.0, 0.0, 200.0).place(5.0) == 100.0
 
 
 def test_the_tables_of_the_readme_come_from_what_a_run_has_written() -> None:

@@ -56,7 +56,7 @@ def test_only_rows_of_both_runs_count(capsys: pytest.CaptureFixture[str]) -> Non
     show_differences(before, after, Console(width=120))
     shown = capsys.readouterr().out
     assert "1 rows stand in one run only" in shown
-    assert "expectations lost: r1" in shown
+    assert "1 rows lost: r1" in shown
     with pytest.raises(ValueError, match="no row in common"):
         differences(before, result([]))
 
