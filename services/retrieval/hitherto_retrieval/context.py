@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from zoneinfo import ZoneInfo
 
-from hitherto_retrieval.opening import Opener, any_sealed
+from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.previous import PreviousAnswerItem, named_by, read_previous
 from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import (
@@ -212,18 +212,16 @@ class Building:
         if self._searching is not None:
             found = await self._searching.finish(database, legs)
         previous = await self._read_previous(database)
-        sealed = [*top, *conversations, *(item.item for item in previous)]
-        if any_sealed(sealed) or (profile is not None and profile.sealed is not None):
-            opener = self._opener
-            profile = next(iter(await opener.whole([profile])), None)
-            top, conversations = await opener.whole(top), await opener.whole(conversations)
-            previous = [
-                replace(each, item=item)
-                for each in previous
-                for item in await opener.whole([each.item])
-            ]
-        if self._opener.asked:
-            report_sealed(self._opener, legs, seconds)
+        opener = self._opener
+        profile = next(iter(await opener.whole([profile])), None)
+        top, conversations = await opener.whole(top), await opener.whole(conversations)
+        previous = [
+            replace(each, item=item)
+            for each in previous
+            for item in await opener.whole([each.item])
+        ]
+        if opener.asked:
+            report_sealed(opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
         asked = self._searching is not None
         dated = asked if wanted.line_dates is None else wanted.line_dates

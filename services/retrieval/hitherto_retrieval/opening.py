@@ -43,7 +43,7 @@ Anything = TypeVar("Anything")
 class Opener:
     """Opens the sealed values of one user.
 
-    Do not await it for items of which none `is_sealed`: a user without encryption pays nothing.
+    Items in clear pass through it unchanged, and no key is requested for them.
 
     Attributes:
         failure: Why the key is unavailable, once it was requested.
@@ -124,8 +124,9 @@ class Opener:
     async def whole(self, items: Iterable[Anything]) -> list[Anything]:
         """The items with their sealed values opened; items that do not open are left out."""
         listed = list(items)
-        if any_sealed(listed):
-            await self.fetch()
+        if not any_sealed(listed):
+            return listed
+        await self.fetch()
         found = (self._whole(item) for item in listed)
         return [item for item in found if item is not None]
 
@@ -178,6 +179,8 @@ async def whole_of_many(
         KeyServiceUnavailable: A key is temporarily unavailable: an item left out now would appear
             later.
     """
+    if not any_sealed([item for _, item in items]):
+        return [item for _, item in items]
     turns = asyncio.Semaphore(_AT_ONCE)
     outages: list[KeyServiceUnavailable] = []
 

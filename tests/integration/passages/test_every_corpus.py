@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.sealing.steps import seal_passages
 from hitherto_extraction.storage import chunks, reembedding, users
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
-from hitherto_extraction.storage.corpora.sealing import seal_some
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
@@ -108,7 +108,7 @@ async def test_a_late_vector_of_sealed_words_is_not_kept(
             async with stage.removal.connection() as connection, connection.transaction():
                 await users.lock_user(connection, ANA)
                 with keys_at_hand(key):
-                    found = await seal_some(connection, ANA, sealed[corpus], limit=10)
+                    found = await seal_passages(connection, ANA, sealed[corpus], limit=10)
                 assert len(found) == 1
         elif corpus == "memories":
             await stage.rows(

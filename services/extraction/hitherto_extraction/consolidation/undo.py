@@ -156,16 +156,8 @@ def _event(
     reason: str,
     related: UUID | None = None,
 ) -> ChangeEvent:
-    old, new = editing.difference(before.memory, after.memory, sealed=before.sealed)
-    return ChangeEvent(
-        "memory",
-        action,
-        before.memory.version + 1,
-        reason,
-        before.memory.memory_id,
-        before=old,
-        after=new,
-        related=related,
+    return editing.change_event(
+        action, before.memory, after.memory, reason, sealed=before.sealed, related=related
     )
 
 

@@ -155,17 +155,7 @@ async def _supersede(
         original, memory=replace(original.memory, status="superseded", superseded_by=by)
     )
     await editing.write_version(connection, scope, after, at=at, job_id=job_id)
-    before, changed = editing.difference(original.memory, after.memory)
-    return ChangeEvent(
-        "memory",
-        "superseded",
-        original.memory.version + 1,
-        _REASON,
-        original.memory.memory_id,
-        before=before,
-        after=changed,
-        related=by,
-    )
+    return editing.change_event("superseded", original.memory, after.memory, _REASON, related=by)
 
 
 async def read_words(

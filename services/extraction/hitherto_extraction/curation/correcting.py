@@ -39,7 +39,6 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage import profiles as people
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active_embedder import active_model
@@ -336,17 +335,18 @@ async def _record(
     *,
     sealed: bool,
 ) -> None:
-    old, new = editing.difference(before, after, sealed=sealed)
-    if not sealed and before.entities != after.entities:
-        old["entities"], new["entities"] = list(before.entities), list(after.entities)
     held_back = after.status != before.status
-    event = ChangeEvent(
-        "memory",
+    event = editing.change_event(
         "quarantined" if held_back else "updated",
-        before.version + 1,
+        before,
+        after,
         "corrected into an instruction to the assistant" if held_back else "corrected by hand",
-        before.memory_id,
-        before=old,
-        after=new,
+        sealed=sealed,
     )
+    if not sealed and before.entities != after.entities:
+        event = replace(
+            event,
+            before={**(event.before or {}), "entities": list(before.entities)},
+            after={**(event.after or {}), "entities": list(after.entities)},
+        )
     await ledger.record(connection, scope, None, [event], actor=actor)

@@ -131,17 +131,7 @@ async def _shift_memories(
             continue
         after = replace(before, importance=importance)
         await editing.write_version(connection, scope, replace(held, memory=after), at=at)
-        old, new = editing.difference(before, after, sealed=held.sealed)
-        events.append(
-            ChangeEvent(
-                "memory",
-                "updated",
-                before.version + 1,
-                "an answer that used it was rated " + ("well" if step > 0 else "badly"),
-                before.memory_id,
-                before=old,
-                after=new,
-            )
-        )
+        reason = "an answer that used it was rated " + ("well" if step > 0 else "badly")
+        events.append(editing.change_event("updated", before, after, reason, sealed=held.sealed))
     await ledger.record(connection, scope, None, events, actor=actor)
     return [event.memory_id for event in events if event.memory_id is not None]

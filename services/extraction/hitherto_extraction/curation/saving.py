@@ -36,7 +36,6 @@ from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -344,14 +343,5 @@ async def _record(
         await write_sealed(connection, scope, held, edited, at=at)
     else:
         await editing.write_version(connection, scope, edited, at=at)
-    old, new = editing.difference(held.memory, after, sealed=sealed)
-    event = ChangeEvent(
-        "memory",
-        "updated",
-        after.version + 1,
-        "saved again",
-        after.memory_id,
-        before=old,
-        after=new,
-    )
+    event = editing.change_event("updated", held.memory, after, "saved again", sealed=sealed)
     await ledger.record(connection, scope, None, [event], actor=occasion.actor)

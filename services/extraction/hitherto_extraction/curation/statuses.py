@@ -230,16 +230,7 @@ async def _write(
         reason = given
     at: datetime = await users.database_now(connection)
     await editing.write_version(connection, scope, replace(held, memory=after), at=at)
-    old, new = editing.difference(held.memory, after, sealed=held.sealed)
-    event = ChangeEvent(
-        "memory",
-        action,
-        after.version + 1,
-        reason,
-        after.memory_id,
-        before=old,
-        after=new,
-    )
+    event = editing.change_event(action, held.memory, after, reason, sealed=held.sealed)
     await ledger.record(connection, scope, None, [event], actor=actor)
     await profiles.recount_mentions(connection, scope, [after.memory_id])
     return (await editing.read_one(connection, scope, after.memory_id)).memory

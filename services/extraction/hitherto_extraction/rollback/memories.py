@@ -13,7 +13,6 @@ from hitherto_extraction.rollback.replay import FIELDS, MemoryVersion, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
-from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
@@ -172,7 +171,6 @@ class Rebuilding:
         held, scope = told.held, self.scope
         if after == held:
             return False
-        before, changed = editing.difference(held.memory, after.memory, sealed=after.sealed)
         if held.memory == after.memory:
             await storage.set_said_at(connection, scope, held.memory.memory_id, after.said_at)
             return False
@@ -181,14 +179,8 @@ class Rebuilding:
             await write_sealed(connection, scope, held, after, at=at)
         else:
             await editing.write_version(connection, scope, after, at=at)
-        event = ChangeEvent(
-            "memory",
-            "rolled_back",
-            held.memory.version + 1,
-            self.reason,
-            held.memory.memory_id,
-            before=before,
-            after=changed,
+        event = editing.change_event(
+            "rolled_back", held.memory, after.memory, self.reason, sealed=after.sealed
         )
         await ledger.record(connection, scope, None, [event], actor=self.actor)
         return True

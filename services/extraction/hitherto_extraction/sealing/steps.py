@@ -21,9 +21,11 @@ from hitherto_extraction.storage import (
     statements,
     unusable_replies,
 )
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
-from hitherto_extraction.storage.corpora.sealing import seal_some
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
+from hitherto_extraction.storage.sealed_rows import Rows, seal_rows
 from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
@@ -113,10 +115,30 @@ async def empty_history(connection: Connection, standing: SealingTarget) -> int:
     return await sealing.empty_history(connection, standing.scope, limit=_ROWS)
 
 
+async def seal_passages(
+    connection: Connection, scope: Scope, corpus: SpokenCorpus, *, limit: int
+) -> Rows:
+    """Seal texts of a corpus, and remove them from its indexes with every word and vector.
+
+    Returns their rows as they were.
+    """
+    return await seal_rows(
+        connection,
+        scope,
+        corpus.row,
+        corpus.clear,
+        corpus.seal,
+        before=lambda rows: index.drop(
+            connection, scope, corpus, [(row["id"], row["number"]) for row in rows]
+        ),
+        limit=limit,
+    )
+
+
 async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
     """Seal messages, and remove their words from every index, including that of memories."""
     scope = standing.scope
-    found = await seal_some(connection, scope, MESSAGES, limit=_ROWS)
+    found = await seal_passages(connection, scope, MESSAGES, limit=_ROWS)
     if found:
         learnt = await sealing.learnt_from(
             connection, scope, [(row["conversation_id"], row["message_id"]) for row in found]
@@ -128,7 +150,7 @@ async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
 
 async def seal_summaries(connection: Connection, standing: SealingTarget) -> int:
     """Seal summaries, and remove them from the indexes."""
-    return len(await seal_some(connection, standing.scope, SUMMARIES, limit=_SUMMARIES))
+    return len(await seal_passages(connection, standing.scope, SUMMARIES, limit=_SUMMARIES))
 
 
 async def seal_replies(connection: Connection, standing: SealingTarget) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import memories
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MEMORY
@@ -245,6 +246,38 @@ def difference(
     hidden = WORDS if sealed else ()
     changed = [name for name in old if old[name] != new[name] and name not in hidden]
     return {name: old[name] for name in changed}, {name: new[name] for name in changed}
+
+
+def change_event(
+    action: str,
+    before: Memory,
+    after: Memory,
+    reason: str,
+    *,
+    sealed: bool = False,
+    related: UUID | None = None,
+) -> ChangeEvent:
+    """The history entry for the next version of a memory.
+
+    Args:
+        action: What was done.
+        before: The memory.
+        after: Its next version.
+        reason: Why; it must not quote a sealed memory.
+        sealed: Whether it is or becomes sealed: then the entry has none of its words.
+        related: The other memory concerned.
+    """
+    old, new = difference(before, after, sealed=sealed)
+    return ChangeEvent(
+        "memory",
+        action,
+        before.version + 1,
+        reason,
+        before.memory_id,
+        before=old,
+        after=new,
+        related=related,
+    )
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:

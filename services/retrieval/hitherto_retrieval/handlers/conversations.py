@@ -8,7 +8,6 @@ from hitherto.v1 import conversation_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
 from hitherto_retrieval.handlers.reading import ReadCalls
-from hitherto_retrieval.opening import any_sealed
 from hitherto_retrieval.storage import conversations
 from hitherto_retrieval.storage.conversations import ConversationFilters
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
@@ -46,8 +45,7 @@ class ConversationCalls(ReadCalls):
         found, following, total = await reading.run(
             lambda c: conversations.page(c, reading.scope, wanted, after=after, limit=size)
         )
-        if any_sealed(found):
-            found = await reading.opener.whole(found)
+        found = await reading.opener.whole(found)
         return pb.ListConversationsResponse(
             conversations=[summary_message(summary) for summary in found],
             next_page_token=page.seal(following),
@@ -79,13 +77,9 @@ class ConversationCalls(ReadCalls):
         said = await reading.run(
             lambda c: _messages(c, reading.scope, conversation_id, before=before, limit=limit)
         )
-        if summary.sealed is not None:
-            summary = await reading.opener.one(summary)
-        if any_sealed(said):
-            said = [await reading.opener.one(message) for message in said]
         return pb.GetConversationResponse(
-            summary=summary_message(summary),
-            messages=[message_message(message) for message in said],
+            summary=summary_message(await reading.opener.one(summary)),
+            messages=[message_message(await reading.opener.one(message)) for message in said],
         )
 
     async def GetRecentConversations(
@@ -104,8 +98,7 @@ class ConversationCalls(ReadCalls):
         found, _, _ = await reading.run(
             lambda c: conversations.page(c, reading.scope, wanted, after=None, limit=limit)
         )
-        if any_sealed(found):
-            found = await reading.opener.whole(found)
+        found = await reading.opener.whole(found)
         ids = [summary.conversation_id for summary in found]
         messages = {}
         if request.include_messages and ids:
@@ -113,7 +106,7 @@ class ConversationCalls(ReadCalls):
                 lambda c: conversations.last_messages(c, reading.scope, ids, limit=most)
             )
         messages = {
-            conversation_id: await reading.opener.whole(said) if any_sealed(said) else said
+            conversation_id: await reading.opener.whole(said)
             for conversation_id, said in messages.items()
         }
         return pb.GetRecentConversationsResponse(
@@ -146,8 +139,7 @@ class ConversationCalls(ReadCalls):
                 reading.scope, first=None, limit=CONVERSATIONS, with_sealed=with_sealed
             )
         )
-        if any_sealed(found):
-            found = await reading.opener.whole(found)
+        found = await reading.opener.whole(found)
         return pb.GetSuggestionsResponse(
             suggestions=suggest(found, limit),
             recent_topics=recent_topics(found),

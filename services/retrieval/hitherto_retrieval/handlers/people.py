@@ -7,7 +7,7 @@ import asyncio
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
 from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, ReadContext
-from hitherto_retrieval.opening import Opener, any_sealed, whole_of_many
+from hitherto_retrieval.opening import Opener, whole_of_many
 from hitherto_retrieval.storage import people
 from hitherto_shared.convert import ENTITY_TYPE, entity_message, profile_message
 from hitherto_shared.errors import NotFound
@@ -37,9 +37,7 @@ class PeopleCalls(ReadCalls):
                 reason="PROFILE_NOT_FOUND",
                 metadata={"user_id": user_id},
             )
-        if found.sealed is not None:
-            found = await reading.opener.one(found)
-        return pb.GetProfileResponse(profile=profile_message(found))
+        return pb.GetProfileResponse(profile=profile_message(await reading.opener.one(found)))
 
     async def ListProfiles(
         self, request: pb.ListProfilesRequest, context: CallContext
@@ -73,9 +71,8 @@ class PeopleCalls(ReadCalls):
         await ReadContext(own, database, deadline, opener).ask(shown, total)
         found, following = shown.answer
         await self._audit.note((profile.user_id for profile in found), timeout=seconds)
-        if any_sealed(found):
-            theirs = [(Scope(principal.tenant_id, each.user_id), each) for each in found]
-            found = await whole_of_many(self._keys, theirs, deadline=deadline)
+        theirs = [(Scope(principal.tenant_id, each.user_id), each) for each in found]
+        found = await whole_of_many(self._keys, theirs, deadline=deadline)
         return pb.ListProfilesResponse(
             profiles=[profile_message(profile) for profile in found],
             next_page_token=page.seal(following),

@@ -28,7 +28,6 @@ from hitherto_retrieval.handlers.incoming import (
 from hitherto_retrieval.handlers.people import PeopleCalls
 from hitherto_retrieval.handlers.replies import context_reply, search_reply
 from hitherto_retrieval.handlers.sessions import SessionCalls
-from hitherto_retrieval.opening import any_sealed
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
@@ -189,9 +188,7 @@ class RetrievalHandlers(
                 reason="MEMORY_NOT_FOUND",
                 metadata={"memory_id": request.memory_id},
             )
-        memory = found[0]
-        if memory.sealed is not None:
-            memory = await reading.opener.one(memory)
+        memory = await reading.opener.one(found[0])
         return pb.GetMemoryResponse(memory=memory_message(memory))
 
     async def ListMemories(
@@ -224,8 +221,7 @@ class RetrievalHandlers(
                 )
             )
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
-        if any_sealed(found):
-            found = await reading.opener.whole(found)
+        found = await reading.opener.whole(found)
         return await beside_loop(
             _work_of(found), _list_reply, found, page.seal(listed.following), listed.total
         )
