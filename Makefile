@@ -34,7 +34,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock demo tour run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
+.PHONY: help install lock lock-images demo tour run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
 	bench-encryption bench-peers migrate metrics-docs compose-env release clean
 
 help: ## List the targets
@@ -50,11 +50,22 @@ $(INSTALLED): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
 
-lock: install ## Resolve requirements.lock again from pyproject.toml
-	$(BIN)/python -m uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
+COMPILE = $(BIN)/python -m uv pip compile --quiet --no-config --universal \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+# What images install: the versions of the lock, with the hash of every file.
+HASHED = $(COMPILE) --python-version 3.12 --generate-hashes --constraint requirements.lock
+IN_IMAGES := --extra retrieval --extra extraction --extra cli --extra otel
+
+lock: install ## Resolve requirements.lock again from pyproject.toml, and what images install from the lock
+	$(COMPILE) --upgrade --python-version 3.11 \
 		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra mcp --extra console --extra otel --extra dev \
-		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
+	$(MAKE) --no-print-directory lock-images
+
+lock-images: install ## Write the hashes of what images install, of the versions in requirements.lock
+	$(HASHED) $(IN_IMAGES) --output-file docker/requirements.txt pyproject.toml
+	$(HASHED) $(IN_IMAGES) --extra onnx --extra tokens --output-file docker/requirements-onnx.txt pyproject.toml
+	echo hatchling | $(HASHED) --output-file docker/requirements-build.txt -
 
 demo: install ## Learn from sample conversations and show the result (TRANSCRIPTS=file.jsonl: from your own)
 	$(BIN)/python -m examples.demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")

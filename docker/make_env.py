@@ -21,6 +21,14 @@ PASSWORDS = (
     "GRAFANA_PASSWORD",
 )
 
+IMAGES = """
+# Images by digest, so that they never change unasked: docs/docker.md says how to find digests.
+#PYTHON_IMAGE=python:3.12-slim@sha256:
+#POSTGRES_IMAGE=pgvector/pgvector:pg17@sha256:
+#PROMETHEUS_IMAGE=prom/prometheus:v3.5.0@sha256:
+#GRAFANA_IMAGE=grafana/grafana:12.1.0@sha256:
+"""
+
 SETTINGS = """\
 # Settings of both services in docker-compose.yml: one NAME=value a line, without quotes; a $ in a
 # value is written $$. Every setting of docs/configuration.md can stand here, and OpenTelemetry's,
@@ -66,9 +74,9 @@ def write_new(path: Path, text: str) -> bool:
 
 
 def passwords() -> str:
-    """A line for each password, newly generated."""
+    """A line for each password, newly generated, and places for digests."""
     # Letters and digits only: passwords become part of a URL.
-    return "".join(f"{name}={secrets.token_hex(24)}\n" for name in PASSWORDS)
+    return "".join(f"{name}={secrets.token_hex(24)}\n" for name in PASSWORDS) + IMAGES
 
 
 def main() -> None:

@@ -125,9 +125,28 @@ def test_containers_can_do_little() -> None:
     assert not re.search(r"^USER ", "".join(stages()[name] for name in OURS), flags=re.MULTILINE)
 
 
-def test_the_image_is_built_from_the_lock() -> None:
-    assert "-c requirements.lock" in stages()["build"]
-    assert "--no-binary hitherto" in stages()["build"]
+def test_the_image_is_built_from_hashes() -> None:
+    build = stages()["build"]
+    assert "PIP_REQUIRE_HASHES=1" in build
+    assert "PIP_ONLY_BINARY=:all:" in build
+    # Nothing is fetched after the lists are done.
+    assert len(re.findall(r"-m pip ", build)) == 4
+    assert len(re.findall(r"--no-index --no-deps", build)) == 2
+    assert (ROOT / "docker" / re.findall(r"ARG REQUIREMENTS=(\S+)", build)[0]).exists()
+
+
+def test_every_image_has_a_place_for_its_digest() -> None:
+    images = {service["image"] for service in SERVICES.values() if "image" in service}
+    places = {re.findall(r"^\$\{(\w+):-[^}@]+\}$", image)[0] for image in images}
+    assert (
+        re.findall(r"^FROM (\S+) AS (?:build|runtime)$", DOCKERFILE, re.MULTILINE)
+        == ["${PYTHON_IMAGE}"] * 2
+    )
+    make_env = (ROOT / "docker" / "make_env.py").read_text("utf-8")
+    offered = re.findall(r"^#(\w+)=\S+@sha256:$", make_env, re.MULTILINE)
+    assert set(offered) == places | {"PYTHON_IMAGE"}
+    for name in ["migrate", *OURS]:
+        assert "PYTHON_IMAGE" in SERVICES[name]["build"]["args"]
 
 
 @pytest.mark.parametrize(
