@@ -70,6 +70,7 @@ NOT_RUN = {
     "pg_dump": "tests/faults/test_backup.py runs it",
     "pg_restore": "tests/faults/test_backup.py runs it",
     "pip": "needs the network; the extras in it are checked",
+    "psql": "is not this project's; tests/pgbouncer.py writes the same file",
     "python -m": "takes minutes; the module is checked",
 }
 """Why no test runs the commands that begin so."""
