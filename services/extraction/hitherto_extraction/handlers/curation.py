@@ -200,17 +200,7 @@ class CurationCalls:
         self, request: pb.ForgetMemoryRequest, context: Context
     ) -> pb.ForgetMemoryResponse:
         """Forget a memory."""
-        checks, scope, memory_id, reason, key = _named(request)
-        checks.done()
-        actor = current_call().principal.subject
-        outcome = await self._change(
-            self._answering.identity("ForgetMemory", key, request),
-            scope(),
-            lambda connection: statuses.forget(
-                connection, scope(), memory_id, reason=reason, actor=actor
-            ),
-            context,
-        )
+        outcome = await self._restate(request, "ForgetMemory", statuses.forget, context)
         return pb.ForgetMemoryResponse(
             memory=memory_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -220,17 +210,7 @@ class CurationCalls:
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
         """Restore a forgotten or archived memory."""
-        checks, scope, memory_id, reason, key = _named(request)
-        checks.done()
-        actor = current_call().principal.subject
-        outcome = await self._change(
-            self._answering.identity("RestoreMemory", key, request),
-            scope(),
-            lambda connection: statuses.restore(
-                connection, scope(), memory_id, reason=reason, actor=actor
-            ),
-            context,
-        )
+        outcome = await self._restate(request, "RestoreMemory", statuses.restore, context)
         return pb.RestoreMemoryResponse(
             memory=memory_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -317,6 +297,24 @@ class CurationCalls:
         )
         self._curation.signals.wake()
         return outcome
+
+    async def _restate(
+        self,
+        request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest,
+        rpc: str,
+        restate: Callable[..., Awaitable[Memory]],
+        context: Context,
+    ) -> IdempotentResult[Memory]:
+        """Forget or restore the memory that a request names."""
+        checks, scope, memory_id, reason, key = _named(request)
+        checks.done()
+        actor = current_call().principal.subject
+        return await self._change(
+            self._answering.identity(rpc, key, request),
+            scope(),
+            lambda connection: restate(connection, scope(), memory_id, reason=reason, actor=actor),
+            context,
+        )
 
     async def _change(
         self,

@@ -11,7 +11,8 @@ from hitherto_extraction.handlers.consolidation import ConsolidationCalls
 from hitherto_extraction.handlers.reembedding import ReembeddingCalls, ReembeddingDependencies
 from hitherto_extraction.handlers.rollback import RollbackCalls
 from hitherto_extraction.handlers.usage import UsageCalls
-from hitherto_extraction.upkeep.calls import StartedUpkeep, UpkeepOnDemand
+from hitherto_extraction.job_calls import StartedUpkeep
+from hitherto_extraction.upkeep.calls import UpkeepOnDemand
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from hitherto_shared.convert import job_message, timestamp
 from hitherto_shared.database.pool import Connection, Database

@@ -108,22 +108,17 @@ async def enqueue(
         params: Parameters for this kind: ids and settings, never a user's text.
         max_attempts: Number of attempts before the job is given up.
     """
-    cursor = await connection.execute(
+    return await _queue(
+        connection,
         _ENQUEUE,
         {
-            "job_id": uuid7(),
             "tenant_id": tenant_id,
             "user_id": user_id,
             "kind": kind,
             "params": Jsonb(dict(params or {})),
             "max_attempts": max_attempts,
-            "trace_parent": traceparent(),
         },
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    await announce(connection, "queued")
-    return _queued(row)
 
 
 async def enqueue_done(
@@ -136,10 +131,10 @@ async def enqueue_done(
     result: Mapping[str, Any],
 ) -> Job:
     """Record completed work, so that the caller gets a job as for any other."""
-    cursor = await connection.execute(
+    return await _insert(
+        connection,
         _ENQUEUE_DONE,
         {
-            "job_id": uuid7(),
             "tenant_id": tenant_id,
             "user_id": user_id,
             "kind": kind,
@@ -147,9 +142,6 @@ async def enqueue_done(
             "result": Jsonb(dict(result)),
         },
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return Job(*row)
 
 
 async def enqueue_range(
@@ -162,22 +154,17 @@ async def enqueue_range(
     max_attempts: int,
 ) -> Job:
     """Queue the extraction of messages `range_from`..`range_to` (both included)."""
-    cursor = await connection.execute(
+    return await _queue(
+        connection,
         _ENQUEUE_RANGE,
         {
-            "job_id": uuid7(),
             **scope.parameters,
             "conversation_id": conversation_id,
             "range_from": range_from,
             "range_to": range_to,
             "max_attempts": max_attempts,
-            "trace_parent": traceparent(),
         },
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    await announce(connection, "queued")
-    return _queued(row)
 
 
 async def enqueue_open(
@@ -189,28 +176,31 @@ async def enqueue_open(
     max_attempts: int,
 ) -> Job:
     """Queue, or delay, the one job that will take what has been appended when it starts."""
-    cursor = await connection.execute(
+    return await _queue(
+        connection,
         _ENQUEUE_OPEN,
         {
-            "job_id": uuid7(),
             **scope.parameters,
             "conversation_id": conversation_id,
             "debounce": debounce_seconds,
             "max_attempts": max_attempts,
-            "trace_parent": traceparent(),
         },
     )
-    row = await cursor.fetchone()
-    assert row is not None
+
+
+async def _queue(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
+    """Insert a job that workers are to take, and name it in the current span."""
+    job = await _insert(connection, statement, {**values, "trace_parent": traceparent()})
     await announce(connection, "queued")
-    return _queued(row)
-
-
-def _queued(row: tuple[Any, ...]) -> Job:
-    """The job of a row, which the current span names."""
-    job = Job(*row)
     event("job queued", {"hitherto.job.id": str(job.job_id), "hitherto.job.kind": job.kind})
     return job
+
+
+async def _insert(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
+    cursor = await connection.execute(statement, {"job_id": uuid7(), **values})
+    row = await cursor.fetchone()
+    assert row is not None
+    return Job(*row)
 
 
 async def enqueue_cancelled(
@@ -224,10 +214,10 @@ async def enqueue_cancelled(
     kind: str = "memory-extraction",
 ) -> Job:
     """Record that input was not accepted, so that the caller gets a job that says why."""
-    cursor = await connection.execute(
+    return await _insert(
+        connection,
         _ENQUEUE_CANCELLED,
         {
-            "job_id": uuid7(),
             **scope.parameters,
             "conversation_id": conversation_id,
             "kind": kind,
@@ -236,9 +226,6 @@ async def enqueue_cancelled(
             "error_reason": reason,
         },
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return Job(*row)
 
 
 async def enqueue_for_slot(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Protocol
-from uuid import UUID
 
+from hitherto_extraction.job_calls import StartedUpkeep, starting
 from hitherto_extraction.once import IdempotentOperation
-from hitherto_extraction.queue import enqueueing, jobs
-from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.models import Job, Scope
 
 
 class CountableUpkeep(Protocol):
@@ -22,14 +18,6 @@ class CountableUpkeep(Protocol):
     ) -> dict[str, int]:
         """What a run would do now, by name."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class StartedUpkeep:
-    """The job of a call, and the counts if they are available at once."""
-
-    job: Job
-    counts: Mapping[str, int]
 
 
 class UpkeepOnDemand:
@@ -46,46 +34,12 @@ class UpkeepOnDemand:
     def start(
         self, kind: str, tenant_id: str, *, user_id: str | None, dry_run: bool
     ) -> IdempotentOperation[StartedUpkeep]:
-        """A call of RunDecay or RunRetention.
-
-        With `dry_run` the job has already ended when it is created: its result holds the counts,
-        and nothing else changes.
-        """
-
-        async def change(connection: Connection) -> StartedUpkeep:
-            if user_id is not None:
-                await users.hold_off_erase(connection, Scope(tenant_id, user_id))
-            counts: dict[str, int] = {}
-            if dry_run or user_id is not None:
-                counts = await self._kinds[kind].count(connection, tenant_id, user_id)
-            params = {"dry_run": dry_run, "counts": counts}
-            if dry_run:
-                job = await enqueueing.enqueue_done(
-                    connection,
-                    tenant_id,
-                    kind,
-                    user_id=user_id,
-                    params=params,
-                    result={"counts": counts},
-                )
-            else:
-                job = await enqueueing.enqueue(
-                    connection,
-                    tenant_id,
-                    kind,
-                    user_id=user_id,
-                    params=params,
-                    max_attempts=self._max_attempts,
-                )
-            return StartedUpkeep(job, counts)
-
-        async def again(connection: Connection, ids: Sequence[str]) -> StartedUpkeep:
-            job = await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
-            return StartedUpkeep(job, job.params.get("counts", {}))
-
-        return IdempotentOperation(
-            change=change,
-            ids=lambda started: [str(started.job.job_id)],
-            again=again,
-            users=lambda _: [] if user_id is None else [user_id],
+        """A call of RunDecay or RunRetention; see `starting`."""
+        return starting(
+            kind,
+            tenant_id,
+            user_id=user_id,
+            dry_run=dry_run,
+            count=lambda connection: self._kinds[kind].count(connection, tenant_id, user_id),
+            max_attempts=self._max_attempts,
         )
