@@ -54,7 +54,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --no-config --universal \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 # What images install: the versions of the lock, with the hash of every file.
 HASHED = $(COMPILE) --python-version 3.12 --generate-hashes --constraint requirements.lock
-IN_IMAGES := --extra retrieval --extra extraction --extra cli --extra otel
+IN_IMAGES := --extra retrieval --extra extraction --extra cli --extra console --extra otel
 
 lock: install ## Resolve requirements.lock again from pyproject.toml, and what images install from the lock
 	$(COMPILE) --upgrade --python-version 3.11 \

@@ -249,6 +249,39 @@ async def test_conversations_are_read_page_by_page_and_deleted(
     assert "canary:pip" not in ana.text.partition("Why it is known")[2].partition("When it is")[0]
 
 
+async def test_documents_are_added_found_replaced_and_deleted(
+    ana: Visitor, memory: AsyncHitherto
+) -> None:
+    await ana.open("/documents/new")
+    await ana.send(
+        "/documents/new", title="Sổ tay <b>", content="Deploy on Tuesdays 🚀", author="Bo"
+    )
+    assert "Stored." in ana.text
+    assert "Deploy on Tuesdays 🚀" in ana.text
+    place = ana.url.partition("?")[0].partition("/documents/")[2]
+    [job] = [one async for one in memory.jobs("ana")]
+    await memory.wait_for_job(job)
+    assert "Deploy on Tuesdays" in (await memory.get_context("ana", "When deploy?")).prompt_block
+    await ana.open("/documents/new")
+    await ana.send("/documents/new", title="Sổ tay <b>", content="Deploy on Fridays.")
+    assert ana.url.partition("?")[0].endswith(place)
+    assert "Fridays" in ana.text
+    assert "Tuesdays" not in ana.text
+    await ana.open("/documents")
+    assert "1 document " in ana.text
+    assert "Sổ tay &lt;b&gt;" in await ana.open("/documents?source=console")
+    assert "There are no documents here" in await ana.open("/documents?source=gmail")
+    await ana.open(f"/documents/{place}")
+    await ana.send(f"/documents/{place}/delete")
+    assert "The document is deleted" in ana.text
+    await ana.open(f"/documents/{place}")
+    assert ana.status == 404
+    await memory.update_user_settings("ana", memory_enabled=False)
+    await ana.open("/documents/new")
+    await ana.send("/documents/new", title="t", content="text")
+    assert "memory is switched off" in ana.text
+
+
 async def test_what_the_assistant_is_told(ana: Visitor, memory: AsyncHitherto) -> None:
     await chat(memory, "c1", "My sister owns a canary:pip")
     await ana.open("/told?q=Which canary is there?")
@@ -341,13 +374,26 @@ async def test_pages_of_somebody_else_stay_closed(ana: Visitor, memory: AsyncHit
     saved = await memory.add("bo", [{"role": "user", "content": "hush"}], conversation="c1")
     job = await memory.end_conversation("bo", "c1")
     assert saved.message_ids
-    for path in ("/profile", "/settings", "/data", "/told?q=x", "/conversations", "/jobs"):
+    for path in (
+        "/profile",
+        "/settings",
+        "/data",
+        "/told?q=x",
+        "/conversations",
+        "/documents",
+        "/jobs",
+    ):
         joint = "&" if "?" in path else "?"
         await ana.open(f"{path}{joint}user=bo")
         assert ana.status == 403, path
     await ana.open("/conversation?id=c1")
     assert ana.status == 404
     await ana.open(f"/jobs/{job.id}")
+    assert ana.status == 404
+    written = await memory.ingest_documents(
+        "bo", [{"source_type": "gmail", "source_id": "1", "content": "Bo's letter"}]
+    )
+    await ana.open(f"/documents/{written.document_ids[0]}")
     assert ana.status == 404
     await ana.open("/data")
     await ana.send("/data/erase", user="bo", confirm="bo")
@@ -363,6 +409,7 @@ LOOKED_AT = {
     "/timeline": "user",
     "/conversations": "outcome page",
     "/conversation": "id show",
+    "/documents": "source entity page",
     "/profile": "page",
     "/told": "q template max_tokens conversation as_of known_at",
     "/jobs": "state kind page",
@@ -378,6 +425,7 @@ SENT = {
     "/profile/edit": "summary current_projects new_group new_key new_value version department",
     "/settings": "retention_days message_retention_days time_zone",
     "/conversation/delete": "id",
+    "/documents/new": "title author content",
 }
 
 

@@ -268,7 +268,7 @@ async def test_hostile_texts_are_shown_as_text(ana: Visitor, memory: AsyncHither
         tags.feed(page)
         assert HOSTILE in tags.texts or HOSTILE in tags.values
         assert {"img", "style"}.isdisjoint(tags.names)
-        assert tags.names["script"] == 1
+        assert tags.names["script"] == 2
         assert [name for name in tags.attributes if name.startswith("on") or name == "style"] == []
 
 

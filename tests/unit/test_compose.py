@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hitherto_client.command.run import build_parser
+from hitherto_client.console.opening import check_openness, listen_address
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_retrieval.config import RetrievalSettings
 
@@ -17,6 +20,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text
 SERVICES: dict[str, Any] = COMPOSE["services"]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text("utf-8")
 OURS = {"retrieval": 50051, "extraction": 50052}
+CONSOLE = 8090
 
 
 def stages() -> dict[str, str]:
@@ -32,6 +36,7 @@ def test_the_services_are_there_in_their_order() -> None:
         *OURS,
     }
     profiles = {name: service.get("profiles") for name, service in SERVICES.items()}
+    assert profiles["console"] == ["console"]
     assert profiles["postgres-replica"] == ["replica"]
     assert profiles["prometheus"] == profiles["grafana"] == ["monitoring"]
     assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
@@ -66,6 +71,7 @@ def test_ports_are_published_on_loopback_only() -> None:
         "postgres": [],
         "migrate": [],
         "postgres-replica": [],
+        "console": [f"127.0.0.1:{CONSOLE}:{CONSOLE}"],
         "prometheus": ["127.0.0.1:9090:9090"],
         "grafana": ["127.0.0.1:3000:3000"],
         **{name: [f"127.0.0.1:{port}:{port}"] for name, port in OURS.items()},
@@ -114,7 +120,7 @@ def test_both_services_share_one_secret_and_neither_sees_the_api_key() -> None:
 
 
 def test_containers_can_do_little() -> None:
-    for name in ["migrate", *OURS]:
+    for name in ["migrate", "console", *OURS]:
         assert SERVICES[name]["read_only"] is True
         assert SERVICES[name]["cap_drop"] == ["ALL"]
         assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"]
@@ -122,7 +128,31 @@ def test_containers_can_do_little() -> None:
     runtime = stages()["runtime"]
     assert "\nUSER hitherto\n" in runtime
     assert "pip" not in runtime
-    assert not re.search(r"^USER ", "".join(stages()[name] for name in OURS), flags=re.MULTILINE)
+    last = "".join(stages()[name] for name in ("console", *OURS))
+    assert not re.search(r"^USER ", last, flags=re.MULTILINE)
+
+
+def test_the_console_holds_nothing_and_listens_where_it_is_probed() -> None:
+    console = SERVICES["console"]
+    assert set(console["environment"]) == {
+        "HITHERTO_RETRIEVAL_ADDRESS",
+        "HITHERTO_EXTRACTION_ADDRESS",
+        "HITHERTO_TLS_CA_FILE",
+    }
+    assert "env_file" not in console
+    assert console["volumes"] == ["./docker/tls:/etc/hitherto/tls:ro"]
+    stage = stages()["console"].replace("\\\n", " ")
+    program, *given = json.loads(re.findall(r"^CMD (\[.*\])$", stage, flags=re.MULTILINE)[-1])
+    assert program == "hitherto"
+    options = build_parser().parse_args(given)
+    address = listen_address(options.listen)
+    assert address.port == CONSOLE
+    public = tuple(options.public_host)
+    check_openness(address, tls=False, allow_http=options.allow_http, local=False, public=public)
+    (probed,) = re.findall(r"http://([^:]+):(\d+)/health", str(console["healthcheck"]["test"]))
+    assert probed == ("127.0.0.1", str(CONSOLE))
+    assert probed[0] in address.hosts(public)
+    assert console["healthcheck"]["test"][3] in stage
 
 
 def test_the_image_is_built_from_hashes() -> None:

@@ -78,8 +78,8 @@ def test_images_install_what_is_locked_by_hash(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "extras"),
     [
-        ("requirements", ("retrieval", "extraction", "cli", "otel")),
-        ("requirements-onnx", ("retrieval", "extraction", "cli", "otel", "onnx", "tokens")),
+        ("requirements", ("retrieval", "extraction", "cli", "console", "otel")),
+        ("requirements-onnx", ("retrieval", "extraction", "cli", "console", "otel", "onnx", "tokens")),
     ],
 )
 def test_images_install_all_that_is_needed(name: str, extras: tuple[str, ...]) -> None:

@@ -19,6 +19,7 @@ from hitherto_client.console.opening import ConsoleTarget, ListenAddress
 from hitherto_client.console.pages import (
     conversations,
     data,
+    documents,
     jobs,
     memories,
     memory,
@@ -42,6 +43,7 @@ _PAGES = (
     memories,
     memory,
     conversations,
+    documents,
     profile,
     told,
     settings,

@@ -1,0 +1,80 @@
+"""Documents: their list, their text, adding one, and their deletion."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from hitherto_client.console.failures import Failure, explain
+from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
+from hitherto_client.errors import HithertoCallError
+
+SOURCE_TYPE = "console"
+"""Of documents that somebody adds here; their titles tell them apart."""
+
+
+async def _documents(visit: Visit) -> Response:
+    source, entity = visit.address.text("source"), visit.address.text("entity")
+    listed = visit.client.documents(
+        visit.user, source_types=[source] if source else (), entity=entity, page_size=PAGE_SIZE
+    )
+    return visit.page(
+        "documents.html",
+        found=await listed.page(visit.address.text("page")),
+        source=source,
+        entity=entity,
+    )
+
+
+async def _document(visit: Visit) -> Response:
+    document = await visit.client.get_document(visit.user, visit.named("document"))
+    if document is None:
+        return visit.fail(
+            Failure(404, "There is no such document", "It was deleted, or is somebody else's.")
+        )
+    return visit.page("document.html", document=document)
+
+
+async def _delete(visit: Visit) -> Response:
+    await visit.client.delete_document(visit.user, visit.named("document"))
+    return visit.go("/documents", "The document is deleted. What was learnt from it stays.")
+
+
+async def _new(visit: Visit) -> Response:
+    return visit.page("new_document.html", form=visit.form)
+
+
+async def _save(visit: Visit) -> Response:
+    form = visit.form
+    title = form.text("title")
+    try:
+        saved = await visit.client.ingest_documents(
+            visit.user,
+            [
+                {
+                    "source_type": SOURCE_TYPE,
+                    "source_id": title,
+                    "content_type": "document",
+                    "title": title,
+                    "author": form.text("author"),
+                    "content": form.text("content"),
+                }
+            ],
+        )
+    except HithertoCallError as error:
+        if error.code.name != "INVALID_ARGUMENT":
+            raise
+        problem = explain(error)
+        return visit.page("new_document.html", problem.status, form=form, problem=problem)
+    if not saved.document_ids:
+        return visit.go("/documents", "Nothing was stored: memory is switched off.")
+    told = "This document was known already." if saved.unchanged_count else "Stored."
+    return visit.go(f"/documents/{saved.document_ids[0]}", told)
+
+
+ROUTES = (
+    look("/documents", _documents),
+    look("/documents/new", _new),
+    change("/documents/new", _save),
+    look("/documents/{document}", _document),
+    change("/documents/{document}/delete", _delete),
+)

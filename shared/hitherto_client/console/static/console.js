@@ -1,0 +1,43 @@
+// What pages do better with a script, and do without one too.
+"use strict";
+
+const DAY = { day: "numeric", month: "short", year: "numeric" };
+const MINUTE = { ...DAY, hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
+
+function shown(moment, format) {
+  const parts = {};
+  for (const { type, value } of new Intl.DateTimeFormat("en-US", format).formatToParts(moment)) {
+    parts[type] = value;
+  }
+  const day = `${parts.day} ${parts.month} ${parts.year}`;
+  return parts.hour ? `${day}, ${parts.hour}:${parts.minute} ${parts.timeZoneName}` : day;
+}
+
+// Times in the zone of whoever looks; their titles keep UTC.
+function localise(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    const isDay = time.dataset.shows === "day";
+    // A day that was given without a time is that day everywhere.
+    if (!time.dateTime || Number.isNaN(moment.getTime()) || (isDay && time.dateTime.includes("T00:00:00"))) continue;
+    time.textContent = shown(moment, isDay ? DAY : MINUTE);
+  }
+}
+
+// A file is read here and sent as text, so that it can be looked at before.
+function fill(field) {
+  const file = field.files[0];
+  if (!file) return;
+  file.text().then((text) => {
+    document.getElementById(field.dataset.fills).value = text;
+    const named = document.getElementById(field.dataset.names);
+    if (!named.value) named.value = file.name;
+  });
+}
+
+localise(document);
+document.addEventListener("htmx:load", (event) => localise(event.target));
+for (const field of document.querySelectorAll("input[data-fills]")) {
+  field.parentElement.hidden = false;
+  field.addEventListener("change", () => fill(field));
+}
