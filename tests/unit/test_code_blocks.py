@@ -25,7 +25,8 @@ from tests.code_blocks import (
     typed,
 )
 
-DOCKER_COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+COMPOSE_FILE = (ROOT / "docker-compose.yml").read_text("utf-8")
+DOCKER_COMPOSE = yaml.safe_load(COMPOSE_FILE)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MAKEFILES = "\n".join((ROOT / name).read_text("utf-8") for name in ("Makefile", "docs.mk"))
 SETTINGS = (ROOT / "docs/configuration.md").read_text("utf-8")
@@ -103,7 +104,8 @@ def test_what_hitherto_is_told_can_be_parsed() -> None:
 @pytest.mark.parametrize("line", [line for line in COMMANDS if not line.startswith("hitherto ")])
 def test_what_a_command_names_exists(line: str) -> None:
     for name in re.findall(r"(?:^|\s)([A-Z][A-Z_]+)=", line):
-        known = name in SETTINGS or name in ("EVAL_DIR", "OTEL_EXPORTER_OTLP_ENDPOINT")
+        known = name in SETTINGS or f"${{{name}:" in COMPOSE_FILE
+        known = known or name in ("EVAL_DIR", "OTEL_EXPORTER_OTLP_ENDPOINT")
         assert known or re.search(rf"^{name} \?=", MAKEFILES, re.MULTILINE), name
     words = shlex.split(typed(line), comments=True)
     match words:

@@ -60,6 +60,9 @@ def needed(extras: Iterable[str]) -> set[str]:
     return found - {"hitherto"}
 
 
+IN_IMAGES = ("retrieval", "extraction", "cli", "console", "otel")
+
+
 @pytest.mark.parametrize("path", IMAGES, ids=lambda path: path.stem)
 def test_images_install_what_is_locked_by_hash(path: Path) -> None:
     entries = re.split(r"\n(?=\S)", path.read_text("utf-8").strip())
@@ -78,8 +81,8 @@ def test_images_install_what_is_locked_by_hash(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "extras"),
     [
-        ("requirements", ("retrieval", "extraction", "cli", "console", "otel")),
-        ("requirements-onnx", ("retrieval", "extraction", "cli", "console", "otel", "onnx", "tokens")),
+        ("requirements", IN_IMAGES),
+        ("requirements-onnx", (*IN_IMAGES, "onnx", "tokens")),
     ],
 )
 def test_images_install_all_that_is_needed(name: str, extras: tuple[str, ...]) -> None:
