@@ -35,7 +35,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
 .PHONY: help install lock lock-images demo tour run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
-	bench-encryption bench-peers migrate metrics-docs compose-env release clean
+	bench-encryption bench-peers migrate check-citus metrics-docs compose-env release clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ bench-peers: install ## Measure the same searches in other memory stores
 
 migrate: install ## Migrate the database in DATABASE_URL
 	$(BIN)/python -m hitherto_shared.database.migrate
+
+check-citus: install ## Check that schema and statements suit Citus, on a migrated database (DATABASE_URL)
+	@$(BIN)/python -m tools.citus
 
 metrics-docs: install ## Generate the tables of docs/metrics.md from the code
 	$(BIN)/python -m tools.metrics_docs

@@ -12,6 +12,7 @@ FOLDERS = (
     ".ci",
     "benchmarks",
     "clients",
+    "deploy",
     "docs",
     "examples",
     "protos",

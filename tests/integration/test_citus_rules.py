@@ -1,0 +1,232 @@
+"""The schema and the statements suit a Postgres that distributes rows by user (I5), as far as
+can be seen without Citus; what does not is listed here and in docs/scaling.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from tests.conftest import as_superuser, new_database
+from tools.citus import __main__ as command
+from tools.citus.routes import (
+    Route,
+    ServiceStatement,
+    obstacles,
+    read_plan,
+    route,
+    service_statements,
+)
+from tools.citus.schema_rules import (
+    SCRIPT,
+    Distribution,
+    broken_rules,
+    distribution,
+    hidden_reads,
+    policies_by_setting,
+)
+
+SCALING = (Path(__file__).resolve().parents[2] / "docs" / "scaling.md").read_text("utf-8")
+
+HIDDEN = {
+    "compared_chunks",
+    "compared_messages",
+    "compared_summaries",
+    "filtered_documents",
+    "filtered_memories",
+    "filtered_memories_at",
+    "filtered_messages",
+    "filtered_summaries",
+    "learnt_from_messages",
+    "memories_at",
+    "sealed_of_memory",
+    "whole_memories",
+}
+"""Functions over distributed tables, and a view that calls one: Citus routes no statement that
+reads through them."""
+
+OTHER_OBSTACLES = {
+    "queue/cancelling._OWN_BACKLOG": "joins jobs of the coordinator",
+    "storage/consolidation._NEWLY_CROWDED": "joins jobs of the coordinator",
+    "storage/documents._REPLACE": "updates by clock_timestamp",
+    "storage/erasure._FENCE": "updates by clock_timestamp",
+    "storage/sessions._MOVE_ACTION": "updates by clock_timestamp",
+    "storage/sessions._RENEW_CONTEXT": "updates by clock_timestamp",
+}
+
+
+@pytest.fixture(scope="module")
+def migrated(postgres: EmbeddedPostgres) -> Iterator[psycopg.Connection]:
+    """The schema as the migrations leave it, without the triggers of the tests."""
+    with (
+        new_database(postgres) as made,
+        psycopg.connect(
+            as_superuser(postgres, made), autocommit=True, prepare_threshold=None
+        ) as connection,
+    ):
+        connection.execute("DROP FUNCTION test_note_raised, test_require_raised CASCADE")
+        yield connection
+
+
+@pytest.fixture
+def changed(migrated: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    """The same, for changes that end with the test."""
+    with migrated.transaction(force_rollback=True):
+        yield migrated
+
+
+def test_the_tables_obey_the_rules(migrated: psycopg.Connection) -> None:
+    """A table that breaks one must be changed, or stay on the coordinator (`LOCAL`)."""
+    assert broken_rules(migrated, distribution()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("CREATE TABLE notes (tenant_id text, user_id text)", "notes: neither distributed"),
+        ("ALTER TABLE memories ADD UNIQUE (memory_id)", "memories: memories_memory_id_key"),
+        ("CREATE UNIQUE INDEX once ON memories (tenant_id, version)", "memories: once is unique"),
+        ("ALTER TABLE preferences DROP CONSTRAINT preferences_pkey", "preferences: no primary key"),
+        (
+            "ALTER TABLE feedback ADD COLUMN job uuid REFERENCES jobs (job_id)",
+            "feedback: feedback_job_fkey joins a distributed table and one of the coordinator",
+        ),
+        (
+            "ALTER TABLE memories ADD CONSTRAINT on_document"
+            " FOREIGN KEY (tenant_id, user_id, memory_id) REFERENCES documents",
+            "memories: on_document refers to documents, which is distributed later",
+        ),
+        (
+            "ALTER TABLE statements DROP CONSTRAINT statements_tenant_id_user_id_memory_id_fkey;"
+            " ALTER TABLE statements ADD CONSTRAINT nulled FOREIGN KEY (tenant_id, user_id,"
+            " memory_id) REFERENCES memories ON DELETE SET NULL",
+            "statements: nulled changes rows",
+        ),
+        (
+            "CREATE TRIGGER watch AFTER INSERT ON users EXECUTE FUNCTION refuse_change_of_audit()",
+            "users: trigger watch",
+        ),
+        ("ALTER TABLE postings ALTER user_id TYPE varchar(9)", "postings: user_id must be text"),
+    ],
+)
+def test_a_table_that_breaks_a_rule_is_found(
+    changed: psycopg.Connection, change: str, complaint: str
+) -> None:
+    changed.execute(change.encode())
+    assert any(line.startswith(complaint) for line in broken_rules(changed, distribution()))
+
+
+def test_a_script_distributes_by_user_beside_users() -> None:
+    for line in (
+        "SELECT create_distributed_table('memories', 'tenant_id', colocate_with => 'users');",
+        "SELECT create_distributed_table('memories', 'user_id');",
+    ):
+        with pytest.raises(ValueError, match="memories is not distributed by user_id beside users"):
+            distribution(line)
+    calls = re.findall(r"^SELECT create_\w+_table\(", SCRIPT.read_text("utf-8"), re.MULTILINE)
+    plan = distribution()
+    assert len(calls) == len(plan.distributed) + len(plan.reference)
+
+
+def test_every_statement_can_be_planned(migrated: psycopg.Connection) -> None:
+    """Else `make check-citus` would look at none of what it cannot plan."""
+    statements = list(service_statements(distribution()))
+    assert len(statements) > 500
+    refused = {
+        each.name: to.refused for each in statements if (to := route(migrated, each)).refused
+    }
+    assert not refused
+
+
+def test_what_citus_would_not_route_is_known(migrated: psycopg.Connection) -> None:
+    plan = distribution()
+    assert hidden_reads(migrated, plan) == HIDDEN
+    found = obstacles(migrated, service_statements(plan), plan)
+    others = {name: why for name, why in found.items() if not why.startswith("reads through")}
+    assert others == OTHER_OBSTACLES
+    assert policies_by_setting(migrated, plan) == set(plan.distributed)
+
+
+def test_the_docs_name_what_citus_would_not_route() -> None:
+    for name in HIDDEN - {"whole_memories"} | {"make check-citus"}:
+        assert f"`{name}`" in SCALING
+
+
+def test_a_statement_that_leaves_its_shard_is_found(changed: psycopg.Connection) -> None:
+    plan = distribution()
+    changed.execute(
+        "CREATE FUNCTION newest(of_user text) RETURNS SETOF memories LANGUAGE sql STABLE AS"
+        " 'SELECT * FROM memories AS m WHERE m.user_id = of_user'"
+    )
+    of_user = "tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
+    told = obstacles(
+        changed,
+        [
+            ServiceStatement("a", "SELECT * FROM newest(%(user_id)s)", across=False),
+            ServiceStatement("b", f"UPDATE users\nSET revision = random() WHERE {of_user}", False),
+            ServiceStatement("c", f"SELECT FROM users AS u, jobs AS j WHERE {of_user}", False),
+            ServiceStatement("d", f"SELECT content FROM memories WHERE {of_user}", False),
+            ServiceStatement("e", "SELECT FROM users, jobs", across=True),
+        ],
+        plan,
+    )
+    assert told == {
+        "a": "reads through newest",
+        "b": "updates by random",
+        "c": "joins jobs of the coordinator",
+    }
+
+
+# What Citus says, in its own words.
+ONE_SHARD = """
+Custom Scan (Citus Adaptive)
+  Task Count: 1
+  Tasks Shown: All
+  ->  Task
+        Node: host=localhost port=9701 dbname=hitherto
+        ->  Index Scan using memories_pkey_102009 on memories_102009 memories
+"""
+ALL_SHARDS = ONE_SHARD.replace("Task Count: 1", "Task Count: 32")
+WITH_SUBPLAN = f"""
+Custom Scan (Citus Adaptive)
+  ->  Distributed Subplan 3_1
+        ->  Seq Scan on jobs
+  Task Count: 1
+{ONE_SHARD}
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected", "suits"),
+    [
+        ("Seq Scan on jobs", Route(), True),
+        (ONE_SHARD, Route(tasks=1), True),
+        (ALL_SHARDS, Route(tasks=32), False),
+        (WITH_SUBPLAN, Route(tasks=1, steps=1), False),
+        ("  ->  MapMergeJob\n        Map Task Count: 3", Route(), True),
+    ],
+)
+def test_plans_of_citus_are_understood(plan: str, expected: Route, suits: bool) -> None:
+    assert read_plan(plan) == expected
+    assert expected.to_one_place is suits
+
+
+def test_the_command_tells_what_it_found(
+    superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    assert command.main() == 2
+    monkeypatch.setenv("DATABASE_URL", superuser_conninfo)
+    assert command.main() == 1
+    said = capsys.readouterr().out
+    for words in ("usage: make check-citus", "This database has no Citus", *HIDDEN):
+        assert words in said
+
+
+def test_nothing_is_distributed_twice() -> None:
+    plan: Distribution = distribution()
+    assert len(set(plan.distributed)) == len(plan.distributed)

@@ -1,0 +1,90 @@
+"""The command behind `make check-citus`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import psycopg
+
+from tools.citus.routes import obstacles, route, service_statements
+from tools.citus.schema_rules import (
+    SCRIPT,
+    Distribution,
+    broken_rules,
+    distribution,
+    hidden_reads,
+    policies_by_setting,
+)
+
+_DISTRIBUTED = """
+SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = 'hitherto.users'::regclass
+"""
+
+
+def main() -> int:
+    """Check the database in DATABASE_URL; the exit code is 1 if something does not suit Citus."""
+    url = os.environ.get("DATABASE_URL")
+    if not url:
+        print("usage: make check-citus DATABASE_URL=postgresql://administrator@host/database")
+        return 2
+    plan = distribution()
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute("SET search_path = hitherto, public")
+        failed = _rules(connection, plan)
+        if connection.execute("SELECT FROM pg_extension WHERE extname = 'citus'").fetchone():
+            return _routed(connection, plan) or failed
+        print("This database has no Citus: what follows is what can be seen without it.")
+        return _foreseen(connection, plan) or failed
+
+
+def _rules(connection: psycopg.Connection, plan: Distribution) -> int:
+    broken = broken_rules(connection, plan)
+    print(
+        "\n".join([f"{len(plan.distributed)} tables by user; rules broken: {len(broken)}", *broken])
+    )
+    return 1 if broken else 0
+
+
+def _routed(connection: psycopg.Connection, plan: Distribution) -> int:
+    """What Citus makes of every statement."""
+    if connection.execute(_DISTRIBUTED).fetchone() == (0,):
+        print(f"The tables are not distributed yet: psql -f {SCRIPT.name}, on an empty database.")
+        return 1
+    wrong = 0
+    for statement in service_statements(plan):
+        to = route(connection, statement)
+        if to.to_one_place:
+            continue
+        wrong += not statement.across
+        print(
+            f"{'across users' if statement.across else 'NOT ONE SHARD'}: {statement.name}: "
+            f"{to.refused or f'{to.tasks} tasks, {to.steps} steps before'}"
+        )
+    print(f"{wrong} statements about one user do not go to a single shard")
+    return 1 if wrong else 0
+
+
+def _foreseen(connection: psycopg.Connection, plan: Distribution) -> int:
+    """What Citus would not route, as far as the text and the catalogue tell."""
+    statements = list(service_statements(plan))
+    unplanned = [
+        f"{each.name}: {to.refused}"
+        for each in statements
+        if (to := route(connection, each)).refused
+    ]
+    foreseen = obstacles(connection, statements, plan)
+    hidden, policies = hidden_reads(connection, plan), policies_by_setting(connection, plan)
+    print(f"{len(statements)} statements, {sum(each.across for each in statements)} across users")
+    for title, lines in (
+        ("not planned by Postgres", unplanned),
+        ("not to one shard", [f"{name}: {why}" for name, why in foreseen.items()]),
+        ("functions over distributed tables, and views that call them", sorted(hidden)),
+        ("policies by a setting of the session", sorted(policies)),
+    ):
+        print("\n".join([f"{title}: {len(lines)}", *(f"  {line}" for line in lines)]))
+    return 1 if unplanned or foreseen or hidden or policies else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""Where each statement of the services goes: to one shard, to several, or to the coordinator.
+
+A statement is planned with sample parameters, whose types Postgres knows once it is prepared. All
+texts are the same, so that all users in a statement are one user.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from tests.unit.test_scope_of_statements import ACROSS_USERS, blocks, references
+from tests.unit.test_scope_of_statements import statements as constants
+from tools.citus.schema_rules import LOCAL, Distribution, hidden_reads
+
+_PLACEHOLDER = re.compile(r"%(?:(?:\((\w+)\))?[sbt]|%)")
+_TASKS = re.compile(r"(?<!Map )(?<!Merge )Task Count: (\d+)")
+_CHANGED = re.compile(r"\bUPDATE (\w+) (?:AS \w+ )?SET\b")
+_SAMPLES = {
+    "bigint": "1",
+    "boolean": "true",
+    "bytea": r"\x00",
+    "date": "2024-01-01",
+    "double precision": "1",
+    "halfvec": "[1,0,0,0,0,0,0,0]",
+    "integer": "1",
+    "jsonb": "{}",
+    "name": "u",
+    "numeric": "1",
+    "regnamespace": "hitherto",
+    "smallint": "1",
+    "text": "1",
+    "timestamp with time zone": "2024-01-01 00:00:00+00",
+    "uuid": "01890000-0000-7000-8000-000000000000",
+}
+_TYPES = {"storage/schedules._PRUNE": ("text", "timestamptz", "integer")}
+"""Types of parameters that Postgres cannot tell; the services send them along."""
+
+_VOLATILE = """
+SELECT proname::text FROM pg_proc
+GROUP BY proname HAVING bool_and(provolatile = 'v') ORDER BY 1
+"""
+
+
+@dataclass(frozen=True)
+class ServiceStatement:
+    """A statement of the services.
+
+    Attributes:
+        name: Its module and constant.
+        text: As the services send it, with placeholders of psycopg.
+        across: Whether it is meant to concern several users: sweeps, claims, a tenant's own rows.
+    """
+
+    name: str
+    text: str
+    across: bool
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a statement goes.
+
+    Attributes:
+        tasks: The number of tasks on shards; 0 for one of the coordinator alone.
+        steps: The number of steps before it whose results travel between nodes.
+        refused: Why it was not planned; empty if it was.
+    """
+
+    tasks: int = 0
+    steps: int = 0
+    refused: str = ""
+
+    @property
+    def to_one_place(self) -> bool:
+        """Whether it goes to a single shard, or stays on the coordinator."""
+        return not self.refused and self.tasks <= 1 and self.steps == 0
+
+
+def service_statements(plan: Distribution) -> Iterator[ServiceStatement]:
+    """Every statement; one that takes the name of a table, for each distributed table."""
+    for place, constant, text in constants():
+        across = constant in ACROSS_USERS.get(place, "").split()
+        name = f"{place}.{constant}"
+        if "{table}" not in text:
+            yield ServiceStatement(name, text, across)
+            continue
+        for table in plan.distributed:
+            filled = text.format(
+                table=table, sealed="NULL", columns="held.*", by="user_id", key="1", which="true"
+            )
+            yield ServiceStatement(f"{name} of {table}", filled, across)
+
+
+def route(connection: psycopg.Connection, statement: ServiceStatement) -> Route:
+    """Where a statement goes, by the plan for sample parameters; nothing is executed.
+
+    Args:
+        connection: In autocommit, and without prepared statements of its own.
+        statement: The statement.
+    """
+    text, count = _numbered(statement.text)
+    given = _TYPES.get(statement.name, ())
+    types = f" ({', '.join(given)})" if given else ""
+    connection.execute("DEALLOCATE ALL")
+    try:
+        connection.execute(f"PREPARE probe{types} AS {text}".encode())
+        row = connection.execute(
+            "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = 'probe'"
+        ).fetchone()
+        assert row is not None
+        values = [sql.SQL("{}::{}").format(_sample(kind), sql.SQL(kind)) for kind in row[0]]
+        call = sql.SQL("EXECUTE probe({})" if count else "EXECUTE probe").format(
+            *([sql.SQL(", ").join(values)] if count else [])
+        )
+        plan = connection.execute(sql.SQL("EXPLAIN (COSTS OFF) {}").format(call)).fetchall()
+    except psycopg.Error as error:
+        return Route(refused=" ".join(str(error).split())[:200])
+    return read_plan("\n".join(line for (line,) in plan))
+
+
+def read_plan(plan: str) -> Route:
+    """Where a statement goes, by what EXPLAIN says of it."""
+    return Route(
+        max((int(tasks) for tasks in _TASKS.findall(plan)), default=0),
+        plan.count("Distributed Subplan"),
+    )
+
+
+def obstacles(
+    connection: psycopg.Connection, statements: Iterable[ServiceStatement], plan: Distribution
+) -> dict[str, str]:
+    """Statements about one user that Citus would not send to one shard, and why, by their names."""
+    volatile = {name for (name,) in connection.execute(_VOLATILE).fetchall()}
+    hidden = hidden_reads(connection, plan)
+    known: dict[str, set[str]] = {name: set() for name in (*plan.distributed, *LOCAL, *hidden)}
+    found = {}
+    for statement in statements:
+        if statement.across:
+            continue
+        text = " ".join(statement.text.split())
+        called = set(re.findall(r"(\w+)\(", text))
+        named = {table for block in blocks(text) for table, _ in references(block, known)}
+        if through := (named | called) & hidden:
+            found[statement.name] = f"reads through {', '.join(sorted(through))}"
+        elif named & LOCAL and named - LOCAL:
+            found[statement.name] = f"joins {', '.join(sorted(named & LOCAL))} of the coordinator"
+        elif set(_CHANGED.findall(text)) & set(plan.distributed) and called & volatile:
+            found[statement.name] = f"updates by {', '.join(sorted(called & volatile))}"
+    return found
+
+
+def _sample(kind: str) -> sql.Composable:
+    if kind.endswith("[]"):
+        return sql.Literal("{" + '"' + _SAMPLES[kind[:-2]].replace("\\", r"\\") + '"' + "}")
+    return sql.Literal(_SAMPLES[kind])
+
+
+def _numbered(text: str) -> tuple[str, int]:
+    """A statement with numbered placeholders, and their number."""
+    places: dict[str | int, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        place = places.setdefault(found[1] or len(places), len(places) + 1)
+        return f"${place}"
+
+    return _PLACEHOLDER.sub(number, text), len(places)
