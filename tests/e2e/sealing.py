@@ -14,7 +14,7 @@ from psycopg import sql
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_shared.encryption.key_store import KeyStore
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.sealing import load_secret

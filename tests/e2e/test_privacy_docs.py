@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from hitherto_extraction.curation.user_settings import NAMES
-from hitherto_retrieval.storage import sealed
+from hitherto_retrieval.storage import sealed_items
 from tests.e2e.conftest import StartServices
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
 from tests.e2e.test_security_docs import run
@@ -47,6 +47,6 @@ def test_every_setting_is_explained() -> None:
 
 def test_the_bounds_are_those_of_the_search() -> None:
     told = section("Encryption").replace("\n", " ")
-    assert f"the newest {sealed.MEMORIES:,} sealed memories" in told
-    assert f"{sealed.MESSAGES:,} messages" in told
-    assert f"{sealed.SUMMARIES:,} summaries" in told
+    assert f"the newest {sealed_items.MEMORIES:,} sealed memories" in told
+    assert f"{sealed_items.MESSAGES:,} messages" in told
+    assert f"{sealed_items.SUMMARIES:,} summaries" in told

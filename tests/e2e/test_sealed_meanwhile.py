@@ -14,7 +14,7 @@ import pytest
 
 from hitherto.v1 import job_pb2, maintenance_service_pb2
 from hitherto_shared.encryption.failures import KeyGone
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, rows, submit, talk

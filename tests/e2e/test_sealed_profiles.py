@@ -17,7 +17,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.rows import PROFILE
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import plain

@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hitherto.v1 import retrieval_service_pb2, search_pb2
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.encryption.rows import MEMORY
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.sealing import ENCRYPTING, key_files, keys_of
@@ -227,9 +227,9 @@ class TestSearch:
     async def test_h3_only_the_newest_are_compared(
         self, services: Services, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from hitherto_retrieval.storage import sealed
+        from hitherto_retrieval.storage import sealed_items
 
-        monkeypatch.setattr(sealed, "MEMORIES", 2)
+        monkeypatch.setattr(sealed_items, "MEMORIES", 2)
         found = await search(services, "🦊 lithium", limit=1)
         assert contents(found) == [SEALED[3].content]
         assert leg(found).candidates == 2

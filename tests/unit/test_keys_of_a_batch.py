@@ -12,7 +12,7 @@ import pytest
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
 from hitherto_shared.encryption.failures import KeyGone, KeyServiceUnavailable
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Scope
 

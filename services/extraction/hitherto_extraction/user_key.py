@@ -11,7 +11,7 @@ from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.failures import KeyGone
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Scope
 

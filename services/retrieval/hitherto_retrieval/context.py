@@ -25,7 +25,7 @@ from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import sources_of
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
-from hitherto_retrieval.search.sealed import report_sealed
+from hitherto_retrieval.search.sealed_leg import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.sections import Extent, SectionsAsked
 from hitherto_retrieval.snapshots import Believed

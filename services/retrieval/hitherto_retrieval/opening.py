@@ -20,7 +20,7 @@ from hitherto_shared.encryption.failures import (
     SealBroken,
 )
 from hitherto_shared.encryption.rows import MEMORY, MESSAGE, PROFILE, SUMMARY, Place, SealedRow
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Memory, Message, Profile, Scope, Summary
 

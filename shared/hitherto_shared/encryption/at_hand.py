@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from hitherto_shared.encryption.failures import REASON, KeyUnavailable
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Scope
 
 _keys: ContextVar[Mapping[tuple[str, str], UserKey]] = ContextVar("hitherto_user_keys")

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, WrappedKey
-from hitherto_shared.encryption.sealed import KEY_BYTES
+from hitherto_shared.encryption.user_key import KEY_BYTES
 from hitherto_shared.encryption.user_keys import bound_to
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 

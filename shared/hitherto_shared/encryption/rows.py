@@ -4,7 +4,7 @@ A sealed value opens only at the place for which it was sealed: the row's kind a
 of a profile has a place of its own. All versions of a memory share the memory's, so that a row
 copied to `memory_versions` stays readable: many versions change only the status, and are written by
 upkeep, which has no key. The value itself names the version under which it was sealed (see
-`sealed`); so do those of vectors and summaries.
+`user_key`); so do those of vectors and summaries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 
 Place = tuple[str, ...]
 

@@ -17,7 +17,7 @@ from hitherto_shared.encryption.failures import (
     KeyServiceUnavailable,
 )
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, Stamp, WrappedKey
-from hitherto_shared.encryption.sealed import KEY_BYTES, UserKey
+from hitherto_shared.encryption.user_key import KEY_BYTES, UserKey
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 from hitherto_shared.user_hash import user_hash
 

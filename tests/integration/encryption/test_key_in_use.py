@@ -22,7 +22,7 @@ from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.failures import KeyGone
 from hitherto_shared.encryption.key_store import KeyStore
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.models import Profile, Scope

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.rows import MEMORY, MESSAGE, PROFILE, SUMMARY, VECTOR
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import nfc
 from tests.integration.retrieval.seed import Fact

@@ -18,7 +18,7 @@ from hitherto_retrieval.storage import (
     newest,
     past,
     past_candidates,
-    sealed,
+    sealed_items,
     summary_candidates,
 )
 from hitherto_retrieval.storage.filters import Filters
@@ -43,11 +43,11 @@ PAGE: dict[str, Any] = {"order_by": "importance", "after": None, "limit": 10}
 STATEMENTS: dict[str, Statement[Any]] = {
     "list": memories.page(ANA, FILTERS, **PAGE),
     "search": memory_candidates.among_filtered(ANA, SOUGHT, FILTERS),
-    "sealed": sealed.memories(ANA, FILTERS),
+    "sealed": sealed_items.memories(ANA, FILTERS),
     "past list": past.page(ANA, MOMENT, FILTERS, **PAGE),
     "past top": past.top(ANA, MOMENT, limit=10, newest_first=False),
     "past search": past_candidates.candidates(ANA, SOUGHT, MOMENT, FILTERS),
-    "past sealed": sealed.memories(ANA, FILTERS, MOMENT),
+    "past sealed": sealed_items.memories(ANA, FILTERS, MOMENT),
     "messages": message_candidates.find(ANA, PASSAGES, **NO_VECTOR),
     "summaries": summary_candidates.find(ANA, PASSAGES, **NO_VECTOR),
     "documents": chunk_candidates.find(ANA, PASSAGES, **NO_VECTOR),

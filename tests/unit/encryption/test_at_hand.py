@@ -8,7 +8,7 @@ import os
 import pytest
 
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.models import Scope
 
 ANA, BEN = Scope("t", "ana"), Scope("t", "ben")

@@ -9,7 +9,7 @@ import pytest
 
 from hitherto_shared.encryption import rows
 from hitherto_shared.encryption.failures import BrokenSeal
-from hitherto_shared.encryption.sealed import OVERHEAD_BYTES, UserKey
+from hitherto_shared.encryption.user_key import OVERHEAD_BYTES, UserKey
 
 KEY = b"k" * 32
 VALUES = {

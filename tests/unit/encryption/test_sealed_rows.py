@@ -9,7 +9,7 @@ import pytest
 
 from hitherto_shared.encryption.failures import BrokenSeal
 from hitherto_shared.encryption.rows import BY_TABLE, REPLY, SealedRow
-from hitherto_shared.encryption.sealed import UserKey, version_of
+from hitherto_shared.encryption.user_key import UserKey, version_of
 
 KINDS = {**BY_TABLE, "unusable_replies": REPLY}
 

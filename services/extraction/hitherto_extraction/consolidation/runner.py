@@ -33,7 +33,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelRefused
 from hitherto_shared.models import Scope

@@ -10,7 +10,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_shared.encryption.failures import BrokenSeal
 from hitherto_shared.encryption.rows import BY_TABLE, REPLY
-from hitherto_shared.encryption.sealed import UserKey, version_of
+from hitherto_shared.encryption.user_key import UserKey, version_of
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import BrokenToken
 

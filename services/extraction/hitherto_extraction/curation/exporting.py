@@ -31,7 +31,7 @@ from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.failures import KeyGone, KeyServiceUnavailable, KeyUnavailable
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.models import Scope

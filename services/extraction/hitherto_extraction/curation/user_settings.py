@@ -10,7 +10,7 @@ from hitherto_extraction.storage import erased, user_settings, users
 from hitherto_extraction.storage import sealing as sealed_storage
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.failures import EncryptionNotConfigured
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Conflict, WrongState
 from hitherto_shared.models import Scope

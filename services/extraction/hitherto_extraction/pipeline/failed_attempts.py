@@ -28,7 +28,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.rows import REPLY
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import HithertoError, TooLate, Unavailable
 from hitherto_shared.model_api import ModelError, ModelMisbehaved

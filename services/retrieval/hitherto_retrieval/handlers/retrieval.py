@@ -34,7 +34,7 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.sealed import for_a_list
+from hitherto_retrieval.search.sealed_leg import for_a_list
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.storage import memories, past
 from hitherto_retrieval.storage.candidate import Kind

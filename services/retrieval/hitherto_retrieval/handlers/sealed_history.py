@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.handlers.reading import UserReadContext
-from hitherto_retrieval.storage import sealed
+from hitherto_retrieval.storage import sealed_items
 from hitherto_retrieval.storage.history import HistoryEvent
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION, Place
@@ -23,7 +23,7 @@ async def told_sealed_of_memory(
     """
     versions = await _versions(
         reading,
-        sealed.versions_of_memory(reading.scope, memory_id, _asked(events)),
+        sealed_items.versions_of_memory(reading.scope, memory_id, _asked(events)),
         lambda _: MEMORY.place(memory_id),
     )
     return [_told(event, versions, tuple(MEMORY.columns)) for event in events]
@@ -34,7 +34,9 @@ async def told_sealed_of_profile(
 ) -> list[HistoryEvent]:
     """The same for the user's profile."""
     versions = await _versions(
-        reading, sealed.versions_of_profile(reading.scope, _asked(events)), PROFILE_VERSION.place
+        reading,
+        sealed_items.versions_of_profile(reading.scope, _asked(events)),
+        PROFILE_VERSION.place,
     )
     return [_told(event, versions, None) for event in events]
 

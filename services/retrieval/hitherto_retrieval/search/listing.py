@@ -7,7 +7,7 @@ from typing import Any
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
-from hitherto_retrieval.search.sealed import for_a_list
+from hitherto_retrieval.search.sealed_leg import for_a_list
 from hitherto_retrieval.search.whole_results import read_whole
 from hitherto_retrieval.storage import memories, newest, past
 from hitherto_retrieval.storage.candidate import Key, Kind

@@ -42,12 +42,7 @@ from hitherto_retrieval.search.question import Question, SearchOutcome
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
-from hitherto_retrieval.search.sealed import (
-    Sealed,
-    holds_sealed,
-    opened,
-    report_sealed,
-)
+from hitherto_retrieval.search.sealed_leg import SealedLeg
 from hitherto_retrieval.search.whole_results import tell
 from hitherto_retrieval.snapshots import Believed, Snapshots
 from hitherto_retrieval.storage.candidate import Kind
@@ -146,8 +141,7 @@ class Searching:
         self._scope = scope
         self._question = question
         self._deadline = deadline
-        self._opener = opener
-        self._sealed: Sealed | None = None
+        self._sealed = SealedLeg(opener, question)
         beginning = looked_up(question.text)
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
         self._terms = terms_of(question.text) if question.weighs("keyword") else []
@@ -206,12 +200,11 @@ class Searching:
         if user.active_model is not None:
             self._embed(user.active_model, own_name)
         if user.may_be_sealed:
-            self._sealed = Sealed(self._opener, self._question)
-            await self._opener.fetch()
+            await self._sealed.begin()
         if self._question.empty:
             for name in ("semantic", "keyword", "entity"):
                 legs.add(Leg(name, "skipped", reason=_NO_QUERY))
-            opener = self._opener if self._sealed is not None else None
+            opener = self._sealed.opener
             return await self._run(
                 database, legs, lambda c: list_items(c, self._scope, self._question, opener)
             )
@@ -265,11 +258,7 @@ class Searching:
 
     async def _told(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
         """The answer in the form that is returned."""
-        # It may have been sealed since the user was looked up.
-        if self._sealed is not None or holds_sealed(found):
-            watch = Stopwatch.start()
-            found = await opened(found, self._opener)
-            report_sealed(self._opener, legs, watch.seconds)
+        found = await self._sealed.opened(found, legs)
         if not self._question.for_a_prompt:
             return found
         return await beside_loop(to_be_read(found), for_a_prompt, found, self._question)
@@ -331,7 +320,7 @@ class Searching:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
         without_episodes = bool(intent.source_types) and self._holds("document")
-        sealed, filters = self._sealed, question.filters
+        filters = question.filters
         made: list[Corpus] = []
         passages = StoredPassages() if held is None else PassagesAtHand(held)
         for kind in question.kinds:
@@ -344,7 +333,7 @@ class Searching:
                 made.append(MemoryCorpus(filters, user.statistics.documents))
             elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
-            elif not self._holds(kind) and (sealed is None or kind == "document"):
+            elif not self._holds(kind) and (not user.may_be_sealed or kind == "document"):
                 legs.add(Leg("episodic" if kind in EPISODIC else "documents", "ran"))
             elif kind == "document":
                 made.append(DocumentCorpus(question.passages))
@@ -352,9 +341,7 @@ class Searching:
                 made.append(MessageCorpus(question.passages, passages))
             else:
                 made.append(SummaryCorpus(question.passages, passages))
-        if sealed is None:
-            return made
-        return [sealed.beside(corpus, self._indexed(corpus.kind)) for corpus in made]
+        return self._sealed.beside(made, self._indexed)
 
     def _indexed(self, kind: Kind) -> TermIndex:
         """What the index of a kind holds of the question's words."""
@@ -381,8 +368,7 @@ class Searching:
         question = self._question
         watch = Stopwatch.start()
         await asking(*(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))))
-        if self._sealed is not None:
-            await self._sealed.compare()
+        await self._sealed.compare()
         await asking(*(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]

@@ -1,4 +1,4 @@
-"""Searches the sealed items of a user with encryption on."""
+"""The leg `sealed`: all that a search does differently for a user who may have sealed items."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 from hitherto_retrieval.opening import Opener, any_sealed, is_sealed
 from hitherto_retrieval.search.corpora.corpus import Corpus
 from hitherto_retrieval.search.corpora.past import TermIndex
-from hitherto_retrieval.search.corpora.sealed import (
+from hitherto_retrieval.search.corpora.with_sealed import (
     WithSealed,
     has_tags_and_metadata,
     of_memories,
     of_messages,
     of_summaries,
 )
-from hitherto_retrieval.search.legs import Leg, Legs
+from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
-from hitherto_retrieval.storage import sealed as sealed_rows
+from hitherto_retrieval.storage import sealed_items
+from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Statement
@@ -29,20 +30,40 @@ LEG = "sealed"
 _CAPPED = "only the newest that are sealed were compared"
 
 
-class Sealed:
-    """The sealed items of one question.
+class SealedLeg:
+    """The sealed items of one question; it does nothing until `begin` turns it on.
 
     Args:
-        opener: The opener, which has already requested the key.
+        opener: Opens them.
         question: The parameters of the search.
+
+    Attributes:
+        opener: The same for lists; None if the user can have no sealed items.
     """
 
     def __init__(self, opener: Opener, question: Question) -> None:
+        self.opener: Opener | None = None
         self._opener = opener
         self._question = question
         self._corpora: list[WithSealed] = []
 
-    def beside(self, corpus: Corpus, indexed: TermIndex) -> Corpus:
+    async def begin(self) -> None:
+        """Search sealed items too: request the key."""
+        self.opener = self._opener
+        await self._opener.fetch()
+
+    def beside(self, corpora: Sequence[Corpus], index: Callable[[Kind], TermIndex]) -> list[Corpus]:
+        """The corpora, each with its sealed items.
+
+        Args:
+            corpora: What is searched.
+            index: What the index of a kind holds of the question's words.
+        """
+        if self.opener is None:
+            return list(corpora)
+        return [self._beside(corpus, index(corpus.kind)) for corpus in corpora]
+
+    def _beside(self, corpus: Corpus, indexed: TermIndex) -> Corpus:
         """A corpus with its sealed items; documents have none."""
         question = self._question
         if corpus.kind == "memory":
@@ -58,13 +79,31 @@ class Sealed:
 
     async def compare(self) -> None:
         """Open and compare the items in a thread: thousands would block the event loop."""
-        await asyncio.to_thread(self._compare)
+        if self._corpora:
+            await asyncio.to_thread(self._compare)
 
     def _compare(self) -> None:
         for corpus in self._corpora:
             corpus.compare()
         self._opener.compared = sum(corpus.compared for corpus in self._corpora)
         self._opener.capped = any(corpus.capped for corpus in self._corpora)
+
+    async def opened(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
+        """An answer with everything opened; items that do not open are left out."""
+        # One may have been sealed since the user was looked up.
+        if self.opener is None and not _holds_sealed(found):
+            return found
+        watch = Stopwatch.start()
+        opener = self._opener
+        conversations: Sequence[Any] = await opener.whole(found.conversations)
+        whole = replace(
+            found,
+            hits=await _opened(found.hits, opener),
+            further=await _opened(found.further, opener),
+            conversations=conversations,
+        )
+        report_sealed(opener, legs, watch.seconds)
+        return whole
 
 
 def report_sealed(opener: Opener, legs: Legs, seconds: float) -> None:
@@ -106,31 +145,20 @@ async def for_a_list(
     has_key = await opener.fetch() is not None
     if has_key and not filters.tags and not filters.metadata:
         return filters
-    held = sealed_rows.memories(scope, filters, moment)
+    held = sealed_items.memories(scope, filters, moment)
     await ask(held)
     shown = []
-    for item in held.answer[: sealed_rows.MEMORIES]:
+    for item in held.answer[: sealed_items.MEMORIES]:
         values = opener.values(item.sealed, item.place)
         if values is not None and has_tags_and_metadata(values, filters):
             shown.append(item.candidate.key)
     return replace(filters, sealed_ids=shown)  # type: ignore[arg-type]
 
 
-def holds_sealed(found: SearchOutcome) -> bool:
+def _holds_sealed(found: SearchOutcome) -> bool:
     """Whether part of an answer must be opened before it can be shown."""
     return any_sealed(found.conversations) or any(
         is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in (*found.hits, *found.further)
-    )
-
-
-async def opened(found: SearchOutcome, opener: Opener) -> SearchOutcome:
-    """An answer with everything opened; items that do not open are left out."""
-    conversations: Sequence[Any] = await opener.whole(found.conversations)
-    return replace(
-        found,
-        hits=await _opened(found.hits, opener),
-        further=await _opened(found.further, opener),
-        conversations=conversations,
     )
 
 

@@ -19,12 +19,12 @@ from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
 from hitherto_retrieval.search.corpora.past import TermIndex
 from hitherto_retrieval.search.past import FIRST, postings_of
 from hitherto_retrieval.search.words import words_in
-from hitherto_retrieval.storage import sealed as sealed_rows
+from hitherto_retrieval.storage import sealed_items
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_retrieval.storage.sealed import SealedItem
+from hitherto_retrieval.storage.sealed_items import SealedItem
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.text.bm25 import score
 from hitherto_shared.text.passages import message_text, summary_text
@@ -59,14 +59,14 @@ class SealedKind:
 def of_memories(filters: Filters, moment: Moment | None) -> SealedKind:
     """Sealed memories, present or as of a moment."""
     return SealedKind(
-        look=lambda looking: sealed_rows.memories(
+        look=lambda looking: sealed_items.memories(
             looking.scope,
             filters,
             moment,
             model=looking.model,
             with_vectors=looking.vector is not None,
         ),
-        most=sealed_rows.MEMORIES,
+        most=sealed_items.MEMORIES,
         text=lambda values: "\n".join((values["content"], *values.get("keywords", ()))),
         shown=lambda values: "",
         passes=lambda values: has_tags_and_metadata(values, filters),
@@ -76,8 +76,8 @@ def of_memories(filters: Filters, moment: Moment | None) -> SealedKind:
 def of_messages(filters: PassageFilters) -> SealedKind:
     """Sealed messages."""
     return SealedKind(
-        look=lambda looking: sealed_rows.messages(looking.scope, filters),
-        most=sealed_rows.MESSAGES,
+        look=lambda looking: sealed_items.messages(looking.scope, filters),
+        most=sealed_items.MESSAGES,
         text=lambda values: message_text(values.get("name", ""), values["content"]),
         shown=lambda values: str(values["content"]),
         passes=lambda values: _has(values.get("metadata", {}), filters.metadata),
@@ -87,8 +87,8 @@ def of_messages(filters: PassageFilters) -> SealedKind:
 def of_summaries(filters: PassageFilters) -> SealedKind:
     """Sealed summaries of conversations."""
     return SealedKind(
-        look=lambda looking: sealed_rows.summaries(looking.scope, filters),
-        most=sealed_rows.SUMMARIES,
+        look=lambda looking: sealed_items.summaries(looking.scope, filters),
+        most=sealed_items.SUMMARIES,
         text=lambda values: summary_text(
             values["title"],
             values.get("summary", ""),
