@@ -77,7 +77,7 @@ class StatementResult:
 
 def set_in_transactions(connection: AsyncConnection[Any], settings: LocalSettings) -> None:
     """Let `exchange` depend on nothing but the transaction, which begins with `settings`."""
-    _prepared[connection] = _Prepared(settings)
+    _prepared[connection] = _Prepared(MadeTransformer(connection), settings)
 
 
 async def exchange(
@@ -92,7 +92,7 @@ async def exchange(
         async with connection.lock:
             prepared = _prepared.get(connection)
             if prepared is None:
-                prepared = _prepared[connection] = _Prepared()
+                prepared = _prepared[connection] = _Prepared(MadeTransformer(connection))
             try:
                 return await _once(connection, prepared, asked)
             except _FORGOTTEN:
@@ -133,10 +133,15 @@ class _Prepared:
     """The prepared statements of a connection: names by statement, the most recently used last.
 
     Attributes:
+        transformer: Converts the values and rows of every statement. It looks up each type once, so
+            adapters of a type are registered before its first use.
         settings: What each transaction sets, of a connection on which nothing stays prepared.
+        names: The names.
+        superfluous: Those to be dropped.
     """
 
-    def __init__(self, settings: LocalSettings | None = None) -> None:
+    def __init__(self, transformer: Transformer, settings: LocalSettings | None = None) -> None:
+        self.transformer = transformer
         self.settings = settings
         self.names: OrderedDict[_Key, bytes] = OrderedDict()
         self.superfluous: list[bytes] = []
@@ -181,18 +186,18 @@ class _Batch:
         self._connection = connection
         self._prepared = prepared
         # The subject of each result: a prepared statement, its rows, or a dropped name.
-        self._meanings: list[tuple[_Key, bytes] | Transformer | bytes] = []
+        self._meanings: list[tuple[_Key, bytes] | bytes | None] = []
         self._new: dict[_Key, bytes] = {}
         pgconn = connection.pgconn
+        transformer = prepared.transformer
         for each in asked:
             text, keys, forms = _numbered(each.sql)
             given: Any = each.parameters
             values = [given[key] for key in keys]
-            transformer: Transformer = MadeTransformer(connection)
             dumped = transformer.dump_sequence(values, forms)
             known = self._prepare((text, transformer.types or ()))
             self._add(
-                transformer,
+                None,
                 partial(
                     pgconn.send_query_prepared,
                     known,
@@ -219,7 +224,7 @@ class _Batch:
     def _add_preparation(self, name: bytes, key: _Key) -> None:
         self._add((key, name), partial(self._connection.pgconn.send_prepare, name, *key))
 
-    def _add(self, meaning: tuple[_Key, bytes] | Transformer | bytes, call: partial[None]) -> None:
+    def _add(self, meaning: tuple[_Key, bytes] | bytes | None, call: partial[None]) -> None:
         self.calls.append(call)
         self._meanings.append(meaning)
 
@@ -243,8 +248,8 @@ class _Batch:
         for meaning, result in zip(self._meanings, results, strict=True):
             if result.status not in _ANSWERED:
                 raise errors.error_from_result(result, encoding=self._connection.info.encoding)
-            if not isinstance(meaning, tuple | bytes):
-                answers.append(_answer(meaning, result))
+            if meaning is None:
+                answers.append(_answer(self._prepared.transformer, result))
         return answers
 
 

@@ -26,34 +26,63 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING last_lexical_no - %(texts)s
 """
 
-# Continues where the last segment of each term ends, segment by segment. The caller holds the
-# user's row, so that no other transaction extends the same segments: numbers ascend in each.
-# Postings come as one string per column: writing arrays of hundreds costs the service more than
-# everything else here.
+# Most terms of a user fill less than one segment. They are looked up by one scan, extended by their
+# physical position, or begun, without a look for conflicts: the caller holds the user's row, so
+# that no other transaction writes the same segments. Other terms continue where their last segment
+# ends, segment by segment. Numbers ascend in each segment. Postings come as one string per column:
+# writing arrays of hundreds costs the service more than everything else here.
 _APPEND = """
-WITH incoming AS (
-    SELECT term, lexical_no, frequency, length,
-           row_number() OVER (PARTITION BY term ORDER BY lexical_no) - 1 AS place
+WITH posting AS MATERIALIZED (
+    SELECT term, lexical_no, frequency, length
     FROM unnest(string_to_array(%(terms)s, E'\\n'),
                 string_to_array(%(lexical_nos)s, ',')::int[],
                 string_to_array(%(frequencies)s, ',')::smallint[],
                 string_to_array(%(lengths)s, ',')::smallint[])
          AS posting (term, lexical_no, frequency, length)
+), incoming AS MATERIALIZED (
+    SELECT term, array_agg(lexical_no ORDER BY lexical_no) AS lexical_nos,
+           array_agg(frequency ORDER BY lexical_no) AS frequencies,
+           array_agg(length ORDER BY lexical_no) AS lengths
+    FROM posting
+    GROUP BY term
+), first AS MATERIALIZED (
+    SELECT ctid AS place, term, cardinality(lexical_nos) AS used
+    FROM postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND term = ANY(string_to_array(%(terms)s, E'\\n')) AND segment = 0
+), met AS MATERIALIZED (
+    SELECT incoming.*, first.place,
+           coalesce(first.used, 0) + cardinality(incoming.lexical_nos) <= %(segment)s AS fits
+    FROM incoming LEFT JOIN first USING (term)
+), extended AS (
+    UPDATE postings AS held
+    SET lexical_nos = held.lexical_nos || met.lexical_nos,
+        frequencies = held.frequencies || met.frequencies,
+        lengths = held.lengths || met.lengths
+    FROM met
+    WHERE held.tenant_id = %(tenant_id)s AND held.user_id = %(user_id)s
+      AND held.ctid = met.place AND met.fits
+), begun AS (
+    INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
+    SELECT %(tenant_id)s, %(user_id)s, term, 0, lexical_nos, frequencies, lengths
+    FROM met
+    WHERE place IS NULL AND fits
 ), latest AS (
-    SELECT wanted.term, held.segment * %(segment)s + held.used AS used
-    FROM (SELECT DISTINCT term FROM incoming) AS wanted
-    CROSS JOIN LATERAL (
+    SELECT met.term, coalesce(held.segment * %(segment)s + held.used, 0) AS used
+    FROM met
+    LEFT JOIN LATERAL (
         SELECT segment, cardinality(lexical_nos) AS used
         FROM postings AS p
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-          AND p.term = wanted.term
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.term = met.term
         ORDER BY segment DESC
         LIMIT 1
-    ) AS held
+    ) AS held ON true
+    WHERE NOT met.fits
 ), placed AS (
     SELECT term, lexical_no, frequency, length,
-           (coalesce(latest.used, 0) + place) / %(segment)s AS segment
-    FROM incoming LEFT JOIN latest USING (term)
+           (used + row_number() OVER (PARTITION BY term ORDER BY lexical_no) - 1)
+           / %(segment)s AS segment
+    FROM posting JOIN latest USING (term)
 )
 INSERT INTO postings AS held
     (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
@@ -70,30 +99,62 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
 
 # The same for the passages of several corpora at once.
 _APPEND_PASSAGES = """
-WITH incoming AS (
-    SELECT corpus, term, lexical_no, frequency, length,
-           row_number() OVER (PARTITION BY corpus, term ORDER BY lexical_no) - 1 AS place
-    FROM unnest(string_to_array(%(terms)s, E'\\n'),
+WITH posting AS MATERIALIZED (
+    SELECT corpus, term, lexical_no, frequency, length
+    FROM unnest(string_to_array(%(terms)s, E'\n'),
                 string_to_array(%(lexical_nos)s, ',')::int[],
                 string_to_array(%(frequencies)s, ',')::smallint[],
                 string_to_array(%(lengths)s, ',')::smallint[],
                 string_to_array(%(corpora)s, ','))
          AS posting (term, lexical_no, frequency, length, corpus)
+), incoming AS MATERIALIZED (
+    SELECT corpus, term, array_agg(lexical_no ORDER BY lexical_no) AS lexical_nos,
+           array_agg(frequency ORDER BY lexical_no) AS frequencies,
+           array_agg(length ORDER BY lexical_no) AS lengths
+    FROM posting
+    GROUP BY corpus, term
+), first AS MATERIALIZED (
+    SELECT ctid AS place, corpus, term, cardinality(lexical_nos) AS used
+    FROM passage_postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND corpus = ANY(string_to_array(%(each_corpus)s, ','))
+      AND term = ANY(string_to_array(%(terms)s, E'\n')) AND segment = 0
+), met AS MATERIALIZED (
+    SELECT incoming.*, first.place,
+           coalesce(first.used, 0) + cardinality(incoming.lexical_nos) <= %(segment)s AS fits
+    FROM incoming LEFT JOIN first USING (corpus, term)
+), extended AS (
+    UPDATE passage_postings AS held
+    SET lexical_nos = held.lexical_nos || met.lexical_nos,
+        frequencies = held.frequencies || met.frequencies,
+        lengths = held.lengths || met.lengths
+    FROM met
+    WHERE held.tenant_id = %(tenant_id)s AND held.user_id = %(user_id)s
+      AND held.ctid = met.place AND met.fits
+), begun AS (
+    INSERT INTO passage_postings
+        (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
+    SELECT %(tenant_id)s, %(user_id)s, corpus, term, 0, lexical_nos, frequencies, lengths
+    FROM met
+    WHERE place IS NULL AND fits
 ), latest AS (
-    SELECT wanted.corpus, wanted.term, held.segment * %(segment)s + held.used AS used
-    FROM (SELECT DISTINCT corpus, term FROM incoming) AS wanted
-    CROSS JOIN LATERAL (
+    SELECT met.corpus, met.term,
+           coalesce(held.segment * %(segment)s + held.used, 0) AS used
+    FROM met
+    LEFT JOIN LATERAL (
         SELECT segment, cardinality(lexical_nos) AS used
         FROM passage_postings AS p
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.corpus = wanted.corpus
-          AND p.term = wanted.term
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND p.corpus = met.corpus
+          AND p.term = met.term
         ORDER BY segment DESC
         LIMIT 1
-    ) AS held
+    ) AS held ON true
+    WHERE NOT met.fits
 ), placed AS (
     SELECT corpus, term, lexical_no, frequency, length,
-           (coalesce(latest.used, 0) + place) / %(segment)s AS segment
-    FROM incoming LEFT JOIN latest USING (corpus, term)
+           (used + row_number() OVER (PARTITION BY corpus, term ORDER BY lexical_no) - 1)
+           / %(segment)s AS segment
+    FROM posting JOIN latest USING (corpus, term)
 )
 INSERT INTO passage_postings AS held
     (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
@@ -174,7 +235,8 @@ async def append_passages(
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await beside_loop(terms * _BYTES_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
-        await later(connection, _APPEND_PASSAGES, {**_of(scope), **columns})
+        values = {**_of(scope), **columns, "each_corpus": ",".join(corpora)}
+        await later(connection, _APPEND_PASSAGES, values)
 
 
 def _of(scope: Scope) -> dict[str, Any]:
