@@ -1,5 +1,7 @@
 """Runs several reads at a time on one connection, and sends their concurrent statements together.
 
+Writes in a transaction may do the same, if none of them needs what another one writes.
+
     profile, tags = await together(connection, read_profile(connection), read_tags(connection))
 
 Each read is a coroutine with any number of statements. All run up to their first statement; these

@@ -114,6 +114,12 @@ def _former_terms(word: str) -> tuple[str, ...]:
     return (lowered[:MAX_TERM], fold(lowered)[:MAX_TERM])
 
 
+@lru_cache(maxsize=16_384)
+def _telling_terms(word: str) -> tuple[str, ...]:
+    """The terms of a word, none of a stop word."""
+    return () if word.casefold() in _STOP_WORDS else _word_terms(word)
+
+
 def _run_terms(run: str) -> list[str]:
     pairs = min(len(run) - 1, MAX_TERMS)
     return [run[i : i + 2] for i in range(pairs)] or [run]
@@ -121,16 +127,17 @@ def _run_terms(run: str) -> list[str]:
 
 def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
     found: list[str] = []
+    of_word = _word_terms if keep_stop_words else _telling_terms
     for match in _TOKEN.finditer(normalized("NFC", text)):
         if len(found) >= MAX_TERMS:
             break
-        if word := match["word"]:
-            if keep_stop_words or word.casefold() not in _STOP_WORDS:
-                found.extend(_word_terms(word[:_MAX_WORD]))
-        elif run := match["run"]:
-            found.extend(_run_terms(run))
+        kind, token = match.lastgroup, match.group()
+        if kind == "word":
+            found += of_word(token[:_MAX_WORD])
+        elif kind == "run":
+            found += _run_terms(token)
         else:
-            found.append(match["sign"])
+            found.append(token)
     return found[:MAX_TERMS]
 
 

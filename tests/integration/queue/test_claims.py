@@ -307,6 +307,7 @@ async def test_claiming_does_not_read_finished_jobs(stage: Stage) -> None:
                 "lease": 60.0,
                 "tenants": [TENANT],
                 "kinds": ["consolidation"],
+                "channel": "test",
             },
         )
         row = await cursor.fetchone()

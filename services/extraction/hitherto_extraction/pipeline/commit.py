@@ -90,10 +90,12 @@ class Commit:
 
         async def work(connection: Connection) -> Result | None:
             async with connection.transaction():
-                state, done_to = await together(
+                # In this order: what follows the lock sees what its last holder wrote.
+                state, done_to, sealed_since = await together(
                     connection,
                     users.lock_user(connection, held.scope),
                     claims.hold(connection, held),
+                    _sealed_since(connection, held, outcome.witnesses),
                 )
                 if done_to >= outcome.done_to:
                     # An earlier try succeeded, and its reply was lost.
@@ -102,8 +104,9 @@ class Commit:
                 if await self._discarded(connection, held, state):
                     return None
                 encrypts = users.must_seal(state, held.scope)
-                if not encrypts:
-                    await _refuse_sealed_since(connection, held, outcome.witnesses)
+                if sealed_since and not encrypts:
+                    # Encryption was turned on and off again during the model call: start again.
+                    raise KeyNeeded
                 return await self._write(connection, held, outcome, encrypts=encrypts)
 
         result = await patiently(self._database, work, seconds=_SECONDS)
@@ -145,16 +148,19 @@ class Commit:
         encrypts: bool,
     ) -> Result:
         result, plan = await self.learn(connection, held, outcome, encrypts=encrypts)
-        if self._crowding is not None:
-            await self._crowding.look(connection, held.scope, tags_touched(plan))
         await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
-        await claims.record_progress(
+        last = claims.record_progress(
             connection,
             held,
             done_to=outcome.done_to,
             result=result.stored(),
             finished=outcome.last,
         )
+        if self._crowding is None:
+            await last
+        else:
+            look = self._crowding.look(connection, held.scope, tags_touched(plan))
+            await together(connection, look, last)
         return result
 
     async def learn(
@@ -219,11 +225,15 @@ class Commit:
             ),
         )
         occasion = Occasion(scope, held.job_id, held.conversation, at, encrypts=encrypts)
-        await write_plan(connection, occasion, plan, outcome.vectors)
+        # They write different tables, and each waits for numbers and versions of its own.
+        await together(
+            connection,
+            write_plan(connection, occasion, plan, outcome.vectors),
+            write_summary(connection, held, outcome, held_summary, encrypts=encrypts),
+            write_behaviour(connection, held, outcome, at),
+        )
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         result = await write_profile(connection, held, outcome, result, profile, encrypts=encrypts)
-        await write_summary(connection, held, outcome, held_summary, encrypts=encrypts)
-        await write_behaviour(connection, held, outcome, at)
         return result, plan
 
 
@@ -257,14 +267,10 @@ async def _reviewed(
     return {position for position, _ in found}
 
 
-async def _refuse_sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> None:
-    """Start again if encryption was turned on and off again during the model call.
+async def _sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> bool:
+    """Whether a message that was read in clear is sealed by now.
 
-    Text that was read in clear and is sealed by now must not enter an index, by word or vector.
-
-    Raises:
-        KeyNeeded: That happened.
+    Its text must not enter an index, by word or vector.
     """
     clear = [message.message_no for message in witnesses.messages if not message.sealed]
-    if await conversations.some_sealed(connection, held.scope, held.conversation, clear):
-        raise KeyNeeded
+    return await conversations.some_sealed(connection, held.scope, held.conversation, clear)

@@ -15,6 +15,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.queue.signals import CHANNEL
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
@@ -27,7 +28,8 @@ ACTOR = "extraction"
 # the user's messages and documents in the order of arrival: such a job waits for every older
 # unfinished one. Upkeep of a user that waits for a time of its own, as during a pause, delays no
 # other job; once it is due it comes first, being older. Jobs of a whole tenant have slots of their
-# own, and delay no user. A running job with an expired lease may start.
+# own, and delay no user. A running job with an expired lease may start. Alone in its transaction,
+# which most claims need for nothing, it also tells every process which jobs it took.
 _CLAIM = """
 WITH of_users AS (
     SELECT job_id
@@ -89,7 +91,8 @@ FROM startable
 WHERE jobs.job_id = startable.job_id
 RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, jobs.user_id,
           jobs.conversation_id, jobs.range_from, jobs.range_to, jobs.done_to, jobs.attempt,
-          jobs.max_attempts, jobs.result, jobs.params, jobs.trace_parent
+          jobs.max_attempts, jobs.result, jobs.params, jobs.trace_parent,
+          pg_notify(%(channel)s, jobs.job_id::text)
 """
 
 
@@ -183,23 +186,21 @@ async def claim(
         resting: Tenants and kinds of which none is claimed now.
         trail: Records the jobs' actions.
     """
-    async with connection.transaction():
-        cursor = await connection.execute(
-            _CLAIM,
-            {
-                "worker": worker,
-                "limit": limit,
-                "tenant_wide": limit if tenant_wide is None else tenant_wide,
-                "lease": lease_seconds,
-                "tenants": [tenant_id for tenant_id, _ in resting],
-                "kinds": [kind for _, kind in resting],
-            },
-        )
-        rows = await cursor.fetchall()
-        for row in rows:
-            await announce(connection, str(row[0]))
+    cursor = await connection.execute(
+        _CLAIM,
+        {
+            "worker": worker,
+            "limit": limit,
+            "tenant_wide": limit if tenant_wide is None else tenant_wide,
+            "lease": lease_seconds,
+            "tenants": [tenant_id for tenant_id, _ in resting],
+            "kinds": [kind for _, kind in resting],
+            "channel": CHANNEL,
+        },
+    )
+    rows = await cursor.fetchall()
     return [
-        replace(Claim(*row[:2], *row[3:]), trail=trail, lease_seconds=lease_seconds)
+        replace(Claim(*row[:2], *row[3:-1]), trail=trail, lease_seconds=lease_seconds)
         for row in rows
         if row[2] == "running"
     ]

@@ -9,6 +9,7 @@ from typing import Any
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import Statistics, TermPostings
@@ -272,8 +273,11 @@ async def read_postings(
         "terms": Texts(terms),
         "most": most,
     }
-    cursor = await connection.execute(_READ_TELLING, values)
-    postings = [TermPostings(*row) for row in await cursor.fetchall()]
-    cursor = await connection.execute(_STATISTICS, values)
-    row = await cursor.fetchone()
+    telling, statistics = await together(
+        connection,
+        connection.execute(_READ_TELLING, values),
+        connection.execute(_STATISTICS, values),
+    )
+    postings = [TermPostings(*row) for row in await telling.fetchall()]
+    row = await statistics.fetchone()
     return postings, Statistics(*row) if row else Statistics(0, 0)
