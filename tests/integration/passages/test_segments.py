@@ -10,6 +10,7 @@ import pytest
 
 from hitherto_extraction.storage import keyword_index, users
 from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.corpus import PassageCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.keyword_index import SEGMENT
@@ -84,7 +85,10 @@ async def test_terms_of_passages_continue_wherever_others_were_removed(stage: St
     held: dict[str, dict[int, Counter[str]]] = {"messages": {}, "summaries": {}}
     async with stage.write.connection() as connection:
         for size, removed in ((200, 0), (90, 150), (30, 100), (300, 20), (5, 0), (1, 300)):
-            texts = {MESSAGES: some(rng, size), SUMMARIES: some(rng, 1 + size // 20)}
+            texts: dict[PassageCorpus, list[Counter[str]]] = {
+                MESSAGES: some(rng, size),
+                SUMMARIES: some(rng, 1 + size // 20),
+            }
             async with connection.transaction():
                 await users.lock_user(connection, ANA)
                 numbers = await index.add(connection, ANA, texts)
