@@ -199,10 +199,11 @@ class ApiPage:
 
     def type_of(self, message: Message, field: Field) -> str:
         """A field's type as a reader thinks of it, with a link where it has a section."""
-        entry = next((n for n in message.nested_type if n.options.map_entry), None)
-        if entry is not None and field.type_name.endswith(f".{message.name}.{entry.name}"):
-            key, value = (self.type_of(entry, part) for part in entry.field)
-            return f"map of {key} to {value}"
+        for entry in message.nested_type:
+            named = field.type_name.endswith(f".{message.name}.{entry.name}")
+            if named and entry.options.map_entry:
+                key, value = (self.type_of(entry, part) for part in entry.field)
+                return f"map of {key} to {value}"
         name = last_part(field.type_name)
         if field.type in SCALARS:
             text = SCALARS[field.type]

@@ -11,6 +11,9 @@ from hitherto.v1 import privacy_pb2
 EXPORT_SECONDS = 3_600.0
 """An export takes as long as there is to send."""
 
+PIECE_BYTES = 256 * 1024
+"""Bytes of a piece of an export that is sent back."""
+
 _TABLE = b'{"table":"'
 
 

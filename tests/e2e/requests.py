@@ -117,6 +117,10 @@ _VALID: dict[str, Callable[[], Message]] = {
     ),
     "PrivacyService/ClearMemories": lambda: privacy.ClearMemoriesRequest(user_id="ana"),
     "PrivacyService/ExportUser": lambda: privacy.ExportUserRequest(user_id="ana"),
+    # What is never imported, so that it is valid whatever is known of the user.
+    "PrivacyService/ImportUser": lambda: privacy.ImportUserRequest(
+        user_id="ana", data=b'{"table": "jobs", "row": {}}\n'
+    ),
     "PrivacyService/EraseUser": lambda: privacy.EraseUserRequest(user_id="ana"),
     "PrivacyService/ReinstateUser": lambda: privacy.ReinstateUserRequest(user_id="ana"),
     "PrivacyService/ListAuditEvents": privacy.ListAuditEventsRequest,

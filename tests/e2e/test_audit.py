@@ -137,6 +137,7 @@ async def test_h6_every_change_is_in_the_log_and_nothing_that_was_refused(
         "MaintenanceService/Consolidate",
         "PrivacyService/UpdateUserSettings",
         "PrivacyService/ClearMemories",
+        "PrivacyService/ImportUser",
         "PrivacyService/EraseUser",
     }, changing
 

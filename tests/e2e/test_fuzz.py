@@ -71,6 +71,18 @@ MOMENT = st.builds(
 )
 
 
+# Pieces of an export, which are whole lines or not.
+PIECE = st.sampled_from(
+    [
+        b'{"table": "users", "row": {"tenant_id": "t", "user_id": "u"}}',
+        b'{"table": "memories", "row": {}, "lost": true}\n',
+        b'{"table": "jobs", "row": {}}\n',
+        b"\n\n",
+        b"\xff",
+        b"[" * 5_000,
+    ]
+) | st.binary(max_size=60)
+
 UNSET = object()
 """Stands for a Value with no kind at all."""
 
@@ -155,6 +167,8 @@ def _one(field: Any, depth: int) -> st.SearchStrategy[Any]:
         return REAL
     if field.type == FieldDescriptor.TYPE_STRING:
         return TEXT
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return PIECE
     if field.type == FieldDescriptor.TYPE_INT64:
         return WHOLE | st.sampled_from([2**63 - 1, -(2**63)])
     assert field.type == FieldDescriptor.TYPE_INT32, field.full_name

@@ -87,6 +87,7 @@ ANSWERS = {
     "MaintenanceService/RollbackSource": OWN,
     "PrivacyService/ReinstateUser": OWN,
     "PrivacyService/ExportUser": EMPTY,
+    "PrivacyService/ImportUser": OWN,
     "PrivacyService/EraseUser": OWN,
     "PrivacyService/ClearMemories": OWN,
     "PrivacyService/DeleteConversation": "CONVERSATION_NOT_FOUND",

@@ -344,6 +344,7 @@ async def test_a_bound_key_cannot_name_another_user(guarded: Services, conninfo:
         "ExtractionService/StreamTranscripts",
         "ExtractionService/PreviewExtraction",
         "MemoryService/StreamMemories",
+        "PrivacyService/ImportUser",
     }
     batch = submit(transcript(), transcript(user="bo"))
     assert (await refused_with(guarded, text, SUBMIT, batch)).reason == "USER_NOT_ALLOWED"

@@ -44,8 +44,8 @@ SERVICES = {
     "SessionService": "UpdateSession AddPendingAction ResolvePendingAction",
     "MaintenanceService": "Consolidate UndoConsolidation RunDecay RunRetention Reembed "
     "ListSchedules GetUsage RollbackSource",
-    "PrivacyService": "ReinstateUser ExportUser EraseUser ClearMemories DeleteConversation "
-    "GetUserSettings UpdateUserSettings ListAuditEvents",
+    "PrivacyService": "ReinstateUser ExportUser ImportUser EraseUser ClearMemories "
+    "DeleteConversation GetUserSettings UpdateUserSettings ListAuditEvents",
 }
 
 # Field names that clients are written against: added to, never renamed.

@@ -287,6 +287,11 @@ const (
 	//
 	//	{"reason": "MODEL_MISCONFIGURED", "domain": "hitherto", "metadata": {}}
 	ErrorReason_ERROR_REASON_MODEL_MISCONFIGURED ErrorReason = 60
+	// FAILED_PRECONDITION: an import names a user who holds data already, and is not the user of the export.
+	// Import for another user, or erase and reinstate this one first.
+	//
+	//	{"reason": "USER_NOT_EMPTY", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
+	ErrorReason_ERROR_REASON_USER_NOT_EMPTY ErrorReason = 61
 )
 
 // Enum value maps for ErrorReason.
@@ -344,6 +349,7 @@ var (
 		49: "ERROR_REASON_ORIGIN_NOT_ALLOWED",
 		50: "ERROR_REASON_SEAL_BROKEN",
 		60: "ERROR_REASON_MODEL_MISCONFIGURED",
+		61: "ERROR_REASON_USER_NOT_EMPTY",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":               0,
@@ -398,6 +404,7 @@ var (
 		"ERROR_REASON_ORIGIN_NOT_ALLOWED":        49,
 		"ERROR_REASON_SEAL_BROKEN":               50,
 		"ERROR_REASON_MODEL_MISCONFIGURED":       60,
+		"ERROR_REASON_USER_NOT_EMPTY":            61,
 	}
 )
 
@@ -432,7 +439,7 @@ var File_hitherto_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1ehitherto/v1/error_reason.proto\x12\vhitherto.v1*\xde\x0e\n" +
+	"\x1ehitherto/v1/error_reason.proto\x12\vhitherto.v1*\xff\x0e\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12#\n" +
@@ -486,7 +493,8 @@ const file_hitherto_v1_error_reason_proto_rawDesc = "" +
 	"$ERROR_REASON_KEY_SERVICE_UNAVAILABLE\x100\x12#\n" +
 	"\x1fERROR_REASON_ORIGIN_NOT_ALLOWED\x101\x12\x1c\n" +
 	"\x18ERROR_REASON_SEAL_BROKEN\x102\x12$\n" +
-	" ERROR_REASON_MODEL_MISCONFIGURED\x10<B9\n" +
+	" ERROR_REASON_MODEL_MISCONFIGURED\x10<\x12\x1f\n" +
+	"\x1bERROR_REASON_USER_NOT_EMPTY\x10=B9\n" +
 	"\x0fcom.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\vHitherto.V1b\x06proto3"
 
 var (

@@ -279,6 +279,149 @@ func (*ExportUserResponse_Data) isExportUserResponse_Part() {}
 
 func (*ExportUserResponse_Manifest) isExportUserResponse_Part() {}
 
+// ImportUserRequest is one piece of an export.
+type ImportUserRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user_id, the user who receives the records; in every message of the stream. Required; 1 to 256 printable
+	// characters.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// data, a piece of the JSON lines in UTF-8, split at any byte. A line has at most 16 MiB. The manifest is not
+	// part of it.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	// idempotency_key, optional, at most 128 characters; only that of the first message counts. For at least 24
+	// hours, the same key continues the import of the same export; with another user or another export the call
+	// fails with `IDEMPOTENCY_KEY_REUSED`.
+	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ImportUserRequest) Reset() {
+	*x = ImportUserRequest{}
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportUserRequest) ProtoMessage() {}
+
+func (x *ImportUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportUserRequest.ProtoReflect.Descriptor instead.
+func (*ImportUserRequest) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ImportUserRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ImportUserRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ImportUserRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+// ImportUserResponse reports what was imported.
+type ImportUserResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// imported_counts, the numbers of records that were stored, by table.
+	ImportedCounts map[string]int64 `protobuf:"bytes,1,rep,name=imported_counts,json=importedCounts,proto3" json:"imported_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// skipped_counts, the numbers of records that the user held already, by table.
+	SkippedCounts map[string]int64 `protobuf:"bytes,2,rep,name=skipped_counts,json=skippedCounts,proto3" json:"skipped_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// left_out_counts, the numbers of records that are never imported, by table, those that were lost before the
+	// export (`"lost": true`) and those that belong to such a record, and `profiles.department` or
+	// `profiles.access_level` for a value that the credential may not set.
+	LeftOutCounts map[string]int64 `protobuf:"bytes,3,rep,name=left_out_counts,json=leftOutCounts,proto3" json:"left_out_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// consistency_token, for a later read that must see this write. Opaque.
+	ConsistencyToken string `protobuf:"bytes,4,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ImportUserResponse) Reset() {
+	*x = ImportUserResponse{}
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportUserResponse) ProtoMessage() {}
+
+func (x *ImportUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportUserResponse.ProtoReflect.Descriptor instead.
+func (*ImportUserResponse) Descriptor() ([]byte, []int) {
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ImportUserResponse) GetImportedCounts() map[string]int64 {
+	if x != nil {
+		return x.ImportedCounts
+	}
+	return nil
+}
+
+func (x *ImportUserResponse) GetSkippedCounts() map[string]int64 {
+	if x != nil {
+		return x.SkippedCounts
+	}
+	return nil
+}
+
+func (x *ImportUserResponse) GetLeftOutCounts() map[string]int64 {
+	if x != nil {
+		return x.LeftOutCounts
+	}
+	return nil
+}
+
+func (x *ImportUserResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
 // EraseUserRequest names a user.
 type EraseUserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -293,7 +436,7 @@ type EraseUserRequest struct {
 
 func (x *EraseUserRequest) Reset() {
 	*x = EraseUserRequest{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[4]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +448,7 @@ func (x *EraseUserRequest) String() string {
 func (*EraseUserRequest) ProtoMessage() {}
 
 func (x *EraseUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[4]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,7 +461,7 @@ func (x *EraseUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserRequest.ProtoReflect.Descriptor instead.
 func (*EraseUserRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{4}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EraseUserRequest) GetUserId() string {
@@ -348,7 +491,7 @@ type EraseUserResponse struct {
 
 func (x *EraseUserResponse) Reset() {
 	*x = EraseUserResponse{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[5]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +503,7 @@ func (x *EraseUserResponse) String() string {
 func (*EraseUserResponse) ProtoMessage() {}
 
 func (x *EraseUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[5]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +516,7 @@ func (x *EraseUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserResponse.ProtoReflect.Descriptor instead.
 func (*EraseUserResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{5}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EraseUserResponse) GetReceipt() *EraseReceipt {
@@ -410,7 +553,7 @@ type ClearMemoriesRequest struct {
 
 func (x *ClearMemoriesRequest) Reset() {
 	*x = ClearMemoriesRequest{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[6]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +565,7 @@ func (x *ClearMemoriesRequest) String() string {
 func (*ClearMemoriesRequest) ProtoMessage() {}
 
 func (x *ClearMemoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[6]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +578,7 @@ func (x *ClearMemoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearMemoriesRequest.ProtoReflect.Descriptor instead.
 func (*ClearMemoriesRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{6}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ClearMemoriesRequest) GetUserId() string {
@@ -480,7 +623,7 @@ type ClearMemoriesResponse struct {
 
 func (x *ClearMemoriesResponse) Reset() {
 	*x = ClearMemoriesResponse{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[7]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +635,7 @@ func (x *ClearMemoriesResponse) String() string {
 func (*ClearMemoriesResponse) ProtoMessage() {}
 
 func (x *ClearMemoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[7]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +648,7 @@ func (x *ClearMemoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearMemoriesResponse.ProtoReflect.Descriptor instead.
 func (*ClearMemoriesResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{7}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClearMemoriesResponse) GetCounts() map[string]int64 {
@@ -538,7 +681,7 @@ type DeleteConversationRequest struct {
 
 func (x *DeleteConversationRequest) Reset() {
 	*x = DeleteConversationRequest{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[8]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +693,7 @@ func (x *DeleteConversationRequest) String() string {
 func (*DeleteConversationRequest) ProtoMessage() {}
 
 func (x *DeleteConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[8]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +706,7 @@ func (x *DeleteConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConversationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteConversationRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{8}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteConversationRequest) GetUserId() string {
@@ -600,7 +743,7 @@ type DeleteConversationResponse struct {
 
 func (x *DeleteConversationResponse) Reset() {
 	*x = DeleteConversationResponse{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[9]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +755,7 @@ func (x *DeleteConversationResponse) String() string {
 func (*DeleteConversationResponse) ProtoMessage() {}
 
 func (x *DeleteConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[9]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +768,7 @@ func (x *DeleteConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConversationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteConversationResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{9}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteConversationResponse) GetCounts() map[string]int64 {
@@ -656,7 +799,7 @@ type GetUserSettingsRequest struct {
 
 func (x *GetUserSettingsRequest) Reset() {
 	*x = GetUserSettingsRequest{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[10]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +811,7 @@ func (x *GetUserSettingsRequest) String() string {
 func (*GetUserSettingsRequest) ProtoMessage() {}
 
 func (x *GetUserSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[10]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +824,7 @@ func (x *GetUserSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetUserSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{10}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetUserSettingsRequest) GetUserId() string {
@@ -709,7 +852,7 @@ type GetUserSettingsResponse struct {
 
 func (x *GetUserSettingsResponse) Reset() {
 	*x = GetUserSettingsResponse{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[11]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +864,7 @@ func (x *GetUserSettingsResponse) String() string {
 func (*GetUserSettingsResponse) ProtoMessage() {}
 
 func (x *GetUserSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[11]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +877,7 @@ func (x *GetUserSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetUserSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{11}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetUserSettingsResponse) GetUserSettings() *UserSettings {
@@ -763,7 +906,7 @@ type UpdateUserSettingsRequest struct {
 
 func (x *UpdateUserSettingsRequest) Reset() {
 	*x = UpdateUserSettingsRequest{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[12]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +918,7 @@ func (x *UpdateUserSettingsRequest) String() string {
 func (*UpdateUserSettingsRequest) ProtoMessage() {}
 
 func (x *UpdateUserSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[12]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +931,7 @@ func (x *UpdateUserSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserSettingsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateUserSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{12}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateUserSettingsRequest) GetUserId() string {
@@ -832,7 +975,7 @@ type UpdateUserSettingsResponse struct {
 
 func (x *UpdateUserSettingsResponse) Reset() {
 	*x = UpdateUserSettingsResponse{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[13]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +987,7 @@ func (x *UpdateUserSettingsResponse) String() string {
 func (*UpdateUserSettingsResponse) ProtoMessage() {}
 
 func (x *UpdateUserSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[13]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +1000,7 @@ func (x *UpdateUserSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserSettingsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateUserSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{13}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateUserSettingsResponse) GetUserSettings() *UserSettings {
@@ -902,7 +1045,7 @@ type ListAuditEventsRequest struct {
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[14]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1057,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[14]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1070,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{14}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListAuditEventsRequest) GetUserId() string {
@@ -999,7 +1142,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[15]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1154,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[15]
+	mi := &file_hitherto_v1_privacy_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1167,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{15}
+	return file_hitherto_v1_privacy_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListAuditEventsResponse) GetAuditEvents() []*AuditEvent {
@@ -1060,7 +1203,25 @@ const file_hitherto_v1_privacy_service_proto_rawDesc = "" +
 	"\x12ExportUserResponse\x12\x14\n" +
 	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x129\n" +
 	"\bmanifest\x18\x02 \x01(\v2\x1b.hitherto.v1.ExportManifestH\x00R\bmanifestB\x06\n" +
-	"\x04part\"T\n" +
+	"\x04part\"i\n" +
+	"\x11ImportUserRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"\x9d\x04\n" +
+	"\x12ImportUserResponse\x12\\\n" +
+	"\x0fimported_counts\x18\x01 \x03(\v23.hitherto.v1.ImportUserResponse.ImportedCountsEntryR\x0eimportedCounts\x12Y\n" +
+	"\x0eskipped_counts\x18\x02 \x03(\v22.hitherto.v1.ImportUserResponse.SkippedCountsEntryR\rskippedCounts\x12Z\n" +
+	"\x0fleft_out_counts\x18\x03 \x03(\v22.hitherto.v1.ImportUserResponse.LeftOutCountsEntryR\rleftOutCounts\x12+\n" +
+	"\x11consistency_token\x18\x04 \x01(\tR\x10consistencyToken\x1aA\n" +
+	"\x13ImportedCountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a@\n" +
+	"\x12SkippedCountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a@\n" +
+	"\x12LeftOutCountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"T\n" +
 	"\x10EraseUserRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\"u\n" +
@@ -1114,11 +1275,13 @@ const file_hitherto_v1_privacy_service_proto_rawDesc = "" +
 	"\x11consistency_token\x18\b \x01(\tR\x10consistencyToken\"}\n" +
 	"\x17ListAuditEventsResponse\x12:\n" +
 	"\faudit_events\x18\x01 \x03(\v2\x17.hitherto.v1.AuditEventR\vauditEvents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xfc\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xde\a\n" +
 	"\x0ePrivacyService\x12g\n" +
 	"\rReinstateUser\x12!.hitherto.v1.ReinstateUserRequest\x1a\".hitherto.v1.ReinstateUserResponse\"\x0f\x82\xba\x18\v\b\x04\x12\auser_id\x12c\n" +
 	"\n" +
-	"ExportUser\x12\x1e.hitherto.v1.ExportUserRequest\x1a\x1f.hitherto.v1.ExportUserResponse\"\x12\x82\xba\x18\v\b\x01\x12\auser_id\x90\x02\x010\x01\x12]\n" +
+	"ExportUser\x12\x1e.hitherto.v1.ExportUserRequest\x1a\x1f.hitherto.v1.ExportUserResponse\"\x12\x82\xba\x18\v\b\x01\x12\auser_id\x90\x02\x010\x01\x12`\n" +
+	"\n" +
+	"ImportUser\x12\x1e.hitherto.v1.ImportUserRequest\x1a\x1f.hitherto.v1.ImportUserResponse\"\x0f\x82\xba\x18\v\b\x02\x12\auser_id(\x01\x12]\n" +
 	"\tEraseUser\x12\x1d.hitherto.v1.EraseUserRequest\x1a\x1e.hitherto.v1.EraseUserResponse\"\x11\x82\xba\x18\r\b\x04\x12\auser_id0\x02\x12g\n" +
 	"\rClearMemories\x12!.hitherto.v1.ClearMemoriesRequest\x1a\".hitherto.v1.ClearMemoriesResponse\"\x0f\x82\xba\x18\v\b\x02\x12\auser_id\x12v\n" +
 	"\x12DeleteConversation\x12&.hitherto.v1.DeleteConversationRequest\x1a'.hitherto.v1.DeleteConversationResponse\"\x0f\x82\xba\x18\v\b\x02\x12\auser_id\x12p\n" +
@@ -1139,66 +1302,76 @@ func file_hitherto_v1_privacy_service_proto_rawDescGZIP() []byte {
 	return file_hitherto_v1_privacy_service_proto_rawDescData
 }
 
-var file_hitherto_v1_privacy_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_hitherto_v1_privacy_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_hitherto_v1_privacy_service_proto_goTypes = []any{
 	(*ReinstateUserRequest)(nil),       // 0: hitherto.v1.ReinstateUserRequest
 	(*ReinstateUserResponse)(nil),      // 1: hitherto.v1.ReinstateUserResponse
 	(*ExportUserRequest)(nil),          // 2: hitherto.v1.ExportUserRequest
 	(*ExportUserResponse)(nil),         // 3: hitherto.v1.ExportUserResponse
-	(*EraseUserRequest)(nil),           // 4: hitherto.v1.EraseUserRequest
-	(*EraseUserResponse)(nil),          // 5: hitherto.v1.EraseUserResponse
-	(*ClearMemoriesRequest)(nil),       // 6: hitherto.v1.ClearMemoriesRequest
-	(*ClearMemoriesResponse)(nil),      // 7: hitherto.v1.ClearMemoriesResponse
-	(*DeleteConversationRequest)(nil),  // 8: hitherto.v1.DeleteConversationRequest
-	(*DeleteConversationResponse)(nil), // 9: hitherto.v1.DeleteConversationResponse
-	(*GetUserSettingsRequest)(nil),     // 10: hitherto.v1.GetUserSettingsRequest
-	(*GetUserSettingsResponse)(nil),    // 11: hitherto.v1.GetUserSettingsResponse
-	(*UpdateUserSettingsRequest)(nil),  // 12: hitherto.v1.UpdateUserSettingsRequest
-	(*UpdateUserSettingsResponse)(nil), // 13: hitherto.v1.UpdateUserSettingsResponse
-	(*ListAuditEventsRequest)(nil),     // 14: hitherto.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),    // 15: hitherto.v1.ListAuditEventsResponse
-	nil,                                // 16: hitherto.v1.ClearMemoriesResponse.CountsEntry
-	nil,                                // 17: hitherto.v1.DeleteConversationResponse.CountsEntry
-	(*ExportManifest)(nil),             // 18: hitherto.v1.ExportManifest
-	(*EraseReceipt)(nil),               // 19: hitherto.v1.EraseReceipt
-	(*UserSettings)(nil),               // 20: hitherto.v1.UserSettings
-	(*fieldmaskpb.FieldMask)(nil),      // 21: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil),      // 22: google.protobuf.Timestamp
-	(*AuditEvent)(nil),                 // 23: hitherto.v1.AuditEvent
+	(*ImportUserRequest)(nil),          // 4: hitherto.v1.ImportUserRequest
+	(*ImportUserResponse)(nil),         // 5: hitherto.v1.ImportUserResponse
+	(*EraseUserRequest)(nil),           // 6: hitherto.v1.EraseUserRequest
+	(*EraseUserResponse)(nil),          // 7: hitherto.v1.EraseUserResponse
+	(*ClearMemoriesRequest)(nil),       // 8: hitherto.v1.ClearMemoriesRequest
+	(*ClearMemoriesResponse)(nil),      // 9: hitherto.v1.ClearMemoriesResponse
+	(*DeleteConversationRequest)(nil),  // 10: hitherto.v1.DeleteConversationRequest
+	(*DeleteConversationResponse)(nil), // 11: hitherto.v1.DeleteConversationResponse
+	(*GetUserSettingsRequest)(nil),     // 12: hitherto.v1.GetUserSettingsRequest
+	(*GetUserSettingsResponse)(nil),    // 13: hitherto.v1.GetUserSettingsResponse
+	(*UpdateUserSettingsRequest)(nil),  // 14: hitherto.v1.UpdateUserSettingsRequest
+	(*UpdateUserSettingsResponse)(nil), // 15: hitherto.v1.UpdateUserSettingsResponse
+	(*ListAuditEventsRequest)(nil),     // 16: hitherto.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),    // 17: hitherto.v1.ListAuditEventsResponse
+	nil,                                // 18: hitherto.v1.ImportUserResponse.ImportedCountsEntry
+	nil,                                // 19: hitherto.v1.ImportUserResponse.SkippedCountsEntry
+	nil,                                // 20: hitherto.v1.ImportUserResponse.LeftOutCountsEntry
+	nil,                                // 21: hitherto.v1.ClearMemoriesResponse.CountsEntry
+	nil,                                // 22: hitherto.v1.DeleteConversationResponse.CountsEntry
+	(*ExportManifest)(nil),             // 23: hitherto.v1.ExportManifest
+	(*EraseReceipt)(nil),               // 24: hitherto.v1.EraseReceipt
+	(*UserSettings)(nil),               // 25: hitherto.v1.UserSettings
+	(*fieldmaskpb.FieldMask)(nil),      // 26: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
+	(*AuditEvent)(nil),                 // 28: hitherto.v1.AuditEvent
 }
 var file_hitherto_v1_privacy_service_proto_depIdxs = []int32{
-	18, // 0: hitherto.v1.ExportUserResponse.manifest:type_name -> hitherto.v1.ExportManifest
-	19, // 1: hitherto.v1.EraseUserResponse.receipt:type_name -> hitherto.v1.EraseReceipt
-	16, // 2: hitherto.v1.ClearMemoriesResponse.counts:type_name -> hitherto.v1.ClearMemoriesResponse.CountsEntry
-	17, // 3: hitherto.v1.DeleteConversationResponse.counts:type_name -> hitherto.v1.DeleteConversationResponse.CountsEntry
-	20, // 4: hitherto.v1.GetUserSettingsResponse.user_settings:type_name -> hitherto.v1.UserSettings
-	20, // 5: hitherto.v1.UpdateUserSettingsRequest.user_settings:type_name -> hitherto.v1.UserSettings
-	21, // 6: hitherto.v1.UpdateUserSettingsRequest.update_mask:type_name -> google.protobuf.FieldMask
-	20, // 7: hitherto.v1.UpdateUserSettingsResponse.user_settings:type_name -> hitherto.v1.UserSettings
-	22, // 8: hitherto.v1.ListAuditEventsRequest.created_after:type_name -> google.protobuf.Timestamp
-	22, // 9: hitherto.v1.ListAuditEventsRequest.created_before:type_name -> google.protobuf.Timestamp
-	23, // 10: hitherto.v1.ListAuditEventsResponse.audit_events:type_name -> hitherto.v1.AuditEvent
-	0,  // 11: hitherto.v1.PrivacyService.ReinstateUser:input_type -> hitherto.v1.ReinstateUserRequest
-	2,  // 12: hitherto.v1.PrivacyService.ExportUser:input_type -> hitherto.v1.ExportUserRequest
-	4,  // 13: hitherto.v1.PrivacyService.EraseUser:input_type -> hitherto.v1.EraseUserRequest
-	6,  // 14: hitherto.v1.PrivacyService.ClearMemories:input_type -> hitherto.v1.ClearMemoriesRequest
-	8,  // 15: hitherto.v1.PrivacyService.DeleteConversation:input_type -> hitherto.v1.DeleteConversationRequest
-	10, // 16: hitherto.v1.PrivacyService.GetUserSettings:input_type -> hitherto.v1.GetUserSettingsRequest
-	12, // 17: hitherto.v1.PrivacyService.UpdateUserSettings:input_type -> hitherto.v1.UpdateUserSettingsRequest
-	14, // 18: hitherto.v1.PrivacyService.ListAuditEvents:input_type -> hitherto.v1.ListAuditEventsRequest
-	1,  // 19: hitherto.v1.PrivacyService.ReinstateUser:output_type -> hitherto.v1.ReinstateUserResponse
-	3,  // 20: hitherto.v1.PrivacyService.ExportUser:output_type -> hitherto.v1.ExportUserResponse
-	5,  // 21: hitherto.v1.PrivacyService.EraseUser:output_type -> hitherto.v1.EraseUserResponse
-	7,  // 22: hitherto.v1.PrivacyService.ClearMemories:output_type -> hitherto.v1.ClearMemoriesResponse
-	9,  // 23: hitherto.v1.PrivacyService.DeleteConversation:output_type -> hitherto.v1.DeleteConversationResponse
-	11, // 24: hitherto.v1.PrivacyService.GetUserSettings:output_type -> hitherto.v1.GetUserSettingsResponse
-	13, // 25: hitherto.v1.PrivacyService.UpdateUserSettings:output_type -> hitherto.v1.UpdateUserSettingsResponse
-	15, // 26: hitherto.v1.PrivacyService.ListAuditEvents:output_type -> hitherto.v1.ListAuditEventsResponse
-	19, // [19:27] is the sub-list for method output_type
-	11, // [11:19] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	23, // 0: hitherto.v1.ExportUserResponse.manifest:type_name -> hitherto.v1.ExportManifest
+	18, // 1: hitherto.v1.ImportUserResponse.imported_counts:type_name -> hitherto.v1.ImportUserResponse.ImportedCountsEntry
+	19, // 2: hitherto.v1.ImportUserResponse.skipped_counts:type_name -> hitherto.v1.ImportUserResponse.SkippedCountsEntry
+	20, // 3: hitherto.v1.ImportUserResponse.left_out_counts:type_name -> hitherto.v1.ImportUserResponse.LeftOutCountsEntry
+	24, // 4: hitherto.v1.EraseUserResponse.receipt:type_name -> hitherto.v1.EraseReceipt
+	21, // 5: hitherto.v1.ClearMemoriesResponse.counts:type_name -> hitherto.v1.ClearMemoriesResponse.CountsEntry
+	22, // 6: hitherto.v1.DeleteConversationResponse.counts:type_name -> hitherto.v1.DeleteConversationResponse.CountsEntry
+	25, // 7: hitherto.v1.GetUserSettingsResponse.user_settings:type_name -> hitherto.v1.UserSettings
+	25, // 8: hitherto.v1.UpdateUserSettingsRequest.user_settings:type_name -> hitherto.v1.UserSettings
+	26, // 9: hitherto.v1.UpdateUserSettingsRequest.update_mask:type_name -> google.protobuf.FieldMask
+	25, // 10: hitherto.v1.UpdateUserSettingsResponse.user_settings:type_name -> hitherto.v1.UserSettings
+	27, // 11: hitherto.v1.ListAuditEventsRequest.created_after:type_name -> google.protobuf.Timestamp
+	27, // 12: hitherto.v1.ListAuditEventsRequest.created_before:type_name -> google.protobuf.Timestamp
+	28, // 13: hitherto.v1.ListAuditEventsResponse.audit_events:type_name -> hitherto.v1.AuditEvent
+	0,  // 14: hitherto.v1.PrivacyService.ReinstateUser:input_type -> hitherto.v1.ReinstateUserRequest
+	2,  // 15: hitherto.v1.PrivacyService.ExportUser:input_type -> hitherto.v1.ExportUserRequest
+	4,  // 16: hitherto.v1.PrivacyService.ImportUser:input_type -> hitherto.v1.ImportUserRequest
+	6,  // 17: hitherto.v1.PrivacyService.EraseUser:input_type -> hitherto.v1.EraseUserRequest
+	8,  // 18: hitherto.v1.PrivacyService.ClearMemories:input_type -> hitherto.v1.ClearMemoriesRequest
+	10, // 19: hitherto.v1.PrivacyService.DeleteConversation:input_type -> hitherto.v1.DeleteConversationRequest
+	12, // 20: hitherto.v1.PrivacyService.GetUserSettings:input_type -> hitherto.v1.GetUserSettingsRequest
+	14, // 21: hitherto.v1.PrivacyService.UpdateUserSettings:input_type -> hitherto.v1.UpdateUserSettingsRequest
+	16, // 22: hitherto.v1.PrivacyService.ListAuditEvents:input_type -> hitherto.v1.ListAuditEventsRequest
+	1,  // 23: hitherto.v1.PrivacyService.ReinstateUser:output_type -> hitherto.v1.ReinstateUserResponse
+	3,  // 24: hitherto.v1.PrivacyService.ExportUser:output_type -> hitherto.v1.ExportUserResponse
+	5,  // 25: hitherto.v1.PrivacyService.ImportUser:output_type -> hitherto.v1.ImportUserResponse
+	7,  // 26: hitherto.v1.PrivacyService.EraseUser:output_type -> hitherto.v1.EraseUserResponse
+	9,  // 27: hitherto.v1.PrivacyService.ClearMemories:output_type -> hitherto.v1.ClearMemoriesResponse
+	11, // 28: hitherto.v1.PrivacyService.DeleteConversation:output_type -> hitherto.v1.DeleteConversationResponse
+	13, // 29: hitherto.v1.PrivacyService.GetUserSettings:output_type -> hitherto.v1.GetUserSettingsResponse
+	15, // 30: hitherto.v1.PrivacyService.UpdateUserSettings:output_type -> hitherto.v1.UpdateUserSettingsResponse
+	17, // 31: hitherto.v1.PrivacyService.ListAuditEvents:output_type -> hitherto.v1.ListAuditEventsResponse
+	23, // [23:32] is the sub-list for method output_type
+	14, // [14:23] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_privacy_service_proto_init() }
@@ -1218,7 +1391,7 @@ func file_hitherto_v1_privacy_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hitherto_v1_privacy_service_proto_rawDesc), len(file_hitherto_v1_privacy_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	PrivacyService_ReinstateUser_FullMethodName      = "/hitherto.v1.PrivacyService/ReinstateUser"
 	PrivacyService_ExportUser_FullMethodName         = "/hitherto.v1.PrivacyService/ExportUser"
+	PrivacyService_ImportUser_FullMethodName         = "/hitherto.v1.PrivacyService/ImportUser"
 	PrivacyService_EraseUser_FullMethodName          = "/hitherto.v1.PrivacyService/EraseUser"
 	PrivacyService_ClearMemories_FullMethodName      = "/hitherto.v1.PrivacyService/ClearMemories"
 	PrivacyService_DeleteConversation_FullMethodName = "/hitherto.v1.PrivacyService/DeleteConversation"
@@ -55,6 +56,28 @@ type PrivacyServiceClient interface {
 	// with, and with DEADLINE_EXCEEDED if the database does not respond for ten seconds. Safe to retry from the
 	// start.
 	ExportUser(ctx context.Context, in *ExportUserRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportUserResponse], error)
+	// ImportUser stores the records of an export again, as they were written: memories with their versions,
+	// history and sources, entities, profile, preferences, summaries, conversations with their messages,
+	// documents, sessions, feedback and settings. No model is called; vectors are computed in the background,
+	// as those of any memory. Ids, times and versions are those of the export, also for a user of another name.
+	//
+	// The user must be unknown, hold nothing, or be the user of the export. In the last case, records that the
+	// user holds are skipped and keep their present state, so that an interrupted import is continued from the
+	// start of the file, and importing a file twice changes nothing. Records come in the order of an export:
+	// the user first, and each one after those that it refers to. They are stored group by group; a group is
+	// stored entirely or not at all. The first invalid record ends the call, and what precedes its group stays.
+	//
+	// The log of the installation is not imported: jobs, usage, audit entries, API keys and idempotency keys.
+	// Indexes and vectors are computed anew. Department and access level need the capability `profiles.manage`
+	// and are otherwise left unset. If the export's user had encryption on, it is turned on first, and sensitive
+	// records are stored encrypted. An import takes at most an hour.
+	//
+	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`), naming the record by its number from 1, with
+	// FAILED_PRECONDITION (`USER_NOT_EMPTY`, `USER_ERASED`, `MEMORY_DISABLED`, `ENCRYPTION_NOT_CONFIGURED`), with
+	// PERMISSION_DENIED (`ORIGIN_NOT_ALLOWED`) if a person's credential imports statements of the operator, with
+	// RESOURCE_EXHAUSTED (`OVERLOADED`) if too many imports are running, and with UNAVAILABLE
+	// (`KEY_SERVICE_UNAVAILABLE`). Safe to retry from the start.
+	ImportUser(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportUserRequest, ImportUserResponse], error)
 	// EraseUser removes everything that is stored about a user, for good, and returns a signed receipt. When it
 	// returns, no job, retry or late worker can bring anything back. From its first transaction until
 	// ReinstateUser, writes fail with FAILED_PRECONDITION (`USER_ERASED`) and reads are empty. It takes at most
@@ -123,6 +146,19 @@ func (c *privacyServiceClient) ExportUser(ctx context.Context, in *ExportUserReq
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PrivacyService_ExportUserClient = grpc.ServerStreamingClient[ExportUserResponse]
+
+func (c *privacyServiceClient) ImportUser(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportUserRequest, ImportUserResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PrivacyService_ServiceDesc.Streams[1], PrivacyService_ImportUser_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportUserRequest, ImportUserResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PrivacyService_ImportUserClient = grpc.ClientStreamingClient[ImportUserRequest, ImportUserResponse]
 
 func (c *privacyServiceClient) EraseUser(ctx context.Context, in *EraseUserRequest, opts ...grpc.CallOption) (*EraseUserResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -208,6 +244,28 @@ type PrivacyServiceServer interface {
 	// with, and with DEADLINE_EXCEEDED if the database does not respond for ten seconds. Safe to retry from the
 	// start.
 	ExportUser(*ExportUserRequest, grpc.ServerStreamingServer[ExportUserResponse]) error
+	// ImportUser stores the records of an export again, as they were written: memories with their versions,
+	// history and sources, entities, profile, preferences, summaries, conversations with their messages,
+	// documents, sessions, feedback and settings. No model is called; vectors are computed in the background,
+	// as those of any memory. Ids, times and versions are those of the export, also for a user of another name.
+	//
+	// The user must be unknown, hold nothing, or be the user of the export. In the last case, records that the
+	// user holds are skipped and keep their present state, so that an interrupted import is continued from the
+	// start of the file, and importing a file twice changes nothing. Records come in the order of an export:
+	// the user first, and each one after those that it refers to. They are stored group by group; a group is
+	// stored entirely or not at all. The first invalid record ends the call, and what precedes its group stays.
+	//
+	// The log of the installation is not imported: jobs, usage, audit entries, API keys and idempotency keys.
+	// Indexes and vectors are computed anew. Department and access level need the capability `profiles.manage`
+	// and are otherwise left unset. If the export's user had encryption on, it is turned on first, and sensitive
+	// records are stored encrypted. An import takes at most an hour.
+	//
+	// Fails with INVALID_ARGUMENT (`INVALID_FIELD`), naming the record by its number from 1, with
+	// FAILED_PRECONDITION (`USER_NOT_EMPTY`, `USER_ERASED`, `MEMORY_DISABLED`, `ENCRYPTION_NOT_CONFIGURED`), with
+	// PERMISSION_DENIED (`ORIGIN_NOT_ALLOWED`) if a person's credential imports statements of the operator, with
+	// RESOURCE_EXHAUSTED (`OVERLOADED`) if too many imports are running, and with UNAVAILABLE
+	// (`KEY_SERVICE_UNAVAILABLE`). Safe to retry from the start.
+	ImportUser(grpc.ClientStreamingServer[ImportUserRequest, ImportUserResponse]) error
 	// EraseUser removes everything that is stored about a user, for good, and returns a signed receipt. When it
 	// returns, no job, retry or late worker can bring anything back. From its first transaction until
 	// ReinstateUser, writes fail with FAILED_PRECONDITION (`USER_ERASED`) and reads are empty. It takes at most
@@ -253,6 +311,9 @@ func (UnimplementedPrivacyServiceServer) ReinstateUser(context.Context, *Reinsta
 }
 func (UnimplementedPrivacyServiceServer) ExportUser(*ExportUserRequest, grpc.ServerStreamingServer[ExportUserResponse]) error {
 	return status.Errorf(codes.Unimplemented, "method ExportUser not implemented")
+}
+func (UnimplementedPrivacyServiceServer) ImportUser(grpc.ClientStreamingServer[ImportUserRequest, ImportUserResponse]) error {
+	return status.Errorf(codes.Unimplemented, "method ImportUser not implemented")
 }
 func (UnimplementedPrivacyServiceServer) EraseUser(context.Context, *EraseUserRequest) (*EraseUserResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method EraseUser not implemented")
@@ -321,6 +382,13 @@ func _PrivacyService_ExportUser_Handler(srv interface{}, stream grpc.ServerStrea
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PrivacyService_ExportUserServer = grpc.ServerStreamingServer[ExportUserResponse]
+
+func _PrivacyService_ImportUser_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PrivacyServiceServer).ImportUser(&grpc.GenericServerStream[ImportUserRequest, ImportUserResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PrivacyService_ImportUserServer = grpc.ClientStreamingServer[ImportUserRequest, ImportUserResponse]
 
 func _PrivacyService_EraseUser_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EraseUserRequest)
@@ -471,6 +539,11 @@ var PrivacyService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "ExportUser",
 			Handler:       _PrivacyService_ExportUser_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "ImportUser",
+			Handler:       _PrivacyService_ImportUser_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "hitherto/v1/privacy_service.proto",

@@ -321,6 +321,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
         {"reason": "MODEL_MISCONFIGURED", "domain": "hitherto", "metadata": {}}
     """
+    ERROR_REASON_USER_NOT_EMPTY: _ErrorReason.ValueType  # 61
+    """FAILED_PRECONDITION: an import names a user who holds data already, and is not the user of the export.
+    Import for another user, or erase and reinstate this one first.
+
+        {"reason": "USER_NOT_EMPTY", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error.
@@ -636,5 +642,11 @@ message names the settings to check. The job loses no attempts and continues onc
 call fails with this reason.
 
     {"reason": "MODEL_MISCONFIGURED", "domain": "hitherto", "metadata": {}}
+"""
+ERROR_REASON_USER_NOT_EMPTY: ErrorReason.ValueType  # 61
+"""FAILED_PRECONDITION: an import names a user who holds data already, and is not the user of the export.
+Import for another user, or erase and reinstate this one first.
+
+    {"reason": "USER_NOT_EMPTY", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

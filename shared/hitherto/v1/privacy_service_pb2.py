@@ -28,7 +28,7 @@ from hitherto.v1 import access_pb2 as hitherto_dot_v1_dot_access__pb2
 from hitherto.v1 import privacy_pb2 as hitherto_dot_v1_dot_privacy__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hitherto/v1/privacy_service.proto\x12\x0bhitherto.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x19hitherto/v1/privacy.proto\"@\n\x14ReinstateUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"F\n\x15ReinstateUserResponse\x12\x12\n\nreinstated\x18\x01 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"?\n\x11\x45xportUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"]\n\x12\x45xportUserResponse\x12\x0e\n\x04\x64\x61ta\x18\x01 \x01(\x0cH\x00\x12/\n\x08manifest\x18\x02 \x01(\x0b\x32\x1b.hitherto.v1.ExportManifestH\x00\x42\x06\n\x04part\"<\n\x10\x45raseUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"Z\n\x11\x45raseUserResponse\x12*\n\x07receipt\x18\x01 \x01(\x0b\x32\x19.hitherto.v1.EraseReceipt\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"x\n\x14\x43learMemoriesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0finclude_profile\x18\x02 \x01(\x08\x12\x1d\n\x15include_conversations\x18\x03 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\xa1\x01\n\x15\x43learMemoriesResponse\x12>\n\x06\x63ounts\x18\x01 \x03(\x0b\x32..hitherto.v1.ClearMemoriesResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"^\n\x19\x44\x65leteConversationRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xab\x01\n\x1a\x44\x65leteConversationResponse\x12\x43\n\x06\x63ounts\x18\x01 \x03(\x0b\x32\x33.hitherto.v1.DeleteConversationResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"D\n\x16GetUserSettingsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"K\n\x17GetUserSettingsResponse\x12\x30\n\ruser_settings\x18\x01 \x01(\x0b\x32\x19.hitherto.v1.UserSettings\"\xa8\x01\n\x19UpdateUserSettingsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x30\n\ruser_settings\x18\x02 \x01(\x0b\x32\x19.hitherto.v1.UserSettings\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"i\n\x1aUpdateUserSettingsResponse\x12\x30\n\ruser_settings\x18\x01 \x01(\x0b\x32\x19.hitherto.v1.UserSettings\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\xf2\x01\n\x16ListAuditEventsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0f\n\x07methods\x18\x03 \x03(\t\x12\x31\n\rcreated_after\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x63reated_before\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x08 \x01(\t\"a\n\x17ListAuditEventsResponse\x12-\n\x0c\x61udit_events\x18\x01 \x03(\x0b\x32\x17.hitherto.v1.AuditEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xfc\x06\n\x0ePrivacyService\x12g\n\rReinstateUser\x12!.hitherto.v1.ReinstateUserRequest\x1a\".hitherto.v1.ReinstateUserResponse\"\x0f\x82\xba\x18\x0b\x08\x04\x12\x07user_id\x12\x63\n\nExportUser\x12\x1e.hitherto.v1.ExportUserRequest\x1a\x1f.hitherto.v1.ExportUserResponse\"\x12\x90\x02\x01\x82\xba\x18\x0b\x08\x01\x12\x07user_id0\x01\x12]\n\tEraseUser\x12\x1d.hitherto.v1.EraseUserRequest\x1a\x1e.hitherto.v1.EraseUserResponse\"\x11\x82\xba\x18\r\x08\x04\x12\x07user_id0\x02\x12g\n\rClearMemories\x12!.hitherto.v1.ClearMemoriesRequest\x1a\".hitherto.v1.ClearMemoriesResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12v\n\x12\x44\x65leteConversation\x12&.hitherto.v1.DeleteConversationRequest\x1a\'.hitherto.v1.DeleteConversationResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12p\n\x0fGetUserSettings\x12#.hitherto.v1.GetUserSettingsRequest\x1a$.hitherto.v1.GetUserSettingsResponse\"\x12\x90\x02\x01\x82\xba\x18\x0b\x08\x01\x12\x07user_id\x12v\n\x12UpdateUserSettings\x12&.hitherto.v1.UpdateUserSettingsRequest\x1a\'.hitherto.v1.UpdateUserSettingsResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12r\n\x0fListAuditEvents\x12#.hitherto.v1.ListAuditEventsRequest\x1a$.hitherto.v1.ListAuditEventsResponse\"\x14\x90\x02\x01\x82\xba\x18\r\x08\x04\x12\x07user_id\x18\x01\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hitherto/v1/privacy_service.proto\x12\x0bhitherto.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x19hitherto/v1/privacy.proto\"@\n\x14ReinstateUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"F\n\x15ReinstateUserResponse\x12\x12\n\nreinstated\x18\x01 \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"?\n\x11\x45xportUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"]\n\x12\x45xportUserResponse\x12\x0e\n\x04\x64\x61ta\x18\x01 \x01(\x0cH\x00\x12/\n\x08manifest\x18\x02 \x01(\x0b\x32\x1b.hitherto.v1.ExportManifestH\x00\x42\x06\n\x04part\"K\n\x11ImportUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xb9\x03\n\x12ImportUserResponse\x12L\n\x0fimported_counts\x18\x01 \x03(\x0b\x32\x33.hitherto.v1.ImportUserResponse.ImportedCountsEntry\x12J\n\x0eskipped_counts\x18\x02 \x03(\x0b\x32\x32.hitherto.v1.ImportUserResponse.SkippedCountsEntry\x12K\n\x0fleft_out_counts\x18\x03 \x03(\x0b\x32\x32.hitherto.v1.ImportUserResponse.LeftOutCountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x04 \x01(\t\x1a\x35\n\x13ImportedCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x34\n\x12SkippedCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x34\n\x12LeftOutCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"<\n\x10\x45raseUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"Z\n\x11\x45raseUserResponse\x12*\n\x07receipt\x18\x01 \x01(\x0b\x32\x19.hitherto.v1.EraseReceipt\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"x\n\x14\x43learMemoriesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0finclude_profile\x18\x02 \x01(\x08\x12\x1d\n\x15include_conversations\x18\x03 \x01(\x08\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\xa1\x01\n\x15\x43learMemoriesResponse\x12>\n\x06\x63ounts\x18\x01 \x03(\x0b\x32..hitherto.v1.ClearMemoriesResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"^\n\x19\x44\x65leteConversationRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xab\x01\n\x1a\x44\x65leteConversationResponse\x12\x43\n\x06\x63ounts\x18\x01 \x03(\x0b\x32\x33.hitherto.v1.DeleteConversationResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"D\n\x16GetUserSettingsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"K\n\x17GetUserSettingsResponse\x12\x30\n\ruser_settings\x18\x01 \x01(\x0b\x32\x19.hitherto.v1.UserSettings\"\xa8\x01\n\x19UpdateUserSettingsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x30\n\ruser_settings\x18\x02 \x01(\x0b\x32\x19.hitherto.v1.UserSettings\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"i\n\x1aUpdateUserSettingsResponse\x12\x30\n\ruser_settings\x18\x01 \x01(\x0b\x32\x19.hitherto.v1.UserSettings\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\xf2\x01\n\x16ListAuditEventsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0f\n\x07methods\x18\x03 \x03(\t\x12\x31\n\rcreated_after\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x63reated_before\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x08 \x01(\t\"a\n\x17ListAuditEventsResponse\x12-\n\x0c\x61udit_events\x18\x01 \x03(\x0b\x32\x17.hitherto.v1.AuditEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xde\x07\n\x0ePrivacyService\x12g\n\rReinstateUser\x12!.hitherto.v1.ReinstateUserRequest\x1a\".hitherto.v1.ReinstateUserResponse\"\x0f\x82\xba\x18\x0b\x08\x04\x12\x07user_id\x12\x63\n\nExportUser\x12\x1e.hitherto.v1.ExportUserRequest\x1a\x1f.hitherto.v1.ExportUserResponse\"\x12\x90\x02\x01\x82\xba\x18\x0b\x08\x01\x12\x07user_id0\x01\x12`\n\nImportUser\x12\x1e.hitherto.v1.ImportUserRequest\x1a\x1f.hitherto.v1.ImportUserResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id(\x01\x12]\n\tEraseUser\x12\x1d.hitherto.v1.EraseUserRequest\x1a\x1e.hitherto.v1.EraseUserResponse\"\x11\x82\xba\x18\r\x08\x04\x12\x07user_id0\x02\x12g\n\rClearMemories\x12!.hitherto.v1.ClearMemoriesRequest\x1a\".hitherto.v1.ClearMemoriesResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12v\n\x12\x44\x65leteConversation\x12&.hitherto.v1.DeleteConversationRequest\x1a\'.hitherto.v1.DeleteConversationResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12p\n\x0fGetUserSettings\x12#.hitherto.v1.GetUserSettingsRequest\x1a$.hitherto.v1.GetUserSettingsResponse\"\x12\x90\x02\x01\x82\xba\x18\x0b\x08\x01\x12\x07user_id\x12v\n\x12UpdateUserSettings\x12&.hitherto.v1.UpdateUserSettingsRequest\x1a\'.hitherto.v1.UpdateUserSettingsResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12r\n\x0fListAuditEvents\x12#.hitherto.v1.ListAuditEventsRequest\x1a$.hitherto.v1.ListAuditEventsResponse\"\x14\x90\x02\x01\x82\xba\x18\r\x08\x04\x12\x07user_id\x18\x01\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,6 +36,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hitherto.v1.privacy_service
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017com.hitherto.v1P\001Z\026hitherto/v1;hithertov1\252\002\013Hitherto.V1'
+  _globals['_IMPORTUSERRESPONSE_IMPORTEDCOUNTSENTRY']._loaded_options = None
+  _globals['_IMPORTUSERRESPONSE_IMPORTEDCOUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_IMPORTUSERRESPONSE_SKIPPEDCOUNTSENTRY']._loaded_options = None
+  _globals['_IMPORTUSERRESPONSE_SKIPPEDCOUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_IMPORTUSERRESPONSE_LEFTOUTCOUNTSENTRY']._loaded_options = None
+  _globals['_IMPORTUSERRESPONSE_LEFTOUTCOUNTSENTRY']._serialized_options = b'8\001'
   _globals['_CLEARMEMORIESRESPONSE_COUNTSENTRY']._loaded_options = None
   _globals['_CLEARMEMORIESRESPONSE_COUNTSENTRY']._serialized_options = b'8\001'
   _globals['_DELETECONVERSATIONRESPONSE_COUNTSENTRY']._loaded_options = None
@@ -44,6 +50,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRIVACYSERVICE'].methods_by_name['ReinstateUser']._serialized_options = b'\202\272\030\013\010\004\022\007user_id'
   _globals['_PRIVACYSERVICE'].methods_by_name['ExportUser']._loaded_options = None
   _globals['_PRIVACYSERVICE'].methods_by_name['ExportUser']._serialized_options = b'\220\002\001\202\272\030\013\010\001\022\007user_id'
+  _globals['_PRIVACYSERVICE'].methods_by_name['ImportUser']._loaded_options = None
+  _globals['_PRIVACYSERVICE'].methods_by_name['ImportUser']._serialized_options = b'\202\272\030\013\010\002\022\007user_id'
   _globals['_PRIVACYSERVICE'].methods_by_name['EraseUser']._loaded_options = None
   _globals['_PRIVACYSERVICE'].methods_by_name['EraseUser']._serialized_options = b'\202\272\030\r\010\004\022\007user_id0\002'
   _globals['_PRIVACYSERVICE'].methods_by_name['ClearMemories']._loaded_options = None
@@ -64,34 +72,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPORTUSERREQUEST']._serialized_end=371
   _globals['_EXPORTUSERRESPONSE']._serialized_start=373
   _globals['_EXPORTUSERRESPONSE']._serialized_end=466
-  _globals['_ERASEUSERREQUEST']._serialized_start=468
-  _globals['_ERASEUSERREQUEST']._serialized_end=528
-  _globals['_ERASEUSERRESPONSE']._serialized_start=530
-  _globals['_ERASEUSERRESPONSE']._serialized_end=620
-  _globals['_CLEARMEMORIESREQUEST']._serialized_start=622
-  _globals['_CLEARMEMORIESREQUEST']._serialized_end=742
-  _globals['_CLEARMEMORIESRESPONSE']._serialized_start=745
-  _globals['_CLEARMEMORIESRESPONSE']._serialized_end=906
-  _globals['_CLEARMEMORIESRESPONSE_COUNTSENTRY']._serialized_start=861
-  _globals['_CLEARMEMORIESRESPONSE_COUNTSENTRY']._serialized_end=906
-  _globals['_DELETECONVERSATIONREQUEST']._serialized_start=908
-  _globals['_DELETECONVERSATIONREQUEST']._serialized_end=1002
-  _globals['_DELETECONVERSATIONRESPONSE']._serialized_start=1005
-  _globals['_DELETECONVERSATIONRESPONSE']._serialized_end=1176
-  _globals['_DELETECONVERSATIONRESPONSE_COUNTSENTRY']._serialized_start=861
-  _globals['_DELETECONVERSATIONRESPONSE_COUNTSENTRY']._serialized_end=906
-  _globals['_GETUSERSETTINGSREQUEST']._serialized_start=1178
-  _globals['_GETUSERSETTINGSREQUEST']._serialized_end=1246
-  _globals['_GETUSERSETTINGSRESPONSE']._serialized_start=1248
-  _globals['_GETUSERSETTINGSRESPONSE']._serialized_end=1323
-  _globals['_UPDATEUSERSETTINGSREQUEST']._serialized_start=1326
-  _globals['_UPDATEUSERSETTINGSREQUEST']._serialized_end=1494
-  _globals['_UPDATEUSERSETTINGSRESPONSE']._serialized_start=1496
-  _globals['_UPDATEUSERSETTINGSRESPONSE']._serialized_end=1601
-  _globals['_LISTAUDITEVENTSREQUEST']._serialized_start=1604
-  _globals['_LISTAUDITEVENTSREQUEST']._serialized_end=1846
-  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_start=1848
-  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_end=1945
-  _globals['_PRIVACYSERVICE']._serialized_start=1948
-  _globals['_PRIVACYSERVICE']._serialized_end=2840
+  _globals['_IMPORTUSERREQUEST']._serialized_start=468
+  _globals['_IMPORTUSERREQUEST']._serialized_end=543
+  _globals['_IMPORTUSERRESPONSE']._serialized_start=546
+  _globals['_IMPORTUSERRESPONSE']._serialized_end=987
+  _globals['_IMPORTUSERRESPONSE_IMPORTEDCOUNTSENTRY']._serialized_start=826
+  _globals['_IMPORTUSERRESPONSE_IMPORTEDCOUNTSENTRY']._serialized_end=879
+  _globals['_IMPORTUSERRESPONSE_SKIPPEDCOUNTSENTRY']._serialized_start=881
+  _globals['_IMPORTUSERRESPONSE_SKIPPEDCOUNTSENTRY']._serialized_end=933
+  _globals['_IMPORTUSERRESPONSE_LEFTOUTCOUNTSENTRY']._serialized_start=935
+  _globals['_IMPORTUSERRESPONSE_LEFTOUTCOUNTSENTRY']._serialized_end=987
+  _globals['_ERASEUSERREQUEST']._serialized_start=989
+  _globals['_ERASEUSERREQUEST']._serialized_end=1049
+  _globals['_ERASEUSERRESPONSE']._serialized_start=1051
+  _globals['_ERASEUSERRESPONSE']._serialized_end=1141
+  _globals['_CLEARMEMORIESREQUEST']._serialized_start=1143
+  _globals['_CLEARMEMORIESREQUEST']._serialized_end=1263
+  _globals['_CLEARMEMORIESRESPONSE']._serialized_start=1266
+  _globals['_CLEARMEMORIESRESPONSE']._serialized_end=1427
+  _globals['_CLEARMEMORIESRESPONSE_COUNTSENTRY']._serialized_start=1382
+  _globals['_CLEARMEMORIESRESPONSE_COUNTSENTRY']._serialized_end=1427
+  _globals['_DELETECONVERSATIONREQUEST']._serialized_start=1429
+  _globals['_DELETECONVERSATIONREQUEST']._serialized_end=1523
+  _globals['_DELETECONVERSATIONRESPONSE']._serialized_start=1526
+  _globals['_DELETECONVERSATIONRESPONSE']._serialized_end=1697
+  _globals['_DELETECONVERSATIONRESPONSE_COUNTSENTRY']._serialized_start=1382
+  _globals['_DELETECONVERSATIONRESPONSE_COUNTSENTRY']._serialized_end=1427
+  _globals['_GETUSERSETTINGSREQUEST']._serialized_start=1699
+  _globals['_GETUSERSETTINGSREQUEST']._serialized_end=1767
+  _globals['_GETUSERSETTINGSRESPONSE']._serialized_start=1769
+  _globals['_GETUSERSETTINGSRESPONSE']._serialized_end=1844
+  _globals['_UPDATEUSERSETTINGSREQUEST']._serialized_start=1847
+  _globals['_UPDATEUSERSETTINGSREQUEST']._serialized_end=2015
+  _globals['_UPDATEUSERSETTINGSRESPONSE']._serialized_start=2017
+  _globals['_UPDATEUSERSETTINGSRESPONSE']._serialized_end=2122
+  _globals['_LISTAUDITEVENTSREQUEST']._serialized_start=2125
+  _globals['_LISTAUDITEVENTSREQUEST']._serialized_end=2367
+  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_start=2369
+  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_end=2466
+  _globals['_PRIVACYSERVICE']._serialized_start=2469
+  _globals['_PRIVACYSERVICE']._serialized_end=3459
 # @@protoc_insertion_point(module_scope)

@@ -134,6 +134,146 @@ class ExportUserResponse(_message.Message):
 Global___ExportUserResponse: _TypeAlias = ExportUserResponse  # noqa: Y015
 
 @_typing.final
+class ImportUserRequest(_message.Message):
+    """ImportUserRequest is one piece of an export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id, the user who receives the records; in every message of the stream. Required; 1 to 256 printable
+    characters.
+    """
+    data: _builtins.bytes
+    """data, a piece of the JSON lines in UTF-8, split at any byte. A line has at most 16 MiB. The manifest is not
+    part of it.
+    """
+    idempotency_key: _builtins.str
+    """idempotency_key, optional, at most 128 characters; only that of the first message counts. For at least 24
+    hours, the same key continues the import of the same export; with another user or another export the call
+    fails with `IDEMPOTENCY_KEY_REUSED`.
+    """
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        data: _builtins.bytes = ...,
+        idempotency_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "idempotency_key", b"idempotency_key", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportUserRequest: _TypeAlias = ImportUserRequest  # noqa: Y015
+
+@_typing.final
+class ImportUserResponse(_message.Message):
+    """ImportUserResponse reports what was imported."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ImportedCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class SkippedCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class LeftOutCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    IMPORTED_COUNTS_FIELD_NUMBER: _builtins.int
+    SKIPPED_COUNTS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_COUNTS_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token, for a later read that must see this write. Opaque."""
+    @_builtins.property
+    def imported_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """imported_counts, the numbers of records that were stored, by table."""
+
+    @_builtins.property
+    def skipped_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """skipped_counts, the numbers of records that the user held already, by table."""
+
+    @_builtins.property
+    def left_out_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """left_out_counts, the numbers of records that are never imported, by table, those that were lost before the
+        export (`"lost": true`) and those that belong to such a record, and `profiles.department` or
+        `profiles.access_level` for a value that the credential may not set.
+        """
+
+    def __init__(
+        self,
+        *,
+        imported_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        skipped_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        left_out_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "imported_counts", b"imported_counts", "left_out_counts", b"left_out_counts", "skipped_counts", b"skipped_counts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportUserResponse: _TypeAlias = ImportUserResponse  # noqa: Y015
+
+@_typing.final
 class EraseUserRequest(_message.Message):
     """EraseUserRequest names a user."""
 

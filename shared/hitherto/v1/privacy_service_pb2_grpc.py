@@ -50,6 +50,11 @@ class PrivacyServiceStub(object):
                 request_serializer=hitherto_dot_v1_dot_privacy__service__pb2.ExportUserRequest.SerializeToString,
                 response_deserializer=hitherto_dot_v1_dot_privacy__service__pb2.ExportUserResponse.FromString,
                 _registered_method=True)
+        self.ImportUser = channel.stream_unary(
+                '/hitherto.v1.PrivacyService/ImportUser',
+                request_serializer=hitherto_dot_v1_dot_privacy__service__pb2.ImportUserRequest.SerializeToString,
+                response_deserializer=hitherto_dot_v1_dot_privacy__service__pb2.ImportUserResponse.FromString,
+                _registered_method=True)
         self.EraseUser = channel.unary_unary(
                 '/hitherto.v1.PrivacyService/EraseUser',
                 request_serializer=hitherto_dot_v1_dot_privacy__service__pb2.EraseUserRequest.SerializeToString,
@@ -109,6 +114,33 @@ class PrivacyServiceServicer(object):
         FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to decrypt
         with, and with DEADLINE_EXCEEDED if the database does not respond for ten seconds. Safe to retry from the
         start.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportUser(self, request_iterator, context):
+        """ImportUser stores the records of an export again, as they were written: memories with their versions,
+        history and sources, entities, profile, preferences, summaries, conversations with their messages,
+        documents, sessions, feedback and settings. No model is called; vectors are computed in the background,
+        as those of any memory. Ids, times and versions are those of the export, also for a user of another name.
+
+        The user must be unknown, hold nothing, or be the user of the export. In the last case, records that the
+        user holds are skipped and keep their present state, so that an interrupted import is continued from the
+        start of the file, and importing a file twice changes nothing. Records come in the order of an export:
+        the user first, and each one after those that it refers to. They are stored group by group; a group is
+        stored entirely or not at all. The first invalid record ends the call, and what precedes its group stays.
+
+        The log of the installation is not imported: jobs, usage, audit entries, API keys and idempotency keys.
+        Indexes and vectors are computed anew. Department and access level need the capability `profiles.manage`
+        and are otherwise left unset. If the export's user had encryption on, it is turned on first, and sensitive
+        records are stored encrypted. An import takes at most an hour.
+
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), naming the record by its number from 1, with
+        FAILED_PRECONDITION (`USER_NOT_EMPTY`, `USER_ERASED`, `MEMORY_DISABLED`, `ENCRYPTION_NOT_CONFIGURED`), with
+        PERMISSION_DENIED (`ORIGIN_NOT_ALLOWED`) if a person's credential imports statements of the operator, with
+        RESOURCE_EXHAUSTED (`OVERLOADED`) if too many imports are running, and with UNAVAILABLE
+        (`KEY_SERVICE_UNAVAILABLE`). Safe to retry from the start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -186,6 +218,11 @@ def add_PrivacyServiceServicer_to_server(servicer, server):
                     servicer.ExportUser,
                     request_deserializer=hitherto_dot_v1_dot_privacy__service__pb2.ExportUserRequest.FromString,
                     response_serializer=hitherto_dot_v1_dot_privacy__service__pb2.ExportUserResponse.SerializeToString,
+            ),
+            'ImportUser': grpc.stream_unary_rpc_method_handler(
+                    servicer.ImportUser,
+                    request_deserializer=hitherto_dot_v1_dot_privacy__service__pb2.ImportUserRequest.FromString,
+                    response_serializer=hitherto_dot_v1_dot_privacy__service__pb2.ImportUserResponse.SerializeToString,
             ),
             'EraseUser': grpc.unary_unary_rpc_method_handler(
                     servicer.EraseUser,
@@ -278,6 +315,33 @@ class PrivacyService(object):
             '/hitherto.v1.PrivacyService/ExportUser',
             hitherto_dot_v1_dot_privacy__service__pb2.ExportUserRequest.SerializeToString,
             hitherto_dot_v1_dot_privacy__service__pb2.ExportUserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportUser(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/hitherto.v1.PrivacyService/ImportUser',
+            hitherto_dot_v1_dot_privacy__service__pb2.ImportUserRequest.SerializeToString,
+            hitherto_dot_v1_dot_privacy__service__pb2.ImportUserResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -54,6 +54,29 @@ class PrivacyServiceStub:
     with, and with DEADLINE_EXCEEDED if the database does not respond for ten seconds. Safe to retry from the
     start.
     """
+    ImportUser: _grpc.StreamUnaryMultiCallable[_privacy_service_pb2.ImportUserRequest, _privacy_service_pb2.ImportUserResponse]
+    """ImportUser stores the records of an export again, as they were written: memories with their versions,
+    history and sources, entities, profile, preferences, summaries, conversations with their messages,
+    documents, sessions, feedback and settings. No model is called; vectors are computed in the background,
+    as those of any memory. Ids, times and versions are those of the export, also for a user of another name.
+
+    The user must be unknown, hold nothing, or be the user of the export. In the last case, records that the
+    user holds are skipped and keep their present state, so that an interrupted import is continued from the
+    start of the file, and importing a file twice changes nothing. Records come in the order of an export:
+    the user first, and each one after those that it refers to. They are stored group by group; a group is
+    stored entirely or not at all. The first invalid record ends the call, and what precedes its group stays.
+
+    The log of the installation is not imported: jobs, usage, audit entries, API keys and idempotency keys.
+    Indexes and vectors are computed anew. Department and access level need the capability `profiles.manage`
+    and are otherwise left unset. If the export's user had encryption on, it is turned on first, and sensitive
+    records are stored encrypted. An import takes at most an hour.
+
+    Fails with INVALID_ARGUMENT (`INVALID_FIELD`), naming the record by its number from 1, with
+    FAILED_PRECONDITION (`USER_NOT_EMPTY`, `USER_ERASED`, `MEMORY_DISABLED`, `ENCRYPTION_NOT_CONFIGURED`), with
+    PERMISSION_DENIED (`ORIGIN_NOT_ALLOWED`) if a person's credential imports statements of the operator, with
+    RESOURCE_EXHAUSTED (`OVERLOADED`) if too many imports are running, and with UNAVAILABLE
+    (`KEY_SERVICE_UNAVAILABLE`). Safe to retry from the start.
+    """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]
     """EraseUser removes everything that is stored about a user, for good, and returns a signed receipt. When it
     returns, no job, retry or late worker can bring anything back. From its first transaction until
@@ -116,6 +139,29 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to decrypt
     with, and with DEADLINE_EXCEEDED if the database does not respond for ten seconds. Safe to retry from the
     start.
+    """
+    ImportUser: _aio.StreamUnaryMultiCallable[_privacy_service_pb2.ImportUserRequest, _privacy_service_pb2.ImportUserResponse]  # type: ignore[assignment]
+    """ImportUser stores the records of an export again, as they were written: memories with their versions,
+    history and sources, entities, profile, preferences, summaries, conversations with their messages,
+    documents, sessions, feedback and settings. No model is called; vectors are computed in the background,
+    as those of any memory. Ids, times and versions are those of the export, also for a user of another name.
+
+    The user must be unknown, hold nothing, or be the user of the export. In the last case, records that the
+    user holds are skipped and keep their present state, so that an interrupted import is continued from the
+    start of the file, and importing a file twice changes nothing. Records come in the order of an export:
+    the user first, and each one after those that it refers to. They are stored group by group; a group is
+    stored entirely or not at all. The first invalid record ends the call, and what precedes its group stays.
+
+    The log of the installation is not imported: jobs, usage, audit entries, API keys and idempotency keys.
+    Indexes and vectors are computed anew. Department and access level need the capability `profiles.manage`
+    and are otherwise left unset. If the export's user had encryption on, it is turned on first, and sensitive
+    records are stored encrypted. An import takes at most an hour.
+
+    Fails with INVALID_ARGUMENT (`INVALID_FIELD`), naming the record by its number from 1, with
+    FAILED_PRECONDITION (`USER_NOT_EMPTY`, `USER_ERASED`, `MEMORY_DISABLED`, `ENCRYPTION_NOT_CONFIGURED`), with
+    PERMISSION_DENIED (`ORIGIN_NOT_ALLOWED`) if a person's credential imports statements of the operator, with
+    RESOURCE_EXHAUSTED (`OVERLOADED`) if too many imports are running, and with UNAVAILABLE
+    (`KEY_SERVICE_UNAVAILABLE`). Safe to retry from the start.
     """
     EraseUser: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]  # type: ignore[assignment]
     """EraseUser removes everything that is stored about a user, for good, and returns a signed receipt. When it
@@ -188,6 +234,35 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to decrypt
         with, and with DEADLINE_EXCEEDED if the database does not respond for ten seconds. Safe to retry from the
         start.
+        """
+
+    @_abc_1.abstractmethod
+    def ImportUser(
+        self,
+        request_iterator: _MaybeAsyncIterator[_privacy_service_pb2.ImportUserRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_privacy_service_pb2.ImportUserResponse, _abc.Awaitable[_privacy_service_pb2.ImportUserResponse]]:
+        """ImportUser stores the records of an export again, as they were written: memories with their versions,
+        history and sources, entities, profile, preferences, summaries, conversations with their messages,
+        documents, sessions, feedback and settings. No model is called; vectors are computed in the background,
+        as those of any memory. Ids, times and versions are those of the export, also for a user of another name.
+
+        The user must be unknown, hold nothing, or be the user of the export. In the last case, records that the
+        user holds are skipped and keep their present state, so that an interrupted import is continued from the
+        start of the file, and importing a file twice changes nothing. Records come in the order of an export:
+        the user first, and each one after those that it refers to. They are stored group by group; a group is
+        stored entirely or not at all. The first invalid record ends the call, and what precedes its group stays.
+
+        The log of the installation is not imported: jobs, usage, audit entries, API keys and idempotency keys.
+        Indexes and vectors are computed anew. Department and access level need the capability `profiles.manage`
+        and are otherwise left unset. If the export's user had encryption on, it is turned on first, and sensitive
+        records are stored encrypted. An import takes at most an hour.
+
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), naming the record by its number from 1, with
+        FAILED_PRECONDITION (`USER_NOT_EMPTY`, `USER_ERASED`, `MEMORY_DISABLED`, `ENCRYPTION_NOT_CONFIGURED`), with
+        PERMISSION_DENIED (`ORIGIN_NOT_ALLOWED`) if a person's credential imports statements of the operator, with
+        RESOURCE_EXHAUSTED (`OVERLOADED`) if too many imports are running, and with UNAVAILABLE
+        (`KEY_SERVICE_UNAVAILABLE`). Safe to retry from the start.
         """
 
     @_abc_1.abstractmethod

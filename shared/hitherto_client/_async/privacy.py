@@ -8,10 +8,15 @@ from typing import BinaryIO
 
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling
-from hitherto_client._async.exports import receive_export
+from hitherto_client._async.exports import receive_export, send_export
 from hitherto_client._async.pages import AsyncPages
 from hitherto_client.export import EXPORT_SECONDS, Received
-from hitherto_client.results.privacy import EraseReceipt, ExportManifest, UserSettings
+from hitherto_client.results.privacy import (
+    EraseReceipt,
+    ExportManifest,
+    ImportedUser,
+    UserSettings,
+)
 from hitherto_client.results.upkeep import AuditEvent
 from hitherto_client.wire import build, read
 
@@ -134,6 +139,47 @@ class AsyncPrivacy(AsyncCalling):
             timeout=timeout,
         )
         return read(ExportManifest, manifest)
+
+    async def import_user(
+        self,
+        user: str,
+        export: BinaryIO,
+        *,
+        progress: Callable[[int], None] | None = None,
+        idempotency_key: str = "",
+        timeout: float = EXPORT_SECONDS,
+    ) -> ImportedUser:
+        """Store the records of an export again, as they were written; no model is called.
+
+        The user must be unknown or hold nothing, or be the user of the export. In the last case,
+        records that the user holds are skipped, so that the import of the same file continues an
+        interrupted one.
+
+        Args:
+            user: Who receives the records; need not have the name of the export's user.
+            export: What `export_user` wrote. If the call breaks off, a file that can be reread is
+                sent again from where it stood.
+            progress: Called with the bytes sent after every piece.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds for all of it (an hour), retries included.
+
+        Raises:
+            HithertoCallError: A record is invalid, or the user may not receive it; what was stored
+                before stays.
+        """
+        begun = self._tokens.begin()
+        reply = await send_export(
+            self.connection.privacy.ImportUser,
+            self._target.extraction,
+            self._target.retry,
+            user,
+            export,
+            idempotency_key=idempotency_key,
+            progress=progress,
+            timeout=timeout,
+        )
+        self._tokens.note(user, reply.consistency_token, begun=begun)
+        return read(ImportedUser, reply)
 
     async def erase_user(
         self, user: str, *, idempotency_key: str = "", timeout: float | None = CLEAR_SECONDS

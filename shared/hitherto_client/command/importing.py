@@ -25,6 +25,7 @@ from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import add_command, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
+from hitherto_client.command.restoring import EXPORTED, restore
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.importers import FORMATS, ExportPosition, ExportUnreadable, read_export
@@ -127,6 +128,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     defaults = Defaults(user_id=options.user, time_zone=options.time_zone)
     if options.source is not None and not options.user:
         raise UsageError(f"--from {options.source} needs --user: whose export is it?")
+    if options.source == EXPORTED:
+        return restore(options, output)
     if options.dry_run:
         return _plan(options, output)
     files = [

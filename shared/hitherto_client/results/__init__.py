@@ -40,6 +40,7 @@ from hitherto_client.results.pages import Page
 from hitherto_client.results.privacy import (
     EraseReceipt,
     ExportManifest,
+    ImportedUser,
     UserSettings,
 )
 from hitherto_client.results.search import (
@@ -80,6 +81,7 @@ __all__ = [
     "HistoryEvent",
     "ImportedMemories",
     "ImportedTranscripts",
+    "ImportedUser",
     "Ingested",
     "ItemError",
     "Job",

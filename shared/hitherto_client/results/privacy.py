@@ -49,3 +49,15 @@ class ExportManifest:
     """Lines by table."""
     total_bytes: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedUser:
+    """What an import of an export stored, by table."""
+
+    imported_counts: dict[str, int]
+    """Records that were stored."""
+    skipped_counts: dict[str, int]
+    """Records that the user held already."""
+    left_out_counts: dict[str, int]
+    """Records that are never imported, such as jobs and audit entries, or were lost."""

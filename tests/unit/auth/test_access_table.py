@@ -64,6 +64,7 @@ TABLE = {
     "MaintenanceService/RollbackSource": AccessRule("maintenance", OF_A_USER),
     "PrivacyService/ReinstateUser": AccessRule("admin", OF_A_USER),
     "PrivacyService/ExportUser": AccessRule("read", OF_A_USER),
+    "PrivacyService/ImportUser": AccessRule("write", OF_A_USER),
     "PrivacyService/EraseUser": AccessRule("admin", OF_A_USER, own_scope="write"),
     "PrivacyService/ClearMemories": AccessRule("write", OF_A_USER),
     "PrivacyService/DeleteConversation": AccessRule("write", OF_A_USER),

@@ -277,6 +277,7 @@ STREAMS: dict[str, Call] = {
         [{"user_id": "ana", "content": "x"}]
     ),
     "PrivacyService/ExportUser": lambda m: m.export_user("ana", io.BytesIO()),
+    "PrivacyService/ImportUser": lambda m: m.import_user("ana", io.BytesIO(b"{}")),
 }
 
 

@@ -1,8 +1,9 @@
 """Exports all data of a user (H2) as JSON lines, closed by a manifest.
 
 One line is one row: `{"table": "memories", "row": {...}}`. The tables are read from the catalogue,
-so that none can be missed. All of it is one snapshot, and memory holds no more than a few rows and
-pieces at a time.
+so that none can be missed. Each comes after those that it refers to, so that an import can store
+row by row. All of it is one snapshot, and memory holds no more than a few rows and pieces at a
+time.
 
 The snapshot does not show an erasure that begins meanwhile. Before each piece, another connection
 therefore checks that the user's state is still that of the snapshot.
@@ -243,7 +244,7 @@ class Exporting:
             await going.put(piece)
 
         if going.begun.may_be_read:
-            tables = await holdings.find_holdings(connection)
+            tables = await holdings.find_exported(connection)
             known = await users.read_user(connection, scope)
             fits = isinstance(key, UserKey) and known is not None and key.key_id == known.key_id
             if not fits and await exports.has_sealed(connection, scope, tables):

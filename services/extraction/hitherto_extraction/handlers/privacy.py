@@ -11,8 +11,10 @@ from hitherto_extraction.curation.conversations import delete_conversation
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.audit import AuditCalls
 from hitherto_extraction.handlers.erasure import ErasureDependencies, LeavingCalls
+from hitherto_extraction.handlers.restoring import RestoringCalls
 from hitherto_extraction.handlers.user_control import UserControlCalls, UserControlDependencies
 from hitherto_extraction.once import IdempotentOperation
+from hitherto_extraction.restoring.importing import Importing
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call
@@ -20,7 +22,11 @@ from hitherto_shared.validation import Checks
 
 
 class PrivacyHandlers(
-    AuditCalls, UserControlCalls, LeavingCalls, privacy_service_pb2_grpc.PrivacyServiceServicer
+    AuditCalls,
+    UserControlCalls,
+    LeavingCalls,
+    RestoringCalls,
+    privacy_service_pb2_grpc.PrivacyServiceServicer,
 ):
     """Implements PrivacyService; `removal` is the database with the role that may delete."""
 
@@ -30,12 +36,14 @@ class PrivacyHandlers(
         removal: Database,
         control: UserControlDependencies,
         leaving: ErasureDependencies,
+        importing: Importing,
         pages: PageTokens,
     ) -> None:
         self._answering = answering
         self._pages = pages
         self._control = control
         self._leaving = leaving
+        self._importing = importing
         self._removal = removal
 
     async def DeleteConversation(

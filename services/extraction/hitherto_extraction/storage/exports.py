@@ -139,15 +139,20 @@ async def has_sealed(connection: Connection, scope: Scope, among: Sequence[UserT
     return False
 
 
-async def rows(
-    connection: Connection, scope: Scope, holding: UserTable, user_hash: str
-) -> AsyncGenerator[tuple[str, bytes | None]]:
-    """Every row of the user in a table: a JSON object on one line, and its sealed values."""
-    shown = [
+def shown_columns(holding: UserTable) -> list[str]:
+    """The columns of a table that an export contains."""
+    return [
         name
         for name, kind in holding.columns.items()
         if kind not in _DERIVED_TYPES and name != _SEALED and (holding.name, name) not in _SECRETS
     ]
+
+
+async def rows(
+    connection: Connection, scope: Scope, holding: UserTable, user_hash: str
+) -> AsyncGenerator[tuple[str, bytes | None]]:
+    """Every row of the user in a table: a JSON object on one line, and its sealed values."""
+    shown = shown_columns(holding)
     opens = _SEALED in holding.columns and holding.name not in DERIVED_TABLES
     statement = sql.SQL(_ROWS).format(
         columns=sql.SQL(", ").join(sql.Identifier("held", name) for name in shown),

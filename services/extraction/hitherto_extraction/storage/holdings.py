@@ -75,10 +75,25 @@ async def find_holdings(connection: Connection) -> list[UserTable]:
 
 async def find_erasable(connection: Connection) -> list[str]:
     """The tables that identify users by id, each before those that it refers to."""
-    names = {held.name for held in await find_holdings(connection) if held.by == "user_id"}
+    names = [held.name for held in await find_holdings(connection) if held.by == "user_id"]
+    return list((await _order(connection, names)).static_order())[::-1]
+
+
+async def find_exported(connection: Connection) -> list[UserTable]:
+    """Every table that identifies users, each after those that it refers to."""
+    found = {held.name: held for held in await find_holdings(connection)}
+    order = await _order(connection, list(found))
+    # Without a foreign key, because history outlives a memory. What it may tell of one, an import
+    # knows once it has the memory.
+    order.add("history", "memories")
+    return [found[name] for name in order.static_order()]
+
+
+async def _order(connection: Connection, names: Sequence[str]) -> TopologicalSorter[str]:
+    """Sorts tables so that each comes after those that it refers to."""
     cursor = await connection.execute(_REFERENCES, {"schema": SCHEMA})
     order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(sorted(names), ()))
-    for child, parent in await cursor.fetchall():
+    for child, parent in sorted(await cursor.fetchall()):
         if child in names and parent in names:
-            order.add(parent, child)
-    return list(order.static_order())
+            order.add(child, parent)
+    return order

@@ -23,6 +23,7 @@ from hitherto_extraction.handlers.user_control import UserControlDependencies
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.preview import ExtractionPreview
+from hitherto_extraction.restoring.importing import ImportDependencies, Importing
 from hitherto_extraction.sessions.context import SessionRules
 from hitherto_extraction.upkeep.calls import UpkeepOnDemand
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
@@ -118,15 +119,16 @@ def _privacy(
     base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
 ) -> PrivacyHandlers:
     settings, databases, trail = base.settings, base.databases, base.audit.trail
+    installation = UserSettings(
+        memory_enabled=settings.memory_enabled,
+        retention_days=work.keep.memory_days,
+        message_retention_days=work.keep.message_days,
+    )
     return PrivacyHandlers(
         answering,
         databases.removal,
         UserControlDependencies(
-            UserSettings(
-                memory_enabled=settings.memory_enabled,
-                retention_days=work.keep.memory_days,
-                message_retention_days=work.keep.message_days,
-            ),
+            installation,
             Clearing(
                 databases.write,
                 databases.removal,
@@ -139,6 +141,11 @@ def _privacy(
         ErasureDependencies(
             Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
             Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
+        ),
+        Importing(
+            ImportDependencies(
+                databases.write, trail, base.keys, installation, settings.message_vectors
+            )
         ),
         pages,
     )

@@ -1,0 +1,225 @@
+"""The kinds of columns in a record of an export, and their checks.
+
+A kind takes the collected violations, the path of the value and the value as parsed from JSON. It
+returns what is stored. Texts come out in normal form C.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hitherto_shared.identifiers import parse_uuid
+from hitherto_shared.text.normalise import nfc, unusable_characters
+from hitherto_shared.validation import Checks
+
+Kind = Callable[[Checks, str, Any], Any]
+
+MAX_DEPTH = 24
+"""Levels of free-form JSON: those that a caller may send, inside what the services put around."""
+_YEARS = range(1900, 2201)
+_DIGEST = re.compile(r"\\x[0-9a-f]{64}")
+_SHOWN = 64
+"""Characters of a foreign key in the path of a violation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedColumn:
+    """A column of a record.
+
+    Attributes:
+        kind: Checks its values.
+        default: What is stored if a record has no such column; `...`: it must have one.
+    """
+
+    kind: Kind
+    default: Any = ...
+
+
+def text(max_bytes: int, *, required: bool = False) -> Kind:
+    """Free text."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return _refused(checks, field, "must be a text")
+        return checks.text(field, value, max_bytes=max_bytes, required=required)
+
+    return check
+
+
+def name(max_chars: int, *, required: bool = True) -> Kind:
+    """An id or a name: printable characters."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return _refused(checks, field, "must be a text")
+        return checks.identifier(field, value, required=required, max_chars=max_chars)
+
+    return check
+
+
+def one_of(*words: str) -> Kind:
+    """One of a few words."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        if value not in words or not isinstance(value, str):
+            return _refused(checks, field, f"must be one of {', '.join(words)}")
+        return value
+
+    return check
+
+
+def whole(least: int, most: int) -> Kind:
+    """A whole number."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            return _refused(checks, field, f"must be a whole number from {least} to {most}")
+        return value
+
+    return check
+
+
+def share(checks: Checks, field: str, value: Any) -> Any:
+    """A number from 0 to 1."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        return _refused(checks, field, "must be a number from 0 to 1")
+    return value
+
+
+def flag(checks: Checks, field: str, value: Any) -> Any:
+    """True or false."""
+    if not isinstance(value, bool):
+        return _refused(checks, field, "must be true or false")
+    return value
+
+
+def moment(checks: Checks, field: str, value: Any) -> Any:
+    """A point in time with its offset."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        return _refused(checks, field, "must be a time such as 2026-03-01T12:00:00+00:00")
+    if found.year not in _YEARS:
+        return _refused(checks, field, "must lie between the years 1900 and 2200")
+    return found.isoformat()
+
+
+def uid(checks: Checks, field: str, value: Any) -> Any:
+    """An id created by a service."""
+    found = parse_uuid(value) if isinstance(value, str) else None
+    if found is None:
+        return _refused(checks, field, "must be an id as the service exported it (a UUID)")
+    return str(found)
+
+
+def digest(checks: Checks, field: str, value: Any) -> Any:
+    """32 bytes in the notation of Postgres."""
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        return _refused(checks, field, "must be \\x and 64 hexadecimal digits")
+    return value
+
+
+def time_zone(checks: Checks, field: str, value: Any) -> Any:
+    """An IANA time zone."""
+    if not isinstance(value, str) or not value:
+        return _refused(checks, field, "must be an IANA time zone such as Europe/Berlin")
+    return checks.time_zone(field, value)
+
+
+def optional(kind: Kind) -> Kind:
+    """Null, or what `kind` allows."""
+    return lambda checks, field, value: None if value is None else kind(checks, field, value)
+
+
+def several(kind: Kind, most: int) -> Kind:
+    """A list of at most `most` values."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        if not isinstance(value, list):
+            return _refused(checks, field, "must be a list")
+        if len(value) > most:
+            return _refused(checks, field, f"must have at most {most} items, this has {len(value)}")
+        return [kind(checks, f"{field}[{i}]", item) for i, item in enumerate(value)]
+
+    return check
+
+
+def free(max_bytes: int, kind: type | None = dict) -> Kind:
+    """Free-form JSON: an object, with `list` a list, with None any value."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        if kind is not None and not isinstance(value, kind):
+            what = "an object" if kind is dict else "a list"
+            return _refused(checks, field, f"must be {what}")
+        found = _cleaned(checks, field, value, 0)
+        if len(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")) > max_bytes:
+            return _refused(checks, field, f"must have at most {max_bytes} bytes")
+        return found
+
+    return check
+
+
+def check_row(
+    checks: Checks,
+    field: str,
+    row: dict[str, Any],
+    columns: Mapping[str, ImportedColumn],
+    ignored: Collection[str],
+) -> dict[str, Any]:
+    """The columns of a record, checked; those in `ignored` are left out."""
+    for unknown in row.keys() - columns.keys() - set(ignored):
+        checks.add(f"{field}.{unknown[:_SHOWN]!r}", "is not known to this version of the service")
+    found = {}
+    for column, rule in columns.items():
+        if column in row:
+            found[column] = rule.kind(checks, f"{field}.{column}", row[column])
+        elif rule.default is ...:
+            checks.add(f"{field}.{column}", "is required")
+        else:
+            found[column] = rule.default
+    return found
+
+
+def _cleaned(checks: Checks, field: str, value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        return _refused(checks, field, f"must not be nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        return _normal(checks, field, value)
+    if isinstance(value, dict):
+        return {
+            _normal(checks, field, key): _cleaned(
+                checks, f"{field}.{key[:_SHOWN]}", item, depth + 1
+            )
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_cleaned(checks, f"{field}[{i}]", item, depth + 1) for i, item in enumerate(value)]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if _finite(value) else _refused(checks, field, "must be a finite number")
+    return value
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _normal(checks: Checks, field: str, value: str) -> str:
+    if (why := unusable_characters(value)) is not None:
+        checks.add(field, why)
+        return ""
+    return nfc(value)
+
+
+def _refused(checks: Checks, field: str, why: str) -> None:
+    checks.add(field, why)

@@ -1,0 +1,392 @@
+"""Runs an import: the user first, then group after group of records, last the keyword index.
+
+Each group is one transaction that holds the user's row. It raises the user's revision, as every
+change of what is read does, and checks that the user is still the one that the import began with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from hitherto_extraction.curation.user_settings import (
+    UserSettings,
+    change_settings,
+    prepare_sealing,
+)
+from hitherto_extraction.once import IdempotentOperation, Identity, once
+from hitherto_extraction.restoring.lines import ExportedRecord, read_records
+from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
+from hitherto_extraction.restoring.writing import index_memories, write
+from hitherto_extraction.storage import erased, imported, users
+from hitherto_extraction.storage.imported_rows import RowRefused
+from hitherto_extraction.user_key import with_keys
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.auth.principal import PROFILES_MANAGE, Principal
+from hitherto_shared.consistency import Position, current_position
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import Exhausted, NotPermitted, TooLate, WrongState
+from hitherto_shared.models import Scope
+
+AT_ONCE = 4
+"""Imports in one process; each holds up to a few lines of 16 MiB in memory."""
+GROUP_RECORDS = 200
+GROUP_BYTES = 512 * 1024
+_GROUP_SECONDS = 30.0
+_RETRY_SECONDS = 5.0
+_RESERVED = {"department": "", "access_level": "standard"}
+"""Columns of a profile that only `profiles.manage` may set, and their values without it."""
+
+Done = TypeVar("Done")
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import has done: numbers of records by table, and the point in time after it."""
+
+    stored: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCall:
+    """The user of an import, the caller, its idempotency key without a body, and the deadline.
+
+    `ends` is a time of the event loop.
+    """
+
+    scope: Scope
+    principal: Principal
+    identity: Identity | None
+    ends: float
+
+    def left(self) -> float:
+        """Seconds for the next transaction.
+
+        Raises:
+            TooLate: None.
+        """
+        seconds = self.ends - asyncio.get_running_loop().time()
+        if seconds <= 0:
+            raise TooLate(
+                "the import did not end in time; what was stored stays, call ImportUser again "
+                "from the start of the file",
+                reason="DEADLINE_EXCEEDED",
+            )
+        return min(seconds, _GROUP_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportDependencies:
+    """What imports use.
+
+    Attributes:
+        database: The role is hitherto_write.
+        trail: Records each import in the audit log.
+        keys: Opens and creates the keys of users.
+        installation: The settings of users who did not choose.
+        message_vectors: Whether messages get vectors.
+    """
+
+    database: Database
+    trail: Trail
+    keys: UserKeys
+    installation: UserSettings
+    message_vectors: bool
+
+
+class Importing:
+    """Imports, a few at a time."""
+
+    def __init__(self, uses: ImportDependencies) -> None:
+        self._uses = uses
+        self._running = 0
+
+    async def run(self, call: ImportCall, pieces: AsyncIterator[bytes]) -> Imported:
+        """Import the pieces of an export.
+
+        Raises:
+            InvalidRequest: A record is invalid; groups before its own stay.
+            WrongState: The user holds other data, was erased, or has memory switched off.
+            NotPermitted: A person's credential imports statements of the operator.
+            Exhausted: Too many imports are running here.
+            TooLate: The deadline passed; what was stored stays.
+            EncryptionNotConfigured: The export's user had encryption on, and there is no key here.
+            KeyServiceUnavailable: A key-management service does not answer.
+        """
+        if self._running >= AT_ONCE:
+            raise Exhausted(
+                "too many imports are running: try again later",
+                reason="OVERLOADED",
+                retry_after=_RETRY_SECONDS,
+            )
+        self._running += 1
+        try:
+            return await _Import(self._uses, call).run(pieces)
+        finally:
+            self._running -= 1
+
+
+class _Import:
+    """One import in progress."""
+
+    def __init__(self, uses: ImportDependencies, call: ImportCall) -> None:
+        self._uses = uses
+        self._database = uses.database
+        self._call = call
+        self._scope = call.scope
+        self._made = Imported()
+        self._owner: tuple[Any, Any] | None = None
+        self._since: datetime | None = None
+        self._lost: set[str] = set()
+
+    async def run(self, pieces: AsyncIterator[bytes]) -> Imported:
+        """Import everything."""
+        group: list[ExportedRecord] = []
+        async with aclosing(read_records(pieces)) as records:
+            async for record in records:
+                if not self._is_taken(record):
+                    continue
+                if record.table == USERS:
+                    await self._begin(record)
+                    continue
+                if group and not _fits(group, record):
+                    await self._store(group)
+                    group = []
+                group.append(record)
+        if group:
+            await self._store(group)
+        await self._end()
+        return self._made
+
+    def _is_taken(self, record: ExportedRecord) -> bool:
+        """Whether a record is to be stored; one that is left out is counted."""
+        if record.table in LEFT_OUT:
+            self._made.left_out[record.table] += 1
+            return False
+        if self._owner is None:
+            if record.table != USERS:
+                raise record.refused(
+                    f"precedes the record of the table {USERS}, which must come first"
+                )
+            self._owner = record.owner
+        elif record.owner != self._owner:
+            raise record.refused("belongs to another user or tenant than the records before it")
+        elif record.table == USERS:
+            raise record.refused("is a second user: import one export at a time")
+        if record.table == "memories" and record.lost:
+            self._lost.add(str(record.raw.get("memory_id")))
+        if record.lost or (self._lost and str(record.raw.get("memory_id")) in self._lost):
+            self._made.left_out[record.table] += 1
+            return False
+        assert record.row is not None
+        if record.row.get("origin") == "operator":
+            self._call.principal.check_origin(f"records[{record.number}].row.origin", "operator")
+        return True
+
+    async def _begin(self, record: ExportedRecord) -> None:
+        """Make the user the one of the export.
+
+        Raises:
+            WrongState: The user holds other data, was erased, or has memory switched off.
+        """
+        row = record.row
+        assert row is not None
+        self._since = datetime.fromisoformat(row["created_at"])
+        if row["encrypt_sensitive"]:
+            await self._encrypt()
+
+        async def begin(connection: Connection) -> None:
+            known = await self._enter(connection)
+            if known.created_at != self._since:
+                await imported.adopt(connection, self._scope, row)
+
+        await self._once(begin, record.raw)
+        self._made.stored[USERS] += 1
+
+    async def _once(
+        self, begin: Callable[[Connection], Awaitable[None]], user: Mapping[str, Any]
+    ) -> None:
+        """Run the first transaction, which takes the idempotency key and enters the audit log."""
+
+        async def again(connection: Connection, _: Sequence[str]) -> None:
+            # The first import may have been interrupted, and the user may be gone since.
+            await begin(connection)
+
+        identity = self._call.identity
+        if identity is not None:
+            body = json.dumps([self._scope.user_id, user], sort_keys=True)
+            identity = replace(identity, body_hash=hashlib.sha256(body.encode()).digest())
+        outcome = await once(
+            self._database,
+            identity,
+            IdempotentOperation(
+                begin, ids=lambda _: [], again=again, users=lambda _: [self._scope.user_id]
+            ),
+            timeout=self._call.left(),
+            trail=self._uses.trail,
+        )
+        self._made.position = outcome.position
+
+    async def _encrypt(self) -> None:
+        """Turn encryption on before anything is stored."""
+
+        async def look(connection: Connection) -> bool:
+            async with connection.transaction():
+                await self._enter(connection)
+            state = await users.read_user(connection, self._scope)
+            return state is not None and state.encrypts
+
+        if await self._database.run(look, timeout=self._call.left()):
+            return
+        sealing = await prepare_sealing(
+            self._database, self._scope, self._uses.keys, seconds=self._call.left()
+        )
+
+        async def turn_on(connection: Connection) -> None:
+            name = "encrypt_sensitive"
+            async with connection.transaction():
+                await change_settings(
+                    connection, self._scope, {name: True}, [name], self._uses.installation, sealing
+                )
+
+        await self._database.run(turn_on, timeout=self._call.left())
+
+    async def _enter(self, connection: Connection) -> imported.KnownUser:
+        """Hold the row of the user, and refuse one who is not the user of the export.
+
+        Raises:
+            WrongState: That is so, or the user was erased or has switched memory off.
+        """
+        await users.enter_alone(connection, self._scope)
+        known = await imported.read_user(connection, self._scope)
+        assert known is not None
+        if known.created_at == self._since:
+            return known
+        if await imported.holds_something(connection, self._scope):
+            raise WrongState(
+                "the user holds data that is not of this export: import it for another user, or "
+                "erase and reinstate this one first",
+                reason="USER_NOT_EMPTY",
+                metadata={"user_id": self._scope.user_id},
+            )
+        if known.memory_enabled is False:
+            raise WrongState(
+                "memory is switched off for this user: nothing was imported",
+                reason="MEMORY_DISABLED",
+                metadata={"user_id": self._scope.user_id},
+            )
+        return known
+
+    async def _store(self, group: Sequence[ExportedRecord]) -> None:
+        """Store records of one table.
+
+        Raises:
+            InvalidRequest: One cannot be stored; none was.
+            WrongState: The user was erased since the import began.
+        """
+        table = group[0].table
+        rows = [record.row for record in group if record.row is not None]
+        if table == "profiles":
+            rows = [self._permitted(row) for row in rows]
+
+        async def change(connection: Connection, sealed: bool) -> int:
+            return await write(
+                connection,
+                self._scope,
+                table,
+                rows,
+                sealed=sealed,
+                message_vectors=self._uses.message_vectors,
+            )
+
+        try:
+            stored = await self._change(change)
+        except RowRefused as refusal:
+            raise group[refusal.index].refused(refusal.why) from None
+        self._made.stored[table] += stored
+        self._made.skipped[table] += len(group) - stored
+
+    def _permitted(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A profile with what the caller may set in it."""
+        found = dict(row)
+        for name, unset in _RESERVED.items():
+            if row[name] == unset:
+                continue
+            try:
+                self._call.principal.check_capability(PROFILES_MANAGE)
+                if name == "department":
+                    self._call.principal.check_department(name, row[name])
+            except NotPermitted:
+                found[name] = unset
+                self._made.left_out[f"profiles.{name}"] += 1
+        return found
+
+    async def _change(self, work: Callable[[Connection, bool], Awaitable[Done]]) -> Done:
+        """Run `work` in one transaction that holds the user's row.
+
+        It is told whether to seal what it writes.
+
+        Raises:
+            WrongState: The user was erased since the import began.
+        """
+
+        async def whole(connection: Connection) -> tuple[Done, Position]:
+            async with connection.transaction():
+                state = await users.lock_user(connection, self._scope)
+                known = await imported.read_user(connection, self._scope)
+                same = known is not None and known.created_at == self._since
+                if state is None or state.erased or not same:
+                    raise erased.was_erased(self._scope)
+                done = await work(connection, users.must_seal(state, self._scope))
+            return done, await current_position(connection)
+
+        async def attempt() -> Done:
+            made, self._made.position = await self._database.run(whole, timeout=self._call.left())
+            return made
+
+        return await with_keys(self._uses.keys, [self._scope], attempt)
+
+    async def _end(self) -> None:
+        """Index the memories, and let vectors of sealed ones be computed."""
+        if self._since is None:
+            # Nothing to import. The user is left as known or unknown as before.
+
+            async def check(connection: Connection) -> None:
+                await users.hold_off_erase(connection, self._scope)
+
+            await self._once(check, {})
+            return
+        last: UUID | None = UUID(int=0)
+
+        async def index(connection: Connection, _: bool) -> UUID | None:
+            assert last is not None
+            return await index_memories(connection, self._scope, after=last)
+
+        while last is not None:
+            last = await self._change(index)
+
+        async def leave(connection: Connection, sealed: bool) -> None:
+            if sealed:
+                await users.leave_to_seal(connection, self._scope)
+
+        await self._change(leave)
+
+
+def _fits(group: Sequence[ExportedRecord], record: ExportedRecord) -> bool:
+    return (
+        record.table == group[0].table
+        and len(group) < GROUP_RECORDS
+        and sum(each.size for each in group) + record.size <= GROUP_BYTES
+    )

@@ -1,0 +1,185 @@
+"""Stores a group of records of one table, sealed if the user has encryption on.
+
+The caller holds the user's row, in a transaction with the role hitherto_write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.pipeline.indexing import terms_of
+from hitherto_extraction.storage import imported, imported_rows, keyword_index, removal
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
+from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
+from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES, WORDS
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.at_hand import key_at_hand
+from hitherto_shared.encryption.rows import BY_TABLE, MEMORY, STATEMENT, SealedRow
+from hitherto_shared.models import Scope
+from hitherto_shared.text.terms import count_terms
+
+_INDEXED_AT_ONCE = 100
+_SEALED_WHOLE = frozenset({"conversation_summaries", "messages", "profiles", "profile_versions"})
+"""Tables all of whose rows are sealed."""
+_SEALED_FIRST = {"sealed_version": 1}
+"""The number of the first sealing of a summary."""
+_WORDS_OF_HISTORY = frozenset({*WORDS, "entities"})
+
+Rows = Sequence[dict[str, Any]]
+
+
+async def write(
+    connection: Connection,
+    scope: Scope,
+    table: str,
+    rows: Rows,
+    *,
+    sealed: bool,
+    message_vectors: bool,
+) -> int:
+    """Store those of the rows that the user does not hold.
+
+    Args:
+        connection: The caller's.
+        scope: The user.
+        table: Their table.
+        rows: Checked rows.
+        sealed: Whether the user has encryption on; the key is at hand then.
+        message_vectors: Whether messages get vectors.
+
+    Returns:
+        How many were stored.
+
+    Raises:
+        RowRefused: One cannot be stored; nothing was.
+    """
+    if table == "memories":
+        return await _write_memories(connection, scope, rows, sealed=sealed)
+    if table == "document_chunks":
+        return await _write_chunks(connection, scope, rows)
+    if sealed:
+        rows = await _sealed(connection, scope, table, rows)
+    stored = await imported_rows.insert(connection, scope, table, rows)
+    if stored and not sealed and table == "messages":
+        keys = [(row["conversation_id"], row["message_no"]) for row in rows]
+        await index.index_unindexed(connection, scope, MESSAGES, keys, embedded=message_vectors)
+    elif stored and not sealed and table == "conversation_summaries":
+        keys = [(row["conversation_id"], 1) for row in rows]
+        await index.index_unindexed(connection, scope, SUMMARIES, keys, embedded=True)
+    return stored
+
+
+async def index_memories(connection: Connection, scope: Scope, *, after: UUID) -> UUID | None:
+    """Index the next imported memories with the words of their sources; returns the last of them.
+
+    None: there are no more.
+    """
+    memory_ids = await imported.not_indexed(connection, scope, after=after, limit=_INDEXED_AT_ONCE)
+    if not memory_ids:
+        return None
+    texts = {
+        memory.memory_id: terms_of(
+            memory.content,
+            memory.source_text[:MAX_SOURCE_TEXT],
+            memory.keywords,
+            memory.questions,
+        )
+        for memory in await removal.read_indexed(connection, scope, memory_ids)
+    }
+    growth = sum(terms.total() for terms in texts.values())
+    await removal.index_anew(connection, scope, texts, growth=growth, sweep=False)
+    await imported.await_vectors(connection, scope, memory_ids)
+    return memory_ids[-1]
+
+
+async def _write_memories(connection: Connection, scope: Scope, rows: Rows, *, sealed: bool) -> int:
+    held = await imported.held_memories(connection, scope, [row["memory_id"] for row in rows])
+    new = {row["memory_id"]: row for row in rows if row["memory_id"] not in held}
+    if not new:
+        return 0
+    before = await keyword_index.reserve_numbers(
+        connection, scope, texts=len(new), documents=len(new), terms=0
+    )
+    numbered = []
+    for number, row in enumerate(new.values(), before + 1):
+        columns = {**row, "lexical_no": number, "lexical_length": 0, "embedding_state": "refused"}
+        if sealed and (row["sensitive"] or row["type"] in SENSITIVE_TYPES):
+            columns |= _sealed_row(scope, MEMORY, row)
+            columns |= {"sensitive": True, "questions": [], "embedding_state": SEALED}
+        numbered.append(columns)
+    return await imported_rows.insert(connection, scope, "memories", numbered)
+
+
+async def _write_chunks(connection: Connection, scope: Scope, rows: Rows) -> int:
+    held = await imported.held_chunks(connection, scope, [row["chunk_id"] for row in rows])
+    new = {row["chunk_id"]: row for row in rows if row["chunk_id"] not in held}
+    headings = await imported.headings(
+        connection, scope, [row["document_id"] for row in new.values()]
+    )
+    counted = [
+        count_terms(indexed_text(headings.get(row["document_id"], ""), row["content"]))
+        for row in new.values()
+    ]
+    numbers = (await index.add(connection, scope, {DOCUMENTS: counted}))[DOCUMENTS]
+    numbered = [
+        {**row, "lexical_no": number, "lexical_length": terms.total()}
+        for row, number, terms in zip(new.values(), numbers, counted, strict=True)
+    ]
+    if not numbered:
+        return 0
+    return await imported_rows.insert(connection, scope, "document_chunks", numbered)
+
+
+async def _sealed(connection: Connection, scope: Scope, table: str, rows: Rows) -> Rows:
+    """The rows as they are stored for a user with encryption on."""
+    if table in _SEALED_WHOLE:
+        return [_sealed_row(scope, BY_TABLE[table], {**row, **_SEALED_FIRST}) for row in rows]
+    if table not in {"memory_versions", "statements", "entity_mentions", "history"}:
+        return rows
+    ids = [row["memory_id"] for row in rows if row["memory_id"] is not None]
+    held = await imported.held_memories(connection, scope, ids)
+    secret = {memory_id for memory_id, is_sealed in held.items() if is_sealed}
+    if table == "entity_mentions":
+        # What a sealed memory mentions is not stored.
+        return [row for row in rows if row["memory_id"] not in secret]
+    if table == "history":
+        return [_without_words(row, secret) for row in rows]
+    if table == "memory_versions":
+        return [
+            _sealed_row(scope, MEMORY, row) if row["memory_id"] in secret else row for row in rows
+        ]
+    return [
+        _sealed_row(scope, STATEMENT, {**row, "said": _unnamed(row["said"])})
+        if row["said"] and (row["subject"] != "memory" or row["memory_id"] in secret)
+        else row
+        for row in rows
+    ]
+
+
+def _sealed_row(scope: Scope, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:
+    sealed = kind.seal(key_at_hand(scope), row)
+    return {**row, **kind.columns, "sealed": f"\\x{sealed.hex()}"}
+
+
+def _unnamed(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Sealed statements mention no entities."""
+    return {name: value for name, value in said.items() if name != "entities"}
+
+
+def _without_words(row: dict[str, Any], secret: Collection[str]) -> dict[str, Any]:
+    """An entry of the history, without what is sealed elsewhere."""
+    if row["subject"] == "profile":
+        return {**row, "before": None, "after": None}
+    if row["memory_id"] not in secret:
+        return row
+    told = {
+        side: {name: value for name, value in row[side].items() if name not in _WORDS_OF_HISTORY}
+        for side in ("before", "after")
+        if row[side] is not None
+    }
+    return {**row, **told}

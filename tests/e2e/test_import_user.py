@@ -1,0 +1,523 @@
+"""ImportUser (H2, G): export, erase, import, export is equal, whatever was exported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import grpc
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hitherto.v1 import (
+    document_pb2,
+    extraction_service_pb2,
+    memory_pb2,
+    memory_service_pb2,
+    search_pb2,
+)
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
+from hitherto_extraction.storage import exports, holdings
+from hitherto_shared.database.pool import Database
+from tests.e2e import privacy
+from tests.e2e.conftest import Services, Shared
+from tests.e2e.curating import checks, forget, save, update
+from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
+from tests.e2e.leaving import Export, erase, export, reinstate, until
+from tests.e2e.methods import Refusal, documented, read_refusal
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING, change_profile
+from tests.e2e.sessions import add, items, refusal_of
+from tests.e2e.sessions import update as update_session
+from tests.scripted_model import ChatRequest, ScriptedModel, canary_script
+from tests.scripted_model.answers import memory
+from tests.tenants import Tenant
+
+FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
+SECOND = "Mình đã chuyển tới Đà Nẵng. انتقلت إلى المدينة"
+SECRET = "The user is treated for quxdisease."
+PERSONAL = memory_pb2.MEMORY_TYPE_PERSONAL
+
+
+def first(request: ChatRequest) -> dict[str, Any]:
+    source = request.messages[0].local_id
+    return {
+        "new_memories": [
+            memory(
+                "The user lives in Huế.",
+                [source],
+                tags=["home"],
+                keywords=["nhà", "家", "بيت"],
+                entities=[{"name": "Huế", "type": "place"}, {"name": "東京", "type": "place"}],
+                context={"mood": "vui 🍵"},
+            ),
+            memory("The user wants to learn the đàn tranh.", [source], type="goal"),
+            memory(SECRET, [source], type="personal", tags=["health"]),
+        ],
+        "profile": {
+            "summary": "Sống ở Huế.",
+            "current_projects": ["東京 office"],
+            "facts": {"personal": {"location": "Huế"}},
+        },
+        "profile_source_message_ids": [source],
+        "conversation_summary": {
+            "title": "Nhà ở Huế",
+            "summary": "Nói về nhà ở Huế và 東京.",
+            "key_topics": ["nhà"],
+            "outcome": "ongoing",
+            "followup_suggestions": ["Bà nội thế nào?"],
+        },
+    }
+
+
+def second(request: ChatRequest) -> dict[str, Any]:
+    source = request.messages[0].local_id
+    return {
+        "new_memories": [memory("The user lives in Đà Nẵng.", [source], tags=["home"])],
+        "contradicted_memories": [
+            {"id": shown(request, "lives in Huế"), "by": 0, "source_message_ids": [source]}
+        ],
+        "achieved_goals": [{"id": shown(request, "đàn tranh"), "source_message_ids": [source]}],
+    }
+
+
+async def live(services: Services, model: ScriptedModel) -> None:
+    """Leave something in every table that is imported."""
+    model.script = replies({"bà nội": first, "chuyển tới": second})
+    await choose(services, retention_days=400, time_zone="Asia/Ho_Chi_Minh")
+    spoken = talk(FIRST, ("assistant", "Nghe hay quá! 👩‍🍳"), conversation="trò chuyện 1")
+    spoken.messages[0].name = "Thảo"
+    spoken.messages[0].metadata.update({"kênh": "家", "số": 0.1})
+    spoken.messages[1].context_item_ids.append("m1")
+    await learn(services, spoken)
+    await learn(services, talk(SECOND, conversation="c2"))
+    saved = await save(
+        services,
+        "The user drinks trà sen.",
+        tags=["tea"],
+        metadata={"from": "phone 📱", "n": [1, {"deep": None}]},
+    )
+    await update(services, saved.memory.id, content="The user drinks trà sen at five.")
+    gone = await save(services, "The user plays the organ.")
+    await forget(services, gone.memory.id, reason="wrong")
+    await save(services, "The user owes quxdebt.", type=PERSONAL, detail="quxdetail")
+    await change_profile(services, summary="Sống ở Đà Nẵng.", facts={"health": {"a": "quxfact"}})
+    await checks(services)
+    await update_session(services, {"plan": {"bước": 1.0}}, recent=items("m1"))
+    await add(services)
+    handed = await services.extraction.IngestDocuments(
+        extraction_service_pb2.IngestDocumentsRequest(
+            user_id="ana",
+            documents=[
+                document_pb2.Document(
+                    source_type="gmail",
+                    source_id="thư 1",
+                    title="Trà sen",
+                    content="Linh gửi trà sen tới Đà Nẵng.\n\n" * 40,
+                    author="linh@example.com",
+                )
+            ],
+        )
+    )
+    await ended(services, handed.job.id)
+    await services.memory.RecordFeedback(
+        memory_service_pb2.RecordFeedbackRequest(
+            user_id="ana", conversation_id="trò chuyện 1", message_id="trò chuyện 1-2", rating=5
+        )
+    )
+    await services.retrieval.SearchMemories(
+        retrieval.SearchMemoriesRequest(user_id="ana", query="Where does the user live?")
+    )
+
+
+async def bring(
+    services: Services,
+    data: bytes,
+    user: str = "ana",
+    *,
+    piece: int = 10_000,
+    key: str = "",
+    token: str = "",
+) -> pb.ImportUserResponse:
+    """Import `data` in pieces of this size."""
+
+    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
+        for start in range(0, max(len(data), 1), piece):
+            yield pb.ImportUserRequest(
+                user_id=user, data=data[start : start + piece], idempotency_key=key
+            )
+
+    metadata = [("authorization", f"Bearer {token}")] if token else None
+    return await services.privacy.ImportUser(pieces(), metadata=metadata)
+
+
+def kept(found: Export) -> list[str]:
+    """The records of an export that an import brings back, without what is computed anew."""
+    return sorted(
+        json.dumps(
+            [
+                table,
+                {name: value for name, value in row.items() if name not in IMPORTED[table].ignored},
+            ],
+            sort_keys=True,
+            ensure_ascii=False,
+        )
+        for table, row in found.rows
+        if table in IMPORTED
+    )
+
+
+async def settled(services: Services, conninfo: str) -> Export:
+    """An export once everything is counted and, where it is to be, sealed."""
+    await until(lambda: rows(conninfo, "SELECT 1 FROM memory_access"))
+    await until(
+        lambda: (
+            not rows(
+                conninfo,
+                "SELECT 1 FROM users WHERE to_seal > 0"
+                " UNION ALL SELECT 1 FROM jobs WHERE finished_at IS NULL",
+            )
+        )
+    )
+    return await export(services)
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return dict(ENCRYPTING)
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A user of a tenant of its own, and what was exported of it."""
+
+    services: Services
+    conninfo: str
+    export: Export
+
+    @property
+    def data(self) -> bytes:
+        return self.export.text.encode()
+
+
+async def lived(shared: Shared, model: ScriptedModel, *, encrypt: bool) -> Lived:
+    tenant = Tenant()
+    services = shared.services.as_tenant(tenant)
+    conninfo = tenant.rows_of(shared.superuser_conninfo)
+    model.start_over(canary_script)
+    if encrypt:
+        await choose(services, encrypt_sensitive=True)
+    await live(services, model)
+    return Lived(services, conninfo, await settled(services, conninfo))
+
+
+@pytest.fixture(scope="module")
+async def clear(shared_modelled: Shared, shared_model: ScriptedModel) -> Lived:
+    """Somebody without encryption."""
+    return await lived(shared_modelled, shared_model, encrypt=False)
+
+
+@pytest.fixture(scope="module")
+async def sealed(shared_modelled: Shared, shared_model: ScriptedModel) -> Lived:
+    """Somebody with encryption."""
+    return await lived(shared_modelled, shared_model, encrypt=True)
+
+
+@pytest.mark.parametrize("who", ["clear", "sealed"])
+async def test_h2_export_erase_import_export_is_equal(
+    shared_model: ScriptedModel, clear: Lived, sealed: Lived, who: str
+) -> None:
+    person = {"clear": clear, "sealed": sealed}[who]
+    services = person.services
+    assert IMPORTED.keys() - {"consolidation_groups"} == {
+        table for table, _ in person.export.rows if table in IMPORTED
+    }, "the test leaves something in every table"
+    shown_before = await memories(services)
+    await erase(services)
+    assert await reinstate(services)
+    asked = len(shared_model.chat_requests)
+    reply = await bring(services, person.data)
+    assert reply.consistency_token
+    assert not reply.skipped_counts
+    assert set(reply.left_out_counts) <= LEFT_OUT
+    after = await settled(services, person.conninfo)
+    assert kept(after) == kept(person.export)
+    assert await memories(services) == shown_before
+    assert len(shared_model.chat_requests) == asked, "no model was called"
+
+
+async def test_h3_nothing_is_stored_in_clear_for_an_encrypting_user(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    """Who receives the export of somebody without encryption."""
+    words = ["quxdisease", "quxdebt", "quxdetail", "quxfact", "bà nội", "Sống ở"]
+    assert all(word in clear.export.text for word in words)
+    await choose(modelled, user="bo", encrypt_sensitive=True)
+    await bring(modelled, clear.data, "bo")
+    assert (await privacy.settings(modelled, "bo")).encrypt_sensitive
+    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
+        names = connection.execute(
+            "SELECT table_name::text FROM information_schema.tables"
+            " WHERE table_schema = 'hitherto' AND table_type = 'BASE TABLE'"
+        ).fetchall()
+        told = {
+            (table, word)
+            for (table,) in names
+            for (row,) in connection.execute(f"SELECT t::text FROM {table} AS t".encode())
+            for word in words
+            if word in str(row)
+        }
+    assert told == set()
+    opened = (await export(modelled, "bo")).text
+    assert all(word in opened for word in words)
+    assert {found.content for found in await memories(modelled, user="bo")} >= {SECRET}
+
+
+async def test_everything_is_found_again(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    """By words, by the words of its source, by meaning; of documents, messages and summaries."""
+    await bring(modelled, clear.data, "bo")
+    await until(
+        lambda: (
+            not rows(
+                tenant_conninfo,
+                "SELECT 1 FROM memories WHERE embedding_state <> 'stored'"
+                " UNION ALL SELECT 1 FROM document_chunks WHERE embedding_state <> 'stored'"
+                " UNION ALL SELECT 1 FROM messages WHERE lexical_no IS NULL"
+                " AND role IN ('user', 'assistant')",
+            )
+        )
+    )
+    for query, scope in (
+        ("Đà Nẵng", search_pb2.SEARCH_SCOPE_MEMORIES),
+        ("chuyển tới", search_pb2.SEARCH_SCOPE_MEMORIES),
+        ("bà nội", search_pb2.SEARCH_SCOPE_MESSAGES),
+        ("nhà ở Huế", search_pb2.SEARCH_SCOPE_SUMMARIES),
+        ("trà sen", search_pb2.SEARCH_SCOPE_DOCUMENTS),
+    ):
+        reply = await modelled.retrieval.SearchMemories(
+            retrieval.SearchMemoriesRequest(user_id="bo", query=query, scopes=[scope])
+        )
+        assert reply.results, query
+        assert "keyword" in reply.results[0].matched_legs, (query, reply.results[0])
+        assert "semantic" in reply.results[0].matched_legs, (query, reply.results[0])
+    found = await modelled.retrieval.FindEntities(
+        retrieval.FindEntitiesRequest(user_id="bo", name="Huế")
+    )
+    assert [entity.name for entity in found.entities] == ["Huế"]
+
+
+async def test_twice_changes_nothing(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    data = clear.data
+    once = await bring(modelled, data, key="k1")
+    first_time = kept(await export(modelled))
+    again = await bring(modelled, data, key="k1", piece=777)
+    assert not {*again.imported_counts} - {"users"}
+    assert dict(again.skipped_counts) == {
+        table: count for table, count in once.imported_counts.items() if table != "users"
+    }
+    assert kept(await export(modelled)) == first_time
+    # What has changed since stays.
+    (tea,) = [held for held in await memories(modelled) if "trà sen" in held.content]
+    await update(modelled, tea.id, content="The user drinks coffee.")
+    await bring(modelled, data)
+    assert "The user drinks coffee." in {held.content for held in await memories(modelled)}
+    refusal = await refusal_of(bring(modelled, data, "bo", key="k1"))
+    assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_interrupted_and_continued(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    """At any line: what was stored stays, and the whole file brings the rest."""
+    whole = clear.export
+    lines = whole.text.encode().splitlines(keepends=True)
+    for share in (0.1, 0.5, 0.8):
+        cut = b"".join(lines[: int(share * len(lines))]) + lines[int(share * len(lines))][:20]
+        refusal = await refusal_of(bring(modelled, cut))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert "complete export" in refusal.message
+    reply = await bring(modelled, b"".join(lines))
+    assert reply.skipped_counts
+    assert kept(await export(modelled)) == kept(whole)
+
+
+async def test_a_user_who_is_not_empty_or_erased_is_refused(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    data = clear.data
+    await save(modelled, "The user plays the cello.", user="bo")
+    held = kept(await export(modelled, "bo"))
+    refusal = await refusal_of(bring(modelled, data, "bo"))
+    assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+    assert refusal.reason == "USER_NOT_EMPTY"
+    assert kept(await export(modelled, "bo")) == held
+    await choose(modelled, user="cleo", memory_enabled=False)
+    assert (await refusal_of(bring(modelled, data, "cleo"))).reason == "MEMORY_DISABLED"
+    await bring(modelled, data)
+    await erase(modelled)
+    assert (await refusal_of(bring(modelled, data))).reason == "USER_ERASED"
+    assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'ana'")
+
+
+Spoil = Callable[[dict[str, Any]], object]
+SPOILT: dict[str, tuple[str, Spoil]] = {
+    "another user's": ("memories", lambda line: line["row"].update(user_id="eve")),
+    "another tenant's": ("messages", lambda line: line["row"].update(tenant_id="others")),
+    "an unknown table": ("memories", lambda line: line.update(table="pg_authid")),
+    "a table to inject": ("memories", lambda line: line.update(table="memories; DROP TABLE users")),
+    "an unknown column": ("memories", lambda line: line["row"].update(audit_key="\\x00")),
+    "an unknown enum": ("memories", lambda line: line["row"].update(status="holy")),
+    "a wrong type": ("memories", lambda line: line["row"].update(importance="0.5")),
+    "out of range": ("memories", lambda line: line["row"].update(importance=7)),
+    "no number": ("memories", lambda line: line["row"].update(importance=float("nan"))),
+    "no id": ("memories", lambda line: line["row"].update(memory_id="1; --")),
+    "nobody's": ("memory_sources", lambda line: line["row"].update(memory_id="0" * 32)),
+    "too long": ("memories", lambda line: line["row"].update(content="x" * 9000)),
+    "empty": ("memories", lambda line: line["row"].update(content=" ")),
+    "with NUL": ("messages", lambda line: line["row"].update(content="a\x00b")),
+    "with a surrogate": ("messages", lambda line: line["row"].update(content="\ud800")),
+    "in year 9999": (
+        "memories",
+        lambda line: line["row"].update(created_at="9999-01-01T00:00:00+00:00"),
+    ),
+    "without offset": ("history", lambda line: line["row"].update(recorded_at="2026-01-01")),
+    "contradictory": (
+        "memories",
+        lambda line: line["row"].update(valid_to="1999-01-01T00:00:00+00:00"),
+    ),
+    "deep": ("memories", lambda line: line["row"].update(metadata=nested(40))),
+    "very deep": ("memories", lambda line: line["row"].update(metadata=nested(400))),
+    "large": ("memories", lambda line: line["row"].update(metadata={"a": "x" * 200_000})),
+    "null": ("conversations", lambda line: line["row"].update(watermark=None)),
+    "ahead of its messages": ("conversations", lambda line: line["row"].update(watermark=10**6)),
+    "huge": ("conversations", lambda line: line["row"].update(last_message_no=10**12)),
+    "without a row": ("memories", lambda line: line.pop("row")),
+    "a list": ("memories", lambda line: line.update(row=[1])),
+}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """An object in an object, and so on."""
+    found: dict[str, Any] = {}
+    for _ in range(depth):
+        found = {"a": found}
+    return found
+
+
+async def test_hostile_records_are_refused_by_number(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    """None of their group is stored, whatever is wrong, and the next, right file is."""
+    whole = clear.export
+    lines = whole.text.splitlines()
+    refused: dict[str, Refusal] = {}
+    for name, (table, spoil) in SPOILT.items():
+        number = next(n for n, (held, _) in enumerate(whole.rows) if held == table)
+        line = json.loads(lines[number])
+        spoil(line)
+        spoilt = [*lines[:number], json.dumps(line), *lines[number + 1 :]]
+        user = f"bo {name}"
+        refused[name] = await refusal_of(bring(modelled, "\n".join(spoilt).encode(), user))
+        assert refused[name].code is grpc.StatusCode.INVALID_ARGUMENT, name
+        assert f"records[{number + 1}]" in refused[name].message, name
+        stored = rows(
+            tenant_conninfo,
+            f"SELECT count(*) FROM {table} WHERE user_id = '{user.replace(chr(39), chr(39) * 2)}'",
+        )
+        assert stored == [(0,)], name
+    assert (
+        rows(tenant_conninfo, "SELECT DISTINCT user_id FROM memories WHERE user_id = 'eve'") == []
+    )
+    for data in (b"\xff\xfe", b"[]", b"null", b'{"table": 1, "row": {}}', b"{" * 100_000):
+        refusal = await refusal_of(bring(modelled, data, "bo"))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert (await bring(modelled, whole.text.encode(), "bo")).imported_counts["memories"]
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.sampled_from([0, -1, 1, 0.5, 1e308, 2**31, 2**63, 10**400])
+    | st.sampled_from(["", " ", "a\x00", "\ud800", "e\u0301", "Huế", "\u202e", "x" * 300, "\\x00"])
+    | st.sampled_from(["1900-01-01T00:00:00Z", "infinity", "2026-02-30", "act_00000000", "a\nb"])
+    | st.uuids().map(str),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@settings(
+    max_examples=50,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+async def test_any_value_in_any_column_is_stored_or_refused(
+    modelled: Services, clear: Lived, data: st.DataObject
+) -> None:
+    """One column of one record holds something else; nothing but a refusal comes of it."""
+    lines = clear.export.text.splitlines()
+    wanted = data.draw(st.sampled_from(sorted(IMPORTED)))
+    numbers = [n for n, (table, _) in enumerate(clear.export.rows) if table == wanted]
+    if not numbers:
+        return
+    line = json.loads(lines[numbers[0]])
+    line["row"][data.draw(st.sampled_from(sorted(line["row"])))] = data.draw(PLAIN)
+    sent = "\n".join([*lines[: numbers[0]], json.dumps(line)])
+    try:
+        await bring(modelled, sent.encode(), f"bo {uuid4()}")
+    except grpc.aio.AioRpcError as error:
+        refusal = documented(read_refusal(error))
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT, refusal
+
+
+async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str) -> None:
+    """The user comes first, a line has an end, and one export is one user's."""
+    await save(modelled, "The user drinks trà sen.")
+    found = await export(modelled)
+    lines = found.text.splitlines()
+    user = next(line for line in lines if json.loads(line)["table"] == "users")
+    rest = [line for line in lines if line != user]
+    refusal = await refusal_of(bring(modelled, "\n".join([*rest, user]).encode(), "bo"))
+    assert "must come first" in refusal.message
+    refusal = await refusal_of(bring(modelled, "\n".join([user, user]).encode(), "bo"))
+    assert "second user" in refusal.message
+    endless = b'{"table": "memories", "row": {"content": "' + b"x" * (17 << 20)
+    refusal = await refusal_of(bring(modelled, endless, "bo", piece=1 << 20))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "16777216 bytes" in refusal.message
+    assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'bo'")
+
+
+async def test_every_table_and_column_of_an_export_is_known(
+    conninfo: str, superuser_conninfo: str
+) -> None:
+    """By the catalogue: a later migration decides whether its column is imported."""
+    database = Database(conninfo, "hitherto_write", application="test", max_size=1)
+    await database.open()
+    try:
+        tables = await database.run(holdings.find_exported, timeout=10)
+    finally:
+        await database.close()
+    named = {table.name for table in tables} | {exports.CALLS, exports.CREDENTIALS}
+    assert named == IMPORTED.keys() | LEFT_OUT
+    for table in tables:
+        if table.name in IMPORTED:
+            known = IMPORTED[table.name]
+            assert set(exports.shown_columns(table)) == known.columns.keys() | known.ignored, (
+                table.name
+            )
+    assert IMPORTED["users"].ignored >= OWNERS
