@@ -48,6 +48,7 @@ class Entry:
     conversation_id: str | None = None
     entity_id: UUID | None = None
     _counted: tuple[CountTokens, int] | None = field(default=None, init=False, compare=False)
+    _brevity: float = field(default=0.0, init=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -63,7 +64,9 @@ class Entry:
 
     def worth(self, score: float) -> float:
         """The order of entries with these scores."""
-        return float(score / max(1, len(self.value)) ** _BREVITY)
+        if not self._brevity:
+            self._brevity = max(1, len(self.value)) ** _BREVITY
+        return score / self._brevity
 
 
 ScoredEntry = tuple[Entry, float | None]
@@ -219,8 +222,13 @@ class _RemainingBudget:
 
     def take(self, section: Section, place: int, entry: Entry, limit: int | None = None) -> bool:
         """Keep the entry if it fits within `limit`; returns whether it did."""
-        fitting, size = self._within(section, entry, self._longest)
-        cost = self._overhead(section) + size * section.copies
+        # Written out for the most frequent case, because this runs for every line of every block.
+        fitting, size = entry, entry.tokens(self._count)
+        if section.numbered or size > self._longest:
+            fitting, size = self._within(section, entry, self._longest)
+        cost = size * section.copies
+        if section.heading not in self._headings:
+            cost += self._overhead(section)
         if self.used + cost > (self._max_tokens if limit is None else limit):
             return False
         self._keep(section, place, fitting, cost)

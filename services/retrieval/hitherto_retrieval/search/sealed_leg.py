@@ -158,7 +158,8 @@ async def for_a_list(
 def _holds_sealed(found: SearchOutcome) -> bool:
     """Whether part of an answer must be opened before it can be shown."""
     return any_sealed(found.conversations) or any(
-        is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in (*found.hits, *found.further)
+        is_sealed(hit.item) or (hit.excerpt and any_sealed(hit.excerpt))
+        for hit in (*found.hits, *found.further)
     )
 
 

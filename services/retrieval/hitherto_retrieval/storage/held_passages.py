@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +98,13 @@ class _Passages:
         return found
 
 
+class _Learnt(NamedTuple):
+    """The memories made of a message: their places, and their numbers in the keyword index."""
+
+    places: Sequence[int]
+    lexical_nos: Sequence[int]
+
+
 class HeldMessages:
     """The messages of a user in one state of the database; immutable.
 
@@ -140,9 +146,13 @@ class HeldMessages:
         self._shown: dict[MessageKey, Message] = {}
         self._keys: Sequence[MessageKey] = [(row[0], row[1]) for row in rows]
         made_of = memories.made_of()
-        self._learnt: Mapping[MessageKey, Sequence[int]] = {
-            (row[0], row[1]): made_of[row[0], row[5]] for row in rows if (row[0], row[5]) in made_of
+        self._learnt: Mapping[MessageKey, _Learnt] = {
+            (row[0], row[1]): self._learnt_at(made_of[row[0], row[5]])
+            for row in rows
+            if (row[0], row[5]) in made_of
         }
+        # By the message and how far its neighbours may be.
+        self._neighbours: dict[tuple[int, int, int], Sequence[int]] = {}
 
     @property
     def size(self) -> int:
@@ -214,14 +224,20 @@ class HeldMessages:
     ) -> list[Candidate]:
         """See `neighbours.around`."""
         given = {place for key in keys if (place := self._places.get(key)) is not None}
-        near = {
-            place
-            for at in given
-            for direction in (-1, 1)
-            for place in self._turns_from(at, direction, turns, farthest)
-        }
-        found = (place for place in near - given if self._said[place])
-        return self._candidates(found, vector, bm25)
+        near = set().union(*(self._near(at, turns, farthest) for at in given))
+        return self._candidates(near - given, vector, bm25)
+
+    def _near(self, at: int, turns: int, farthest: int) -> Sequence[int]:
+        """The positions of the messages before and after one, found once."""
+        found = self._neighbours.get((at, turns, farthest))
+        if found is None:
+            found = self._neighbours[at, turns, farthest] = tuple(
+                place
+                for direction in (-1, 1)
+                for place in self._turns_from(at, direction, turns, farthest)
+                if self._said[place]
+            )
+        return found
 
     def _turns_from(self, at: int, direction: int, turns: int, farthest: int) -> Iterator[int]:
         """The positions of the messages before or after one, as far as they are near."""
@@ -245,21 +261,24 @@ class HeldMessages:
     ) -> dict[MessageKey, Facts]:
         """See `neighbours.facts_about`; by the database's clock `at`."""
         memories, learnt = self._memories, self._learnt
-        found = [(key, places) for key in keys if (places := learnt.get(key)) is not None]
+        found = [(key, each) for key in keys if (each := learnt.get(key)) is not None]
         if memories.some_expired(at):
-            current = ((key, memories.unexpired(places, at)) for key, places in found)
-            found = [(key, places) for key, places in current if places]
-        cosines = iter(memories.cosines([n for _, places in found for n in places], vector))
-        return {
-            key: Facts(
-                max(
-                    (near for near in islice(cosines, len(places)) if near is not None),
-                    default=None,
-                ),
-                [memories.lexical_no(place) for place in places],
-            )
-            for key, places in found
-        }
+            current = ((key, memories.unexpired(each.places, at)) for key, each in found)
+            found = [(key, self._learnt_at(places)) for key, places in current if places]
+        cosines = memories.cosines([n for _, each in found for n in each.places], vector)
+        facts: dict[MessageKey, Facts] = {}
+        first = 0
+        for key, each in found:
+            nearest, end = cosines[first], first + len(each.places)
+            if end > first + 1:
+                known = (near for near in cosines[first:end] if near is not None)
+                nearest = max(known, default=None)
+            facts[key] = Facts(nearest, each.lexical_nos)
+            first = end
+        return facts
+
+    def _learnt_at(self, places: Sequence[int]) -> _Learnt:
+        return _Learnt(places, [self._memories.lexical_no(place) for place in places])
 
     def _candidates(
         self, found: Iterable[int], vector: Vector | None, bm25: Scores

@@ -93,7 +93,8 @@ WHERE f.status IN ('quarantined', 'forgotten')
 """
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, for the same reason as candidates.
+@dataclass(slots=True)
 class Facts:
     """The current memories learnt from a message.
 

@@ -130,8 +130,9 @@ class MessageCorpus:
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`: neighbours of the best messages, memories learnt from all."""
         looking = self._looking
-        found = [cast(MessageKey, candidate.key) for candidate in self._distinct()]
-        best = sorted(self._distinct(), key=_promise, reverse=True)[:_LIFTED]
+        distinct = self._distinct()
+        found = [cast(MessageKey, candidate.key) for candidate in distinct]
+        best = sorted(distinct, key=_promise, reverse=True)[:_LIFTED]
         asked: list[FoundCandidates | Statement[Any] | Answered[Any]] = []
         keys = dict.fromkeys(found)
         if best and self._filters.all_that_was_said:
