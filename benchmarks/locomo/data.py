@@ -8,6 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import json_format
+
+from hitherto.v1 import conversation_pb2
+
 LOCOMO = "LoCoMo"
 
 
@@ -89,6 +93,15 @@ def load(folder: Path, source: DataSet = SOURCES[0]) -> Data:
     """
     rows = _text(folder, source, source.transcripts).splitlines()
     sessions = [_parsed(line, source.transcripts) for line in rows]
+    for number, session in enumerate(sessions, 1):
+        try:
+            transcript(session)
+            _ = session["summary"], [(one["content"], one["evidence"]) for one in session["facts"]]
+        except (AttributeError, KeyError, TypeError, json_format.ParseError) as error:
+            raise ValueError(
+                f"line {number} of {source.transcripts} cannot be used"
+                f" ({type(error).__name__}: {error}): see benchmarks/README.md"
+            ) from None
     found = _parsed(_text(folder, source, source.questions), source.questions)
     try:
         questions = [
@@ -107,6 +120,22 @@ def load(folder: Path, source: DataSet = SOURCES[0]) -> Data:
             f"{source.questions} has no question with gold messages: see benchmarks/README.md"
         )
     return Data(sessions, answerable, source.name)
+
+
+def transcript(session: Mapping[str, Any]) -> conversation_pb2.Transcript:
+    """A session as it is sent: whole and ended; roles in upper or lower case."""
+    messages = [
+        {**message, "role": f"ROLE_{message['role'].upper()}"} for message in session["messages"]
+    ]
+    return json_format.ParseDict(
+        {
+            "user_id": session["user_id"],
+            "conversation_id": session["conversation_id"],
+            "messages": messages,
+            "ended": True,
+        },
+        conversation_pb2.Transcript(),
+    )
 
 
 def choose(data: Data, limit: int | None) -> Data:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from google.protobuf import json_format
 
 from benchmarks import BenchmarkFailed
+from benchmarks.locomo.data import transcript
 from benchmarks.serving import BenchmarkDatabase, Writing
 from hitherto.v1 import (
-    conversation_pb2,
     extraction_service_pb2,
     job_pb2,
     memory_pb2,
@@ -149,17 +148,3 @@ async def _summaries(reader: Any, user: str) -> int:
         retrieval_service_pb2.ListConversationsRequest(user_id=user)
     )
     return int(page.total_size)
-
-
-def transcript(session: Mapping[str, Any]) -> conversation_pb2.Transcript:
-    """A session as it is sent: whole and ended."""
-    messages = [{**message, "role": f"ROLE_{message['role']}"} for message in session["messages"]]
-    return json_format.ParseDict(
-        {
-            "user_id": session["user_id"],
-            "conversation_id": session["conversation_id"],
-            "messages": messages,
-            "ended": True,
-        },
-        conversation_pb2.Transcript(),
-    )

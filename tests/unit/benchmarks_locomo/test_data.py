@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.locomo.data import SOURCES, Data, DataSet, choose, load
-from benchmarks.locomo.loading import transcript
+from benchmarks.locomo.data import SOURCES, Data, DataSet, choose, load, transcript
 from hitherto.v1 import conversation_pb2
 from tests.unit.benchmarks_locomo.runs import questions
 
@@ -66,6 +66,35 @@ def test_data_of_ones_own_have_the_same_shape_under_plain_names(tmp_path: Path) 
     data = load(tmp_path, own)
     assert (data.name, data.users, len(data.questions)) == ("EVAL_DIR", ["ann"], 1)
     assert choose(data, 1).name == "EVAL_DIR"
+
+
+def test_roles_are_written_as_everywhere_and_a_line_that_cannot_be_used_is_named(
+    tmp_path: Path,
+) -> None:
+    own = SOURCES[1]
+    message = SESSION["messages"][0]
+    usable = {**SESSION, "messages": [{**message, "role": "user"}]}
+    unknown = {**SESSION, "messages": [{**message, "role": "narrator"}]}
+    lacking = {name: SESSION[name] for name in SESSION if name != "facts"}
+    for second in (unknown, lacking, ["no session"]):
+        write(tmp_path, [query(0, ["D1:1"])], own)
+        lines = f"{json.dumps(usable)}\n{json.dumps(second)}\n"
+        (tmp_path / own.transcripts).write_text(lines, "utf-8")
+        with pytest.raises(ValueError, match=r"line 2 of transcripts\.jsonl cannot be used"):
+            load(tmp_path, own)
+    (tmp_path / own.transcripts).write_text(f"{json.dumps(usable)}\n", "utf-8")
+    assert transcript(load(tmp_path, own).sessions[0]) == transcript(SESSION)
+
+
+def test_the_files_that_the_guide_shows_are_usable(tmp_path: Path) -> None:
+    """docs/how-to.md; a line of the first file stands there on several."""
+    guide = (Path(__file__).parents[3] / "docs/how-to.md").read_text("utf-8")
+    session, questions_file = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
+    own = SOURCES[1]
+    (tmp_path / own.transcripts).write_text(session.replace("\n", "") + "\n", "utf-8")
+    (tmp_path / own.questions).write_text(questions_file, "utf-8")
+    data = load(tmp_path, own)
+    assert (data.users, data.ceiling) == (["ana"], 1.0)
 
 
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
