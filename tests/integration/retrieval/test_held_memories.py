@@ -281,7 +281,7 @@ async def test_many_are_found_by_signs_first(
             exact = among_filtered(person.scope, sought, filters)
             everything: list[Candidate] = await answer(reader, exact)
             less += found != as_found(everything)
-    assert less > 10
+    assert less, "signs lose nothing here, so that the comparison proves nothing"
 
 
 async def test_outdated_vectors_of_many_are_left_to_the_database(
