@@ -10,10 +10,10 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from hitherto_retrieval.storage import memories, people
+from hitherto_retrieval.storage import filtered_candidates, memories, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import Sought, among_all, among_filtered
+from hitherto_retrieval.storage.memory_candidates import Sought, among_all
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
@@ -52,7 +52,7 @@ async def found(
         look = among_all(scope, looked_for, memories=held)
         await reader.run(lambda connection: ask(connection, look), timeout=30)
         return look.answer.candidates
-    exact = among_filtered(scope, looked_for, filters)
+    exact = filtered_candidates.find(scope, looked_for, filters)
     await reader.run(lambda connection: ask(connection, exact), timeout=30)
     return exact.answer
 

@@ -20,11 +20,11 @@ from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
-from hitherto_retrieval.storage import memories, memory_candidates, people
+from hitherto_retrieval.storage import filtered_candidates, memories, memory_candidates, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_memories import HeldMemories
-from hitherto_retrieval.storage.memory_candidates import Sought, among_filtered
+from hitherto_retrieval.storage.memory_candidates import Sought
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
@@ -246,7 +246,7 @@ async def test_the_same_is_found_of_random_people(
             filters = random_filters(chance)
             assert held.can_filter(filters)
             found = told(held.candidates(sought, filters, named.at))
-            exact = await answer(reader, among_filtered(person.scope, sought, filters))
+            exact = await answer(reader, filtered_candidates.find(person.scope, sought, filters))
             assert found == as_found(exact)
             assert found == as_found(await quick_or_exact(reader, person, sought, filters))
             compared += len(found)
@@ -278,7 +278,7 @@ async def test_many_are_found_by_signs_first(
             filters = Filters() if chance.random() < 0.7 else random_filters(chance)
             found = told(held.candidates(sought, filters, at))
             assert found == as_found(await quick_or_exact(reader, person, sought, filters))
-            exact = among_filtered(person.scope, sought, filters)
+            exact = filtered_candidates.find(person.scope, sought, filters)
             everything: list[Candidate] = await answer(reader, exact)
             less += found != as_found(everything)
     assert less, "signs lose nothing here, so that the comparison proves nothing"
@@ -308,7 +308,7 @@ async def test_cosines_are_the_databases_own(reader: Database, superuser_conninf
     sought = Sought(person.vectors[0], "test-model", Scores.of({}), wanted=80)
     at = (await answer(reader, people.user(person.scope))).at
     ours = {each.key: each.cosine for each in held.candidates(sought, Filters(), at)}
-    theirs = await answer(reader, among_filtered(person.scope, sought, Filters()))
+    theirs = await answer(reader, filtered_candidates.find(person.scope, sought, Filters()))
     assert {each.key for each in theirs} == set(ours)
     assert [each.cosine for each in theirs] == pytest.approx(
         [ours[each.key] for each in theirs], abs=1e-6
@@ -328,7 +328,9 @@ async def test_what_is_not_near_at_all_is_so_both_ways(
     for question in ("tea", "where was it?", "tripping", "日本", "work in oslo"):
         (vector,) = (await embedder.embed([question])).vectors
         sought = Sought(vector, model[0], Scores.of({}), wanted=30)
-        theirs = await answer(reader, among_filtered(Scope(TENANT, "ana"), sought, Filters()))
+        theirs = await answer(
+            reader, filtered_candidates.find(Scope(TENANT, "ana"), sought, Filters())
+        )
         near = {each.key: (each.cosine or 0.0) > 0 for each in theirs}
         ours = held.candidates(sought, Filters(), at)
         assert {each.key: (each.cosine or 0.0) > 0 for each in ours} == near

@@ -10,6 +10,7 @@ import pytest
 
 from hitherto_retrieval.storage import (
     chunk_candidates,
+    filtered_candidates,
     memories,
     memory_candidates,
     message_candidates,
@@ -42,7 +43,7 @@ PAGE: dict[str, Any] = {"order_by": "importance", "after": None, "limit": 10}
 
 STATEMENTS: dict[str, Statement[Any]] = {
     "list": memories.page(ANA, FILTERS, **PAGE),
-    "search": memory_candidates.among_filtered(ANA, SOUGHT, FILTERS),
+    "search": filtered_candidates.find(ANA, SOUGHT, FILTERS),
     "sealed": sealed_items.memories(ANA, FILTERS),
     "past list": past.page(ANA, MOMENT, FILTERS, **PAGE),
     "past top": past.top(ANA, MOMENT, limit=10, newest_first=False),

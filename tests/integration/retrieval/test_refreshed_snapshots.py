@@ -16,9 +16,10 @@ from pgvector.psycopg import register_vector
 
 from hitherto_retrieval.loading import Loading, Snapshot
 from hitherto_retrieval.snapshots import Snapshots
+from hitherto_retrieval.storage import filtered_candidates
 from hitherto_retrieval.storage.connection_setup import prepare_session
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import Sought, among_filtered
+from hitherto_retrieval.storage.memory_candidates import Sought
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
@@ -292,7 +293,7 @@ async def test_reads_during_writes(
                 wanted=10,
             )
             found = told(held.memories.candidates(sought, Filters(), user.at))
-            statement = among_filtered(person.scope, sought, Filters())
+            statement = filtered_candidates.find(person.scope, sought, Filters())
             await ask(connection, statement)
             assert found == as_found(statement.answer)
             return True

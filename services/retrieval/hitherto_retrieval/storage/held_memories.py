@@ -1,6 +1,6 @@
 """The current memories of one user as arrays in this process, and a search's candidates from them.
 
-What is found is what `memory_candidates.among_filtered` finds in the same state of the database, or
+What is found is what `filtered_candidates.find` finds in the same state of the database, or
 `among_all` where that finds less: of many memories.
 """
 
@@ -234,7 +234,7 @@ class HeldMemories:
         )
 
     def candidates(self, sought: Sought, filters: Filters, at: datetime) -> list[Candidate]:
-        """Candidates as from `memory_candidates.among_filtered`, by the database's clock `at`."""
+        """Candidates as from `filtered_candidates.find`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
         entities = self._mentioned(sought.entity_ids)
         vector = sought.vector

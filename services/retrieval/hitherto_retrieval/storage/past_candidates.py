@@ -1,6 +1,6 @@
 """Finds memories for a question about another time.
 
-The legs are those of a search of the present (`memory_candidates.among_filtered`), over the state
+The legs are those of a search of the present (`filtered_candidates.find`), over the state
 of the memories at a `Moment`. Only present wordings have vectors and postings. A memory with
 another wording at the moment has the vector of its present one, which is close for most rewordings
 but not exact; its earlier words are returned for the ranking to score (`search.past`).
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hitherto_retrieval.storage import memory_candidates
+from hitherto_retrieval.storage import filtered_candidates, memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.memory_candidates import Sought
@@ -48,7 +48,7 @@ def candidates(
         moment: The time.
         filters: Which memories count, by their state at the moment.
     """
-    return memory_candidates.filtered_at(
+    return filtered_candidates.find_at(
         scope, sought, moment, filters, lambda rows: _candidates(rows, sought)
     )
 

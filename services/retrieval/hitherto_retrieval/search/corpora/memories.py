@@ -8,7 +8,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.storage import memory_candidates
+from hitherto_retrieval.storage import filtered_candidates, memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.memory_candidates import Looked, Sought
@@ -66,9 +66,7 @@ class MemoryCorpus:
         return self._quick.answer.candidates
 
     def _compare_all(self) -> Statement[list[Candidate]]:
-        self._exact = memory_candidates.among_filtered(
-            self._looking.scope, self._sought, self._filters
-        )
+        self._exact = filtered_candidates.find(self._looking.scope, self._sought, self._filters)
         return self._exact
 
 
