@@ -24,7 +24,7 @@ from tests.tenants import Tenant, token_settings
 
 pytestmark = pytest.mark.faults
 
-_SECONDS = 60.0
+_SECONDS = 120.0
 _AGAIN = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -62,7 +62,7 @@ async def pooled(
             folder / "data",
             pooler="transaction",
             # A claim whose answer was lost with the pooler ends with its lease.
-            lease_seconds=2.0,
+            lease_seconds=5.0,
             direct_database_url=conninfo if request.param == "listening" else None,
             **token_settings(folder),
         ) as running:

@@ -25,6 +25,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.errors import TooLate
 from hitherto_shared.startup import StartupFailed, locate_database
 from tests.conftest import as_superuser, new_database
 from tests.pgbouncer import PgBouncer
@@ -189,6 +190,23 @@ async def test_many_rows_and_an_error_in_between(pooler: PgBouncer) -> None:
 
     async with opened(pooler.conninfo, "hitherto_maintenance") as database:
         await database.run(work, timeout=60)
+
+
+async def test_abandoned_work_gives_its_server_back(database: Database) -> None:
+    """The only server is free long before the statement would have ended by itself."""
+
+    async def sleep(connection: Connection) -> None:
+        await row(connection, "SELECT pg_sleep(25), %s::int", 1)
+
+    async def look(connection: Connection) -> tuple[Any, ...]:
+        return await row(connection, _WHERE)
+
+    with acting_for("a"):
+        await database.run(look, timeout=60)
+        with pytest.raises(TooLate):
+            await database.run(sleep, timeout=0.5)
+        async with asyncio.timeout(20):
+            assert (await database.run(look, timeout=60))[0] == "a"
 
 
 async def test_a_pooler_that_dies_is_replaced(postgres: EmbeddedPostgres, base: str) -> None:
