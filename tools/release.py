@@ -37,7 +37,7 @@ COMMANDS = (
     "hitherto-migrate",
     "hitherto-keys",
 )
-IMAGES = ("retrieval", "extraction", "migrate")
+IMAGES = ("retrieval", "extraction", "console", "migrate")
 _SBOM_TOOL = "cyclonedx-bom>=7.5,<8"
 
 # Licences that allow an Apache-2.0 work to depend on theirs. The LGPL and the MPL cover the library
