@@ -24,6 +24,7 @@ from hitherto_extraction.pipeline.profile import (
 from hitherto_extraction.pipeline.profile_support import supported
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
+from hitherto_extraction.pipeline.summarise import SummaryFields
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import conversations, ledger, preferences, profiles, statements
@@ -37,11 +38,19 @@ _PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
+class ConcludedSummary:
+    """A summary as it was stored, and the fields that the reply makes of it."""
+
+    held: HeldSummary
+    fields: SummaryFields
+
+
+@dataclass(frozen=True, slots=True)
 class BatchOutcome:
     """The result of one model call, and the progress of the job with it.
 
     `passages` are the vectors of the messages read and of the summary; without them, as in a
-    rehearsal, neither is indexed.
+    rehearsal, neither is indexed. `concluded` is the summary, if it was needed before the commit.
     """
 
     answer: Answer
@@ -54,6 +63,7 @@ class BatchOutcome:
     done_to: int
     last: bool
     passages: PassageVectors | None = None
+    concluded: ConcludedSummary | None = None
 
 
 async def write_profile(
@@ -164,13 +174,16 @@ async def write_summary(
             )
         ],
     )
-    concluded = await beside_loop(
-        conversation_summary.work_of(held_summary, outcome.answer.summary),
-        conversation_summary.conclude,
-        held_summary,
-        outcome.answer.summary,
-        done_to=outcome.done_to,
-    )
+    if outcome.concluded is not None and outcome.concluded.held == held_summary:
+        concluded = outcome.concluded.fields
+    else:
+        concluded = await beside_loop(
+            conversation_summary.work_of(held_summary, outcome.answer.summary),
+            conversation_summary.conclude,
+            held_summary,
+            outcome.answer.summary,
+            done_to=outcome.done_to,
+        )
     await conversation_summary.write(
         connection,
         scope,

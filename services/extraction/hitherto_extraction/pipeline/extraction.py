@@ -15,7 +15,7 @@ from uuid import UUID
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline import conversation_summary, passages
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
+from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, ConcludedSummary
 from hitherto_extraction.pipeline.batches import split
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
@@ -69,6 +69,7 @@ class _EmbeddedTexts:
 
     messages: Mapping[int, str] = field(default_factory=dict)
     summary: str | None = None
+    concluded: ConcludedSummary | None = None
 
 
 class Extraction:
@@ -250,6 +251,7 @@ class Extraction:
             done_to=done_to,
             last=False,
             passages=found if findable else None,
+            concluded=said.concluded,
         )
 
     async def prompt(
@@ -287,7 +289,9 @@ class Extraction:
         sealed = asked.encrypts or asked.summary.sealed
         sealed = sealed or any(message.sealed for message in asked.messages.values())
         return _EmbeddedTexts(
-            messages, conversation_summary.new_words(asked.summary, fields, sealed=sealed)
+            messages,
+            conversation_summary.new_words(asked.summary, fields, sealed=sealed),
+            ConcludedSummary(asked.summary, fields),
         )
 
     async def _embed(

@@ -22,6 +22,7 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
@@ -221,9 +222,9 @@ def _row(
         "source": occasion.source,
         "origin": made.evidence.origin,
         "status": made.status,
-        "tags": list(item.tags),
-        "keywords": list(item.keywords),
-        "questions": list(item.questions),
+        "tags": Texts(item.tags),
+        "keywords": Texts(item.keywords),
+        "questions": Texts(item.questions),
         "context": dict(item.context),
         "conversation_id": occasion.conversation_id,
         "valid_from": made.valid_from,

@@ -11,6 +11,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.arrays import Integers, Texts, Uuids
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.rows import MEMORY
@@ -184,7 +185,7 @@ async def read_known(
     memory_ids: Sequence[UUID],
 ) -> dict[UUID, CurrentMemory]:
     """The current versions of these memories, by id."""
-    cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": Uuids(memory_ids)})
     return {row[0]: known_of(scope, row) for row in await cursor.fetchall()}
 
 
@@ -201,7 +202,7 @@ async def read_by_lexical_no(
 ) -> list[CurrentMemory]:
     """Current memories by their numbers in the keyword index."""
     cursor = await connection.execute(
-        _BY_LEXICAL_NO, {**scope.parameters, "lexical_nos": list(lexical_nos)}
+        _BY_LEXICAL_NO, {**scope.parameters, "lexical_nos": Integers(lexical_nos)}
     )
     return [known_of(scope, row) for row in await cursor.fetchall()]
 
@@ -226,7 +227,7 @@ async def importance_before(
     if not memory_ids:
         return {}
     cursor = await connection.execute(
-        _IMPORTANCE_BEFORE, {**scope.parameters, "memory_ids": list(memory_ids), "job_id": job_id}
+        _IMPORTANCE_BEFORE, {**scope.parameters, "memory_ids": Uuids(memory_ids), "job_id": job_id}
     )
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -250,8 +251,8 @@ async def find_neighbours(
         _NEIGHBOURS,
         {
             **scope.parameters,
-            "positions": list(vectors),
-            "types": [kind for kind, _ in vectors.values()],
+            "positions": Integers(vectors),
+            "types": Texts(kind for kind, _ in vectors.values()),
             "vectors": [HalfVector(vector) for _, vector in vectors.values()],
             "model": model,
             "at_least": at_least,
@@ -271,9 +272,9 @@ async def find_same_words(
         _SAME_WORDS,
         {
             **scope.parameters,
-            "positions": list(contents),
-            "types": [kind for kind, _ in contents.values()],
-            "contents": [content for _, content in contents.values()],
+            "positions": Integers(contents),
+            "types": Texts(kind for kind, _ in contents.values()),
+            "contents": Texts(content for _, content in contents.values()),
         },
     )
     return [(row[0], row[1]) for row in await cursor.fetchall()]

@@ -14,6 +14,7 @@ from uuid import UUID
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import opened, stored
+from hitherto_shared.database.arrays import Texts, Uuids
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import PROFILE, PROFILE_VERSION
@@ -274,10 +275,10 @@ async def mention_entities(
         _UPSERT_ENTITIES,
         {
             **scope.parameters,
-            "entity_ids": [uuid7() for _ in named],
-            "names": list(named.values()),
-            "name_keys": [key for _, key in named],
-            "types": [kind for kind, _ in named],
+            "entity_ids": Uuids(uuid7() for _ in named),
+            "names": Texts(named.values()),
+            "name_keys": Texts(key for _, key in named),
+            "types": Texts(kind for kind, _ in named),
         },
     )
     known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
@@ -286,8 +287,8 @@ async def mention_entities(
         _MENTION,
         {
             **scope.parameters,
-            "entity_ids": [known[kind, fold(name)] for _, name, kind in mentions],
-            "memory_ids": [memory_id for memory_id, _, _ in mentions],
+            "entity_ids": Uuids(known[kind, fold(name)] for _, name, kind in mentions),
+            "memory_ids": Uuids(memory_id for memory_id, _, _ in mentions),
         },
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hitherto_extraction.storage import keyword_index
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import ItemKey, PassageCorpus, SpokenCorpus
+from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
@@ -107,8 +108,8 @@ async def add(
         _COUNT,
         {
             **scope.parameters,
-            "corpora": [corpus.name for corpus in fresh],
-            "texts": [len(those) for those in fresh.values()],
+            "corpora": Texts(corpus.name for corpus in fresh),
+            "texts": Integers(len(those) for those in fresh.values()),
             "terms": [sum(terms.total() for terms in those) for those in fresh.values()],
         },
     )
@@ -149,9 +150,9 @@ async def number(
         {
             **scope.parameters,
             **vectors.key_columns([text.key for text in texts]),
-            "lexical_nos": [text.lexical_no for text in texts],
-            "lengths": [text.terms.total() for text in texts],
-            "states": [text.state for text in texts],
+            "lexical_nos": Integers(text.lexical_no for text in texts),
+            "lengths": Integers(text.terms.total() for text in texts),
+            "states": Texts(text.state for text in texts),
             "model": model,
         },
     )
