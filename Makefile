@@ -28,13 +28,17 @@ READING := $(wildcard tests/e2e/test_search*.py tests/e2e/test_context*.py) test
 TRANSCRIPTS ?=
 MUTANTS ?=
 BENCH_ARGS ?=
+# How long the random faults and the soak last, and the seed of an earlier run of faults.
+FAULTS_MINUTES ?= 2
+FAULTS_SEED ?=
+export FAULTS_MINUTES FAULTS_SEED
 
 # The folders with our own Python code; mypy would refuse an empty one.
 TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock lock-images demo tour run test faults mutants lint unasync format eval bench bench-extraction bench-retrieval \
+.PHONY: help install lock lock-images demo tour run test faults chaos mutants lint unasync format eval bench bench-extraction bench-retrieval \
 	bench-encryption bench-peers migrate check-citus metrics-docs compose-env release clean
 
 help: ## List the targets
@@ -79,11 +83,14 @@ run: install ## Run both services in the foreground; Ctrl-C stops both
 test: install ## Run the tests that start no processes of their own (options in PYTEST_ARGS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(MARKED)"
 
-faults: install ## Run the tests that start and kill processes: half an hour (longer with FAULTS_MINUTES=10; FAULTS_SEED repeats)
+faults: install ## Run the tests that start and kill processes: half an hour, the long runs last
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "faults and not chaos"
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --reads=held -m "not faults and not chaos" $(READING)
 	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/e2e/test_fuzz.py
 	$(BIN)/python -m pytest -m chaos
+
+chaos: install ## Only the random faults and the soak (FAULTS_MINUTES: of each; FAULTS_SEED repeats the faults)
+	$(BIN)/python -m pytest tests/faults/test_soak.py tests/faults/test_random_faults.py
 
 mutants: install ## Break the product on purpose; each break must fail a test (MUTANTS=names: only some)
 	$(BIN)/python -m tests.mutants $(MUTANTS)

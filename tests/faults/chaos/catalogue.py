@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 
@@ -42,7 +43,7 @@ class Trouble:
         touches: What it acts upon; faults at the same time act upon different things.
         strike: Does it, and undoes it; all that is random comes from what it is given.
         spares_reads: Whether reads must not notice.
-        private: Whether it needs a Postgres that no other test uses.
+        possible: Whether this machine has what it needs.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Trouble:
     touches: frozenset[str]
     strike: Strike
     spares_reads: bool = False
-    private: bool = False
+    possible: bool = True
 
 
 async def kill(stage: Stage, chance: random.Random) -> None:
@@ -66,6 +67,25 @@ async def stop_and_start(stage: Stage, chance: random.Random) -> None:
 async def roll(stage: Stage, chance: random.Random) -> None:
     for name in chance.sample(NAMES, 2):
         await stage.roll(name)
+
+
+CLOCK_LIBRARY = next(
+    (str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), ""
+)
+"""Of Debian's package libfaketime."""
+
+
+async def wrong_clock(stage: Stage, chance: random.Random) -> None:
+    """A service whose clock is twenty minutes off, in place of one with the right time."""
+    name, minutes = chance.choice(NAMES), chance.choice([-20, 20])
+    settings = {
+        "LD_PRELOAD": CLOCK_LIBRARY,
+        "FAKETIME": f"{minutes:+d}m",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    await stage.roll(name, **settings)
+    await asyncio.sleep(chance.uniform(1, 4))
+    await stage.roll(name)
 
 
 async def pause(stage: Stage, chance: random.Random) -> None:
@@ -212,11 +232,19 @@ TROUBLES = (
     Trouble("SIGTERM and a new start", "9, 10", SERVICES, stop_and_start),
     Trouble("rolling restart", "9-11", SERVICES, roll),
     Trouble("a process that stands still", "5", SERVICES, pause),
-    Trouble("death of Postgres", "13, 14", POSTGRES, kill_postgres, private=True),
-    Trouble("Postgres frozen", "16", POSTGRES, freeze_postgres, private=True),
+    # Not together with the death of Postgres, which the process would start with its own clock.
+    Trouble(
+        "a wrong clock",
+        "41",
+        SERVICES | POSTGRES,
+        wrong_clock,
+        possible=bool(CLOCK_LIBRARY),
+    ),
+    Trouble("death of Postgres", "13, 14", POSTGRES, kill_postgres),
+    Trouble("Postgres frozen", "16", POSTGRES, freeze_postgres),
     Trouble("all sessions cut", "17", POSTGRES, cut_sessions),
     Trouble("a table locked", "21", POSTGRES, lock_tables),
-    Trouble("no connection left", "18, 19", POSTGRES, storm, private=True),
+    Trouble("no connection left", "18, 19", POSTGRES, storm),
     Trouble("model refuses", "25, 74", MODEL, ill("chat", STATUSES), spares_reads=True),
     Trouble("model hangs or drips", "25", MODEL, ill("chat", SILENCE), spares_reads=True),
     Trouble("model answers bytes", "30", MODEL, ill("chat", BYTES), spares_reads=True),

@@ -78,11 +78,14 @@ async def endure(
     began = time.monotonic()
     await load.start()
     await load.goes_on()
-    for together in islice(planned(seed, troubles), most):
+    for drawn in islice(planned(seed, troubles), most):
         now = time.monotonic() - began
         if now > seconds:
             break
+        together = [each for each in drawn if each[0].possible]
         names = [trouble.name for trouble, _ in together]
+        if not names:
+            continue
         stage.promises.during = f"{' and '.join(names)} at {now:.1f} s"
         say(f"{now:7.1f} s  {' and '.join(names)}")
         came.update(names)

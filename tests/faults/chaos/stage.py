@@ -84,8 +84,8 @@ class Stage:
         # Before there are calls: it may fork, which gRPC does not like.
         self.administrator = self.administrator or self.processes.administrator()
 
-    def _launch(self, name: Name) -> None:
-        self.services[name] = self.processes.launch(name)
+    def _launch(self, name: Name, **settings: str) -> None:
+        self.services[name] = self.processes.launch(name, port=0, **settings)
 
     async def _serving(self, name: Name) -> None:
         service = self.services[name]
@@ -117,10 +117,10 @@ class Stage:
         """SIGTERM, and what is promised of it."""
         await self._drain(self.services[name])
 
-    async def roll(self, name: Name) -> None:
-        """Replace the process by another one that serves before it ends."""
+    async def roll(self, name: Name, **settings: str) -> None:
+        """Replace the process by another one, with these settings, that serves before it ends."""
         old = self.services[name]
-        self._launch(name)
+        self._launch(name, **settings)
         try:
             await self._serving(name)
         finally:
