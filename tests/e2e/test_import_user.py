@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ from tests.e2e.sessions import add, items, refusal_of
 from tests.e2e.sessions import update as update_session
 from tests.scripted_model import ChatRequest, ScriptedModel, canary_script
 from tests.scripted_model.answers import memory
-from tests.tenants import Tenant
+from tests.tenants import ISSUED, Tenant
 
 FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
 SECOND = "Mình đã chuyển tới Đà Nẵng. انتقلت إلى المدينة"
@@ -521,3 +522,108 @@ async def test_every_table_and_column_of_an_export_is_known(
                 table.name
             )
     assert IMPORTED["users"].ignored >= OWNERS
+
+
+def changed(found: Export, table: str, **values: Any) -> bytes:
+    """The export with other values in every row of a table."""
+    lines = [json.loads(line) for line in found.text.splitlines()]
+    for line in lines:
+        if line["table"] == table:
+            line["row"].update(values)
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+async def test_h4_rights_are_those_of_the_credential(
+    modelled: Services, clear: Lived, tenant: Tenant, tenant_conninfo: str
+) -> None:
+    """A person imports only for that person, and gains no department and no operator's words."""
+
+    def person(scope: str) -> str:
+        return ISSUED.token(sub="ana", tenant=tenant.tenant_id, scope=scope)
+
+    refusal = await refusal_of(bring(modelled, clear.data, "bo", token=person("read write")))
+    assert refusal.reason == "USER_NOT_ALLOWED"
+    refusal = await refusal_of(bring(modelled, clear.data, token=person("read")))
+    assert refusal.reason == "SCOPE_MISSING"
+    said = changed(clear.export, "memories", origin="operator")
+    refusal = await refusal_of(bring(modelled, said, token=person("read write")))
+    assert refusal.reason == "ORIGIN_NOT_ALLOWED"
+    managed = changed(clear.export, "profiles", department="sales", access_level="high")
+    reply = await bring(modelled, managed, token=person("read write"))
+    assert reply.left_out_counts["profiles.department"] == 1
+    assert reply.left_out_counts["profiles.access_level"] == 1
+    await bring(modelled, managed, "cleo")
+    assert rows(
+        tenant_conninfo, "SELECT user_id, department, access_level FROM profiles ORDER BY 1"
+    ) == [("ana", "", "standard"), ("cleo", "sales", "high")]
+
+
+async def test_lost_records_are_left_out_with_what_belongs_to_them(
+    modelled: Services, clear: Lived
+) -> None:
+    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    memory_line = next(line for line in lines if line["table"] == "memories")
+    profile = next(line for line in lines if line["table"] == "profiles")
+    for line in (memory_line, profile):
+        line["lost"] = True
+    reply = await bring(modelled, "\n".join(map(json.dumps, lines)).encode(), "bo")
+    assert reply.left_out_counts["memories"] == reply.left_out_counts["profiles"] == 1
+    assert reply.left_out_counts["statements"] >= 1
+    assert "profile_versions" not in reply.imported_counts
+    assert reply.imported_counts["memories"] >= 1
+    found = await export(modelled, "bo")
+    gone = memory_line["row"]["memory_id"]
+    assert gone not in {row.get("memory_id") for table, row in found.rows if table in IMPORTED}
+
+
+async def test_h2_an_erasure_ends_an_import_that_goes_on(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    """Nothing of it comes back, also if the user is reinstated at once."""
+    lines = clear.export.text.encode().splitlines(keepends=True)
+
+    # A group is stored once a record of another table comes.
+    tables = [table for table, _ in clear.export.rows]
+    half = 1 + max(n for n, table in enumerate(tables) if table == "memory_sources")
+    assert "memories" in tables[:half]
+    erased = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
+        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[:half]))
+        await erased.wait()
+        yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[half:]))
+
+    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
+    await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM memories"))
+    await erase(modelled)
+    await reinstate(modelled)
+    erased.set()
+    refusal = await refusal_of(importing)
+    assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+    assert refusal.reason == "USER_ERASED"
+    assert not rows(tenant_conninfo, "SELECT 1 FROM memories")
+
+
+async def test_b3_what_a_job_had_not_read_is_learnt_again(
+    modelled: Services, model: ScriptedModel, clear: Lived
+) -> None:
+    """A job that had not ended is not imported; its messages are not forgotten."""
+    conversation = clear.export.of("conversations")[0]
+    owner = {name: conversation[name] for name in OWNERS}
+    job = {**owner, "state": "running", "range_from": 1, "done_to": None}
+    job["conversation_id"] = conversation["conversation_id"]
+    unread = json.dumps({"table": "jobs", "row": job}) + "\n"
+    await bring(modelled, unread.encode() + clear.data, "bo")
+    job_id = await modelled.extraction.EndConversation(
+        extraction_service_pb2.EndConversationRequest(
+            user_id="bo", conversation_id=conversation["conversation_id"]
+        )
+    )
+    await ended(modelled, job_id.job.id)
+    read = [message.content for asked in model.chat_requests for message in asked.messages]
+    (said,) = [
+        row["content"]
+        for row in clear.export.of("messages")
+        if (row["conversation_id"], row["message_no"]) == (job["conversation_id"], 1)
+    ]
+    assert any(said in words for words in read)

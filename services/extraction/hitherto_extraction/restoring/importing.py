@@ -43,6 +43,9 @@ GROUP_RECORDS = 200
 GROUP_BYTES = 512 * 1024
 _GROUP_SECONDS = 30.0
 _RETRY_SECONDS = 5.0
+_UNFINISHED = frozenset({"queued", "running", "failed"})
+_MOST_UNREAD = 10_000
+"""Conversations with unfinished jobs that an import remembers."""
 _RESERVED = {"department": "", "access_level": "standard"}
 """Columns of a profile that only `profiles.manage` may set, and their values without it."""
 
@@ -150,6 +153,7 @@ class _Import:
         self._owner: tuple[Any, Any] | None = None
         self._since: datetime | None = None
         self._lost: set[str] = set()
+        self._unread: dict[str, int] = {}
 
     async def run(self, pieces: AsyncIterator[bytes]) -> Imported:
         """Import everything."""
@@ -173,6 +177,8 @@ class _Import:
     def _is_taken(self, record: ExportedRecord) -> bool:
         """Whether a record is to be stored; one that is left out is counted."""
         if record.table in LEFT_OUT:
+            if record.table == "jobs":
+                self._note_unread(record.raw)
             self._made.left_out[record.table] += 1
             return False
         if self._owner is None:
@@ -185,15 +191,29 @@ class _Import:
             raise record.refused("belongs to another user or tenant than the records before it")
         elif record.table == USERS:
             raise record.refused("is a second user: import one export at a time")
-        if record.table == "memories" and record.lost:
-            self._lost.add(str(record.raw.get("memory_id")))
-        if record.lost or (self._lost and str(record.raw.get("memory_id")) in self._lost):
+        if record.lost:
+            self._lost.add(_lost_with(record))
+        if record.lost or (self._lost and _belongs_to(record) in self._lost):
             self._made.left_out[record.table] += 1
             return False
         assert record.row is not None
         if record.row.get("origin") == "operator":
             self._call.principal.check_origin(f"records[{record.number}].row.origin", "operator")
         return True
+
+    def _note_unread(self, job: Mapping[str, Any]) -> None:
+        """Remember the messages of a job that had not ended, which is not imported."""
+        conversation_id, first, done = (
+            job.get(name) for name in ("conversation_id", "range_from", "done_to")
+        )
+        if (
+            job.get("state") in _UNFINISHED
+            and isinstance(conversation_id, str)
+            and isinstance(first, int)
+            and len(self._unread) < _MOST_UNREAD
+        ):
+            read = max(done if isinstance(done, int) else first - 1, 0)
+            self._unread[conversation_id] = min(read, self._unread.get(conversation_id, read))
 
     async def _begin(self, record: ExportedRecord) -> None:
         """Make the user the one of the export.
@@ -300,6 +320,18 @@ class _Import:
         rows = [record.row for record in group if record.row is not None]
         if table == "profiles":
             rows = [self._permitted(row) for row in rows]
+        if table == "conversations":
+            # What was accepted is learnt, by a job of this installation.
+            rows = [
+                {
+                    **row,
+                    "watermark": min(
+                        row["watermark"],
+                        self._unread.get(row["conversation_id"], row["watermark"]),
+                    ),
+                }
+                for row in rows
+            ]
 
         async def change(connection: Connection, sealed: bool) -> int:
             return await write(
@@ -382,6 +414,20 @@ class _Import:
                 await users.leave_to_seal(connection, self._scope)
 
         await self._change(leave)
+
+
+def _lost_with(record: ExportedRecord) -> str:
+    """What names a lost record, if others belong to it."""
+    if record.table == "memories":
+        return str(record.raw.get("memory_id"))
+    return record.table if record.table == "profiles" else ""
+
+
+def _belongs_to(record: ExportedRecord) -> str:
+    """The `_lost_with` of the record that this one belongs to."""
+    if record.table == "profile_versions":
+        return "profiles"
+    return str(record.raw.get("memory_id") or record.table)
 
 
 def _fits(group: Sequence[ExportedRecord], record: ExportedRecord) -> bool:

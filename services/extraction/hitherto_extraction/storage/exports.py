@@ -64,7 +64,7 @@ FROM (SELECT key_id, tenant_id, name, scopes, user_id, ARRAY[%(user)s::text] AS 
 """
 
 _PERSON = """
-SELECT created_at, erased_at IS NOT NULL
+SELECT created_at, audit_key, erased_at IS NOT NULL
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -96,11 +96,12 @@ class UserStatus:
 
     Attributes:
         may_be_read: False for a user who is erased or being erased, about whom nothing is revealed.
-        since: When the user's row was created; None if there is none.
+        since: When the user's row was created, and its key, which differs if the user was erased
+            and imported since; None if there is none.
     """
 
     may_be_read: bool
-    since: datetime | None
+    since: tuple[datetime, bytes | None] | None
 
     def ended_by(self, now: UserStatus) -> bool:
         """Whether the user was erased between this and `now`, even if reinstated since."""
@@ -112,7 +113,7 @@ async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
     cursor = await connection.execute(_PERSON, scope.parameters)
     row = await cursor.fetchone()
     if row is not None:
-        return UserStatus(not row[1], row[0])
+        return UserStatus(not row[2], (row[0], row[1]))
     try:
         await erased.refuse_erased(connection, scope)
     except WrongState:

@@ -86,6 +86,8 @@ async def find_exported(connection: Connection) -> list[UserTable]:
     # Without a foreign key, because history outlives a memory. What it may tell of one, an import
     # knows once it has the memory.
     order.add("history", "memories")
+    # Nor here. An import learns first from which messages of a conversation is still to be learnt.
+    order.add("conversations", "jobs")
     return [found[name] for name in order.static_order()]
 
 
