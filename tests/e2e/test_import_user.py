@@ -44,6 +44,7 @@ from tests.tenants import ISSUED, Tenant
 FIRST = "Mình sống ở Huế với bà nội, làm ở 東京 và thích 🍵."
 SECOND = "Mình đã chuyển tới Đà Nẵng. انتقلت إلى المدينة"
 SECRET = "The user is treated for quxdisease."
+BOUND = 120.0
 PERSONAL = memory_pb2.MEMORY_TYPE_PERSONAL
 
 
@@ -177,16 +178,12 @@ def kept(found: Export) -> list[str]:
 
 async def settled(services: Services, conninfo: str) -> Export:
     """An export once everything is counted and, where it is to be, sealed."""
-    await until(lambda: rows(conninfo, "SELECT 1 FROM memory_access"))
-    await until(
-        lambda: (
-            not rows(
-                conninfo,
-                "SELECT 1 FROM users WHERE to_seal > 0"
-                " UNION ALL SELECT 1 FROM jobs WHERE finished_at IS NULL",
-            )
-        )
+    going = (
+        "SELECT 1 FROM users WHERE to_seal > 0"
+        " UNION ALL SELECT 1 FROM jobs WHERE finished_at IS NULL"
     )
+    await until(lambda: rows(conninfo, "SELECT 1 FROM memory_access"), seconds=BOUND)
+    await until(lambda: not rows(conninfo, going), seconds=BOUND)
     return await export(services)
 
 
@@ -286,17 +283,13 @@ async def test_everything_is_found_again(
 ) -> None:
     """By words, by the words of its source, by meaning; of documents, messages and summaries."""
     await bring(modelled, clear.data, "bo")
-    await until(
-        lambda: (
-            not rows(
-                tenant_conninfo,
-                "SELECT 1 FROM memories WHERE embedding_state <> 'stored'"
-                " UNION ALL SELECT 1 FROM document_chunks WHERE embedding_state <> 'stored'"
-                " UNION ALL SELECT 1 FROM messages WHERE lexical_no IS NULL"
-                " AND role IN ('user', 'assistant')",
-            )
-        )
+    waiting = (
+        "SELECT 1 FROM memories WHERE embedding_state <> 'stored'"
+        " UNION ALL SELECT 1 FROM document_chunks WHERE embedding_state <> 'stored'"
+        " UNION ALL SELECT 1 FROM messages WHERE lexical_no IS NULL"
+        " AND role IN ('user', 'assistant')"
     )
+    await until(lambda: not rows(tenant_conninfo, waiting), seconds=BOUND)
     for query, scope in (
         ("Đà Nẵng", search_pb2.SEARCH_SCOPE_MEMORIES),
         ("chuyển tới", search_pb2.SEARCH_SCOPE_MEMORIES),
@@ -594,7 +587,7 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
         yield pb.ImportUserRequest(user_id="ana", data=b"".join(lines[half:]))
 
     importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
-    await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM memories"))
+    await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM memories"), seconds=BOUND)
     await erase(modelled)
     await reinstate(modelled)
     erased.set()
