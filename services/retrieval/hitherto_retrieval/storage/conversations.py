@@ -68,7 +68,8 @@ FROM messages AS b
 JOIN messages AS m ON m.tenant_id = b.tenant_id AND m.user_id = b.user_id
      AND m.conversation_id = b.conversation_id AND m.message_no <= b.message_no
 WHERE b.tenant_id = %(tenant_id)s AND b.user_id = %(user_id)s
-  AND b.conversation_id = %(conversation_id)s AND b.message_id = %(before)s
+  AND b.conversation_id = %(conversation_id)s
+  AND md5(b.message_id) = md5(%(before)s) AND b.message_id = %(before)s
 ORDER BY m.message_no DESC
 LIMIT %(limit)s
 """
