@@ -42,6 +42,9 @@ func DefaultRetryPolicy() RetryPolicy {
 func (p RetryPolicy) wait(failed *Error, failures int, repeatable bool) (time.Duration, bool) {
 	switch failed.Code {
 	case codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
+	case codes.Canceled:
+		// gRPC itself drops a call that reaches a process which has just begun to stop. If the caller cancelled, the
+		// wait before the next attempt ends at once.
 	default:
 		return 0, false
 	}

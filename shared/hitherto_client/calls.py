@@ -27,6 +27,9 @@ _RETRYABLE = frozenset(
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         grpc.StatusCode.ABORTED,
+        # gRPC itself drops a call that reaches a process which has just begun to stop. The caller's
+        # own cancellation is an exception of another kind.
+        grpc.StatusCode.CANCELLED,
     }
 )
 

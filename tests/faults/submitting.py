@@ -20,6 +20,8 @@ AGAIN = {
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.ABORTED,
     grpc.StatusCode.DEADLINE_EXCEEDED,
+    # gRPC itself says so of a call that reaches a process at the moment at which it stops.
+    grpc.StatusCode.CANCELLED,
 }
 _CALL_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1

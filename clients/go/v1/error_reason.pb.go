@@ -214,7 +214,9 @@ const (
 	//
 	//	{"reason": "DATABASE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
 	ErrorReason_ERROR_REASON_DATABASE_UNAVAILABLE ErrorReason = 36
-	// UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer.
+	// UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer. At the very moment at
+	// which a service begins to stop, gRPC itself may drop a call with CANCELLED and no reason: retry it, too, if it
+	// reads or carries an idempotency key.
 	//
 	//	{"reason": "SHUTTING_DOWN", "domain": "hitherto", "metadata": {}}
 	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 37

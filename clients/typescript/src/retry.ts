@@ -26,7 +26,14 @@ const WRITE_MS = 30_000;
 /** For PreviewExtraction, which asks a language model. */
 const MODEL_MS = 75_000;
 
-const RETRYABLE = new Set([status.UNAVAILABLE, status.RESOURCE_EXHAUSTED, status.ABORTED]);
+const RETRYABLE = new Set([
+  status.UNAVAILABLE,
+  status.RESOURCE_EXHAUSTED,
+  status.ABORTED,
+  // gRPC itself drops a call that reaches a process which has just begun to stop. If the caller cancelled, the wait
+  // before the next attempt ends at once.
+  status.CANCELLED,
+]);
 
 /** Milliseconds before the next attempt after so many failures; undefined if there should be none. */
 export function waitBeforeRetry(

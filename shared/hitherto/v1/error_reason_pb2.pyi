@@ -234,7 +234,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "DATABASE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_SHUTTING_DOWN: _ErrorReason.ValueType  # 37
-    """UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer.
+    """UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer. At the very moment at
+    which a service begins to stop, gRPC itself may drop a call with CANCELLED and no reason: retry it, too, if it
+    reads or carries an idempotency key.
 
         {"reason": "SHUTTING_DOWN", "domain": "hitherto", "metadata": {}}
     """
@@ -556,7 +558,9 @@ ERROR_REASON_DATABASE_UNAVAILABLE: ErrorReason.ValueType  # 36
     {"reason": "DATABASE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_SHUTTING_DOWN: ErrorReason.ValueType  # 37
-"""UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer.
+"""UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer. At the very moment at
+which a service begins to stop, gRPC itself may drop a call with CANCELLED and no reason: retry it, too, if it
+reads or carries an idempotency key.
 
     {"reason": "SHUTTING_DOWN", "domain": "hitherto", "metadata": {}}
 """

@@ -29,8 +29,6 @@ from tests.faults.submitting import AGAIN, Batch
 _CANARY = re.compile(r"canary:\w+")
 _CALL_SECONDS = 20.0
 _LATE_SECONDS = 20.0
-# gRPC itself says CANCELLED of a call that reaches a process at the moment at which it stops.
-_AGAIN = {*AGAIN, grpc.StatusCode.CANCELLED}
 _OURS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
 
 
@@ -110,7 +108,7 @@ class Load:
                 reply = await call()
             except grpc.aio.AioRpcError as error:
                 self._told(who, error.code(), error.details())
-                if error.code() not in _AGAIN:
+                if error.code() not in AGAIN:
                     return error
                 await asyncio.sleep(0.1)
                 continue

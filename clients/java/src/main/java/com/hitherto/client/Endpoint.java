@@ -6,6 +6,7 @@ import io.grpc.ChannelCredentials;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
+import io.grpc.Context;
 import io.grpc.Deadline;
 import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.ForwardingClientCallListener.SimpleForwardingClientCallListener;
@@ -120,6 +121,7 @@ final class Endpoint implements ClientInterceptor {
     private final CallOptions options;
     private final Channel next;
     private final boolean reads;
+    private final Context caller = Context.current();
     private Listener<A> listener;
     private Metadata headers;
     private Q request;
@@ -225,6 +227,10 @@ final class Endpoint implements ClientInterceptor {
             listener.onMessage(reply);
           }
           listener.onClose(status, trailers);
+          return;
+        }
+        if (caller.isCancelled()) {
+          end(status, trailers);
           return;
         }
         failures++;

@@ -22,8 +22,10 @@ public record RetryPolicy(int attempts, Duration firstWait, Duration longestWait
   /** The policy of a client that is given none. */
   public static final RetryPolicy DEFAULT = new RetryPolicy(4, Duration.ofMillis(200), Duration.ofSeconds(5));
 
+  /** CANCELLED: gRPC itself drops a call that reaches a process which has just begun to stop. */
   private static final Set<Status.Code> RETRYABLE =
-      EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.RESOURCE_EXHAUSTED, Status.Code.ABORTED);
+      EnumSet.of(
+          Status.Code.UNAVAILABLE, Status.Code.RESOURCE_EXHAUSTED, Status.Code.ABORTED, Status.Code.CANCELLED);
 
   /** The time before the next attempt after so many failures; empty if there should be none. */
   Optional<Duration> waitBeforeRetry(HithertoException failed, int failures, boolean repeatable) {
