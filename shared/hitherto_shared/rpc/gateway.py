@@ -309,9 +309,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         kind = {"code": told.code.name, "reason": told.reason}
         if (call := maybe_current_call()) is not None:
             kind["tenant_id"] = call.principal.tenant_id
-        facts = {"request_id": told_id}
         if isinstance(told, NotAuthenticated) and told.why:
-            facts["why"] = told.why
+            kind["why"] = told.why
+        facts = {"request_id": told_id}
         call_lines.say(logging.INFO, f"{measured.method} refused", kind, facts)
         await abort(context, told)
 
