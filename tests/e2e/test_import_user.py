@@ -24,6 +24,7 @@ from hitherto.v1 import (
 )
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_extraction.handlers import restoring
 from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
 from hitherto_extraction.storage import exports, holdings
 from hitherto_shared.database.pool import Database
@@ -494,6 +495,24 @@ async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str)
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "16777216 bytes" in refusal.message
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE user_id = 'bo'")
+
+
+async def test_a_silent_caller_does_not_keep_the_place_of_an_import(
+    modelled: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "PATIENCE_SECONDS", 0.5)
+    await save(modelled, "The user drinks trà sen.")
+    user = (await export(modelled)).text.splitlines()[0]
+
+    async def silent() -> AsyncIterator[pb.ImportUserRequest]:
+        yield pb.ImportUserRequest(user_id="bo", data=f"{user}\n".encode())
+        await asyncio.Event().wait()
+
+    refusal = await refusal_of(modelled.privacy.ImportUser(silent()))
+    assert refusal.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "nothing of the export came for 0.5 seconds" in refusal.message
+    # It holds no place: the whole file comes in after it.
+    assert (await bring(modelled, (await export(modelled)).text.encode(), "bo")).imported_counts
 
 
 async def test_every_table_and_column_of_an_export_is_known(

@@ -303,6 +303,10 @@ async def test_a_person_takes_everything_along_and_leaves(client: AsyncHitherto)
         await client.save_memory("ana", "Ana is back.")
     assert refused.value.reason == "USER_ERASED"
     assert await client.reinstate_user("ana")
+    file.seek(0)
+    imported = await client.import_user("ana", file)
+    assert imported.imported_counts["messages"] == manifest.counts["messages"]
+    assert await client.get_conversation("ana", "c1") is not None
     assert (await client.save_memory("ana", "Ana is back.")).memory.version == 1
 
 

@@ -32,11 +32,12 @@ SMALL_WINDOWS = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_
 class Streams:
     """Every stream there is, begun before Postgres is frozen and again while it is."""
 
-    def __init__(self, channel: grpc.aio.Channel, job_id: str) -> None:
+    def __init__(self, channel: grpc.aio.Channel, job_id: str, lines: list[bytes]) -> None:
         self._extraction: Any = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
         self._memory: Any = memory_service_pb2_grpc.MemoryServiceStub(channel)
         self._privacy: Any = privacy_service_pb2_grpc.PrivacyServiceStub(channel)
         self._job_id = job_id
+        self._lines = lines
         self.frozen = asyncio.Event()
         self.begun: set[str] = set()
 
@@ -78,12 +79,24 @@ class Streams:
 
         await self._memory.StreamMemories(items())
 
+    async def restore(self, name: str) -> None:
+        """ImportUser: the user before, a memory once Postgres is frozen."""
+
+        async def pieces() -> AsyncIterator[Any]:
+            yield privacy_service_pb2.ImportUserRequest(user_id=name, data=self._lines[0])
+            self.begun.add(name)
+            await self.frozen.wait()
+            yield privacy_service_pb2.ImportUserRequest(user_id=name, data=self._lines[1])
+
+        await self._privacy.ImportUser(pieces())
+
     @property
     def all(self) -> dict[str, Any]:
         """By name of the method."""
         return {
             "WatchJob": self.watch,
             "ExportUser": self.export,
+            "ImportUser": self.restore,
             "StreamTranscripts": self.transcripts,
             "StreamMemories": self.memories,
         }
@@ -96,6 +109,18 @@ async def ending(stream: Any) -> grpc.StatusCode:
     except grpc.aio.AioRpcError as error:
         return error.code()
     return grpc.StatusCode.OK
+
+
+async def exported_lines(channel: grpc.aio.Channel) -> list[bytes]:
+    """The records of a user with one memory: the user, then the memory and what belongs to it."""
+    memory: Any = memory_service_pb2_grpc.MemoryServiceStub(channel)
+    await memory.SaveMemory(
+        memory_service_pb2.SaveMemoryRequest(user_id="bo", content="Likes tea.")
+    )
+    privacy: Any = privacy_service_pb2_grpc.PrivacyServiceStub(channel)
+    asked = privacy_service_pb2.ExportUserRequest(user_id="bo")
+    data = b"".join([reply.data async for reply in privacy.ExportUser(asked)])
+    return data.splitlines(keepends=True)
 
 
 async def test_every_stream_ends_while_postgres_is_frozen(
@@ -116,7 +141,8 @@ async def test_every_stream_ends_while_postgres_is_frozen(
                 ]
             )
         )
-        streams = Streams(channel, accepted.jobs[0].id)
+        lines = await exported_lines(channel)
+        streams = Streams(channel, accepted.jobs[0].id, lines)
         offered = {
             method.name.partition("/")[2]
             for method in OFFERED
@@ -139,7 +165,7 @@ async def test_every_stream_ends_while_postgres_is_frozen(
         finally:
             private.thaw()
         assert set(ended.values()) <= ENDS, ended
-        again = Streams(channel, accepted.jobs[0].id)
+        again = Streams(channel, accepted.jobs[0].id, lines)
         again.frozen.set()
 
         async def exported() -> bool:

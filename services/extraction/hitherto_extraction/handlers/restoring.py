@@ -11,9 +11,12 @@ from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.erasure import EXPORT_SECONDS
 from hitherto_extraction.once import Identity
 from hitherto_extraction.restoring.importing import ImportCall, Importing
-from hitherto_shared.errors import invalid
+from hitherto_shared.errors import TooLate, invalid
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
+
+PATIENCE_SECONDS = 30.0
+"""How long an import waits for the next piece: only a few run at once."""
 
 
 class RestoringCalls:
@@ -61,9 +64,26 @@ async def _pieces(
     first: pb.ImportUserRequest, requests: AsyncIterator[pb.ImportUserRequest], user_id: str
 ) -> AsyncGenerator[bytes]:
     yield first.data
-    async for request in requests:
+    while (request := await _next(requests)) is not None:
         checks = Checks()
         if checks.identifier("user_id", request.user_id) != user_id:
             checks.add("user_id", "must be that of the first message of the stream")
         checks.done()
         yield request.data
+
+
+async def _next(requests: AsyncIterator[pb.ImportUserRequest]) -> pb.ImportUserRequest | None:
+    """The next piece; None after the last.
+
+    Raises:
+        TooLate: The caller sent nothing for too long.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await anext(requests, None)
+    except TimeoutError:
+        raise TooLate(
+            f"nothing of the export came for {PATIENCE_SECONDS:g} seconds; what was stored stays, "
+            "call ImportUser again from the start of the file",
+            reason="DEADLINE_EXCEEDED",
+        ) from None

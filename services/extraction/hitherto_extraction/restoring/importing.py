@@ -41,7 +41,7 @@ AT_ONCE = 4
 """Imports in one process; each holds up to a few lines of 16 MiB in memory."""
 GROUP_RECORDS = 200
 GROUP_BYTES = 512 * 1024
-_GROUP_SECONDS = 30.0
+_GROUP_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
 _UNFINISHED = frozenset({"queued", "running", "failed"})
 _MOST_UNREAD = 10_000
