@@ -588,7 +588,9 @@ async def test_requests_at_their_limits_hold_nobody_up(
     for case in cases():
         async with watch.over(f"{case.method} {case.name}"):
             told = await stage.send(case)
-        assert told not in ("INTERNAL", "UNKNOWN", "UNAVAILABLE", "CANCELLED"), told
+        assert told not in ("INTERNAL", "UNKNOWN", "UNAVAILABLE", "CANCELLED"), (
+            f"{case.method} {case.name}: {told}"
+        )
     async with watch.over("the jobs of all of them"):
         await stage.idle()
     collections = [told["collected"] for _, told in stage.told(since) if "collected" in told]
