@@ -51,7 +51,7 @@ _MOST_TOKENS = 16
 
 async def current_position(connection: Connection) -> Position:
     """The present position of the log; taken after a commit it covers that commit."""
-    cursor = await connection.execute(_POSITION)
+    cursor = await connection.execute(_POSITION, ())
     row = await cursor.fetchone()
     assert row is not None
     return Position(*row)

@@ -7,14 +7,17 @@ lists.
 
 from __future__ import annotations
 
+import json
 import struct
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 import numpy as np
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
+from psycopg.types.json import Json, Jsonb
 
 from hitherto_shared.database.pool import Connection
 
@@ -37,6 +40,14 @@ class Integers(list[int]):
 
 class Uuids(list[UUID]):
     """A `uuid[]`."""
+
+
+def records(rows: Sequence[Mapping[str, Any]]) -> Json:
+    """Rows as one parameter, which `json_to_recordset` turns into rows again.
+
+    Several rows of many columns are written faster by one statement than by one statement each.
+    """
+    return Json(rows, dumps=_RECORDS.encode)
 
 
 class _ArrayDumper(Dumper, Generic[Element]):
@@ -83,6 +94,16 @@ class _UuidsDumper(_ArrayDumper[UUID]):
 
     def _elements(self, values: list[UUID]) -> bytes:
         return b"".join([_UUID_SIZE + value.bytes for value in values])
+
+
+def _in_json(value: Any) -> Any:
+    """A value of a column as Postgres reads it from JSON."""
+    if isinstance(value, Jsonb):
+        return value.obj
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
+
+
+_RECORDS = json.JSONEncoder(default=_in_json, check_circular=False)
 
 
 def register_arrays(connection: Connection) -> None:

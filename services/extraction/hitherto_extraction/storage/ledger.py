@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from hitherto_extraction.storage import users
 from hitherto_shared import metrics
-from hitherto_shared.database.lean import once_committed
+from hitherto_shared.database.arrays import records
+from hitherto_shared.database.lean import later, once_committed
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -24,15 +23,20 @@ NOBODY = ""
 _RECORD = """
 INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
                      reason, job_id, before, after, related_memory_id)
-VALUES (%(tenant_id)s, %(user_id)s, %(event_id)s, %(subject)s, %(memory_id)s, %(action)s,
-        %(version)s, %(actor)s, %(reason)s, %(job_id)s, %(before)s, %(after)s, %(related)s)
+SELECT %(tenant_id)s, %(user_id)s, event.event_id, event.subject, event.memory_id, event.action,
+       event.version, %(actor)s, event.reason, %(job_id)s, event.before, event.after, event.related
+FROM json_to_recordset(%(rows)s) AS event (event_id uuid, subject text, memory_id uuid, action text,
+     version integer, reason text, before jsonb, after jsonb, related uuid)
 """
 
 _CHARGE = """
 INSERT INTO usage_ledger (tenant_id, user_id, day, job_id, stage, model, kind, calls,
                           input_tokens, output_tokens, cost_usd)
-VALUES (%(tenant_id)s, %(user_id)s, (now() AT TIME ZONE 'UTC')::date, %(job_id)s, %(stage)s,
-        %(model)s, %(kind)s, %(calls)s, %(input_tokens)s, %(output_tokens)s, %(cost_usd)s)
+SELECT %(tenant_id)s, %(user_id)s, (now() AT TIME ZONE 'UTC')::date, %(job_id)s, stage, model,
+       %(kind)s, sum(calls), sum(input_tokens), sum(output_tokens), sum(cost_usd)
+FROM json_to_recordset(%(rows)s) AS charge (stage text, model text, calls integer,
+     input_tokens bigint, output_tokens bigint, cost_usd numeric)
+GROUP BY stage, model
 ON CONFLICT (tenant_id, user_id, day, job_id, stage, model) DO UPDATE
 SET calls = usage_ledger.calls + EXCLUDED.calls,
     input_tokens = usage_ledger.input_tokens + EXCLUDED.input_tokens,
@@ -96,27 +100,24 @@ async def record(
     actor: str = ACTOR,
 ) -> None:
     """Append to the history what `actor`, a job or the subject of a credential, has done."""
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
-            _RECORD,
-            [
-                {
-                    **scope.parameters,
-                    "event_id": uuid7(),
-                    "subject": event.subject,
-                    "memory_id": event.memory_id,
-                    "action": event.action,
-                    "version": event.version,
-                    "actor": actor,
-                    "reason": event.reason,
-                    "job_id": job_id,
-                    "before": None if event.before is None else Jsonb(event.before),
-                    "after": None if event.after is None else Jsonb(event.after),
-                    "related": event.related,
-                }
-                for event in events
-            ],
-        )
+    if not events:
+        return
+    rows = [
+        {
+            "event_id": uuid7(),
+            "subject": event.subject,
+            "memory_id": event.memory_id,
+            "action": event.action,
+            "version": event.version,
+            "reason": event.reason,
+            "before": event.before,
+            "after": event.after,
+            "related": event.related,
+        }
+        for event in events
+    ]
+    values = {**scope.parameters, "actor": actor, "job_id": job_id, "rows": records(rows)}
+    await later(connection, _RECORD, values)
 
 
 async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, int]:
@@ -141,24 +142,12 @@ async def charge(
     connection: Connection, scope: Scope, job_id: UUID, kind: str, charges: Sequence[Charge]
 ) -> None:
     """Add to today's usage of a job of `kind`."""
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
-            _CHARGE,
-            [
-                {
-                    **scope.parameters,
-                    "job_id": job_id,
-                    "kind": kind,
-                    "stage": item.stage,
-                    "model": item.model,
-                    "calls": item.calls,
-                    "input_tokens": item.input_tokens,
-                    "output_tokens": item.output_tokens,
-                    "cost_usd": item.cost_usd,
-                }
-                for item in charges
-            ],
-        )
+    if not charges:
+        return
+    rows = records([asdict(item) for item in charges])
+    await later(
+        connection, _CHARGE, {**scope.parameters, "job_id": job_id, "kind": kind, "rows": rows}
+    )
     once_committed(connection, lambda: _count(scope.tenant_id, charges))
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from hitherto_extraction.storage.sealed_rows import stored_memory
+from hitherto_shared.database.arrays import Texts, Uuids, records
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -20,11 +21,18 @@ INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, impo
     source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to, said_at,
     superseded_by, supersedes, challenges, created_at, updated_at, job_id, lexical_no,
     lexical_length, embedding_state, metadata, expires_at, sensitive, questions, sealed)
-VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(detail)s,
-    %(importance)s, %(confidence)s, %(source)s, %(origin)s, %(status)s, %(tags)s, %(keywords)s,
-    %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(said_at)s, %(superseded_by)s,
-    %(supersedes)s, %(challenges)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
-    %(embedding_state)s, %(metadata)s, %(expires_at)s, %(sensitive)s, %(questions)s, %(sealed)s)
+SELECT %(tenant_id)s, %(user_id)s, new.memory_id, new.type, new.content, new.detail, new.importance,
+    new.confidence, new.source, new.origin, new.status, new.tags, new.keywords, new.context,
+    new.conversation_id, new.valid_from, new.valid_to, new.said_at, new.superseded_by,
+    new.supersedes, new.challenges, new.at, new.at, new.job_id, new.lexical_no, new.lexical_length,
+    new.embedding_state, new.metadata, new.expires_at, new.sensitive, new.questions, new.sealed
+FROM json_to_recordset(%(rows)s) AS new (memory_id uuid, type text, content text, detail text,
+    importance float8, confidence text, source text, origin text, status text, tags text[],
+    keywords text[], context jsonb, conversation_id text, valid_from timestamptz,
+    valid_to timestamptz, said_at timestamptz, superseded_by uuid, supersedes uuid[],
+    challenges uuid[], at timestamptz, job_id uuid, lexical_no integer, lexical_length integer,
+    embedding_state text, metadata jsonb, expires_at timestamptz, sensitive boolean,
+    questions text[], sealed bytea)
 """
 
 # The version that is about to be replaced, stored with the period in which it was current.
@@ -96,18 +104,22 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 
 _ADD_SOURCE = """
 INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)
-VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(conversation_id)s, %(message_id)s)
+SELECT %(tenant_id)s, %(user_id)s, source.memory_id, source.conversation_id, source.message_id
+FROM unnest(%(memory_ids)s::uuid[], %(conversation_ids)s::text[], %(message_ids)s::text[])
+     AS source (memory_id, conversation_id, message_id)
 ON CONFLICT DO NOTHING
 """
 
 _WRITE_VECTOR = """
 INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status, embedding,
                                text_version)
-SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(status)s, %(vector)s,
-       m.text_version
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
-  AND m.sealed IS NULL
+SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, vector_dims(new.vector), new.status,
+       new.vector, m.text_version
+FROM unnest(%(memory_ids)s::uuid[], %(statuses)s::text[], %(vectors)b::halfvec[])
+     AS new (memory_id, status, vector)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = new.memory_id
+WHERE m.sealed IS NULL
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
 SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
     text_version = EXCLUDED.text_version
@@ -116,10 +128,11 @@ SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
 # For a user with encryption on, messages are sealed and have no vector in clear.
 _WRITE_SOURCE_VECTOR = """
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
-SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
-  AND m.sealed IS NULL
+SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, vector_dims(new.vector), new.vector
+FROM unnest(%(memory_ids)s::uuid[], %(vectors)b::halfvec[]) AS new (memory_id, vector)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = new.memory_id
+WHERE m.sealed IS NULL
   AND NOT EXISTS (
       SELECT FROM users AS u
       WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
@@ -139,20 +152,15 @@ async def insert(
 
     A row holds the columns in clear; `at` is the time of writing.
     """
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
-            _INSERT,
-            [
-                {
-                    **scope.parameters,
-                    **row,
-                    **stored_memory(
-                        scope, {**row, "version": 1}, sealed=row["memory_id"] in sealed
-                    ),
-                }
-                for row in rows
-            ],
-        )
+    if rows:
+        stored = [
+            {
+                **row,
+                **stored_memory(scope, {**row, "version": 1}, sealed=row["memory_id"] in sealed),
+            }
+            for row in rows
+        ]
+        await later(connection, _INSERT, {**scope.parameters, "rows": records(stored)})
 
 
 async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
@@ -229,18 +237,16 @@ async def add_sources(
     connection: Connection, scope: Scope, sources: Sequence[tuple[UUID, SourceRef]]
 ) -> None:
     """Record the messages that memories came from; known ones stay."""
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
+    if sources:
+        await later(
+            connection,
             _ADD_SOURCE,
-            [
-                {
-                    **scope.parameters,
-                    "memory_id": memory_id,
-                    "conversation_id": source.conversation_id,
-                    "message_id": source.message_id,
-                }
-                for memory_id, source in sources
-            ],
+            {
+                **scope.parameters,
+                "memory_ids": Uuids(memory_id for memory_id, _ in sources),
+                "conversation_ids": Texts(source.conversation_id for _, source in sources),
+                "message_ids": Texts(source.message_id for _, source in sources),
+            },
         )
 
 
@@ -252,20 +258,17 @@ async def write_vectors(
     model: str,
 ) -> None:
     """Store the vectors of memories' present contents: (memory, status, vector)."""
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
+    if vectors:
+        await later(
+            connection,
             _WRITE_VECTOR,
-            [
-                {
-                    **scope.parameters,
-                    "memory_id": memory_id,
-                    "model": model,
-                    "dimensions": len(vector),
-                    "status": status,
-                    "vector": HalfVector(vector),
-                }
-                for memory_id, status, vector in vectors
-            ],
+            {
+                **scope.parameters,
+                "model": model,
+                "memory_ids": Uuids(memory_id for memory_id, _, _ in vectors),
+                "statuses": Texts(status for _, status, _ in vectors),
+                "vectors": [HalfVector(vector) for _, _, vector in vectors],
+            },
         )
 
 
@@ -273,17 +276,14 @@ async def write_source_vectors(
     connection: Connection, scope: Scope, vectors: Sequence[tuple[UUID, Vector]], *, model: str
 ) -> None:
     """Store the vectors of memories' source words."""
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
+    if vectors:
+        await later(
+            connection,
             _WRITE_SOURCE_VECTOR,
-            [
-                {
-                    **scope.parameters,
-                    "memory_id": memory_id,
-                    "model": model,
-                    "dimensions": len(vector),
-                    "vector": HalfVector(vector),
-                }
-                for memory_id, vector in vectors
-            ],
+            {
+                **scope.parameters,
+                "model": model,
+                "memory_ids": Uuids(memory_id for memory_id, _ in vectors),
+                "vectors": [HalfVector(vector) for _, vector in vectors],
+            },
         )

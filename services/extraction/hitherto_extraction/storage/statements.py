@@ -13,6 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import opened, seal_rows, stored
+from hitherto_shared.database.arrays import records
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import STATEMENT
 from hitherto_shared.identifiers import uuid7
@@ -22,9 +24,13 @@ _INSERT = """
 INSERT INTO statements (tenant_id, user_id, statement_id, subject, memory_id, conversation_id,
     document_id, job_id, action, version, made_version, origin, said_at, said, sealed,
     taken_back_at)
-VALUES (%(tenant_id)s, %(user_id)s, %(statement_id)s, %(subject)s, %(memory_id)s,
-    %(conversation_id)s, %(document_id)s, %(job_id)s, %(action)s, %(version)s, %(made_version)s,
-    %(origin)s, %(said_at)s, %(said)s, %(sealed)s, CASE WHEN %(taken)s THEN now() END)
+SELECT %(tenant_id)s, %(user_id)s, new.statement_id, new.subject, new.memory_id,
+    new.conversation_id, new.document_id, new.job_id, new.action, new.version, new.made_version,
+    new.origin, new.said_at, new.said, new.sealed, CASE WHEN new.taken THEN now() END
+FROM json_to_recordset(%(rows)s) AS new (statement_id uuid, subject text, memory_id uuid,
+    conversation_id text, document_id uuid, job_id uuid, action text, version integer,
+    made_version boolean, origin text, said_at timestamptz, said jsonb, sealed bytea,
+    taken boolean)
 """
 
 _OF_MEMORIES = """
@@ -171,7 +177,6 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
         row = {"statement_id": statement_id, "said": _words(each)}
         rows.append(
             {
-                **scope.parameters,
                 "statement_id": statement_id,
                 "subject": each.subject,
                 "memory_id": each.memory_id,
@@ -187,8 +192,8 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
                 "taken": each.taken,
             }
         )
-    async with connection.cursor() as cursor:
-        await cursor.executemany(_INSERT, rows)
+    if rows:
+        await later(connection, _INSERT, {**scope.parameters, "rows": records(rows)})
 
 
 async def of_memories(

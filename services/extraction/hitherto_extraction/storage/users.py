@@ -279,7 +279,7 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
 
 async def database_now(connection: Connection) -> datetime:
     """The database's present time."""
-    cursor = await connection.execute(_NOW)
+    cursor = await connection.execute(_NOW, ())
     row = await cursor.fetchone()
     assert row is not None
     moment: datetime = row[0]
