@@ -1,68 +1,32 @@
 """Two versions side by side on one database: a rolling deployment loses nothing (I2, I4).
 
-The older version is the newest release or, before the first one, the last commit with another
-schema. Without git or its history the test is skipped.
+Without git or its history the test is skipped.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import subprocess
-import sys
-import tarfile
 from collections import Counter
 from collections.abc import Callable
-from io import BytesIO
 
 import grpc
 import pytest
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.database.migrate import schema_state
+from tests.faults.earlier import unpack_earlier
 from tests.faults.ledger import Ledger
-from tests.faults.processes import CHANNEL_OPTIONS, ROOT, Processes, eventually
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
 from tests.faults.submitting import Batch, Caller
 from tests.scripted_model import ScriptedModel
-
-MIGRATIONS = "shared/hitherto_shared/database/migrations"
-PACKAGES = ("shared", "services/extraction", "services/retrieval")
-
-
-def git(*arguments: str) -> bytes:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=False)
-    return done.stdout if done.returncode == 0 else b""
-
-
-def earlier_revision() -> str:
-    """The newest release that is not this commit, or else the last commit with another schema."""
-    tag = git("describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^").decode().strip()
-    if tag:
-        return tag
-    changed = git("log", "-1", "--format=%H", "--", MIGRATIONS).decode().strip()
-    return git("rev-parse", "--verify", "--quiet", f"{changed}^").decode().strip()
 
 
 @pytest.fixture(scope="module")
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The PYTHONPATH on which a service runs the code of the earlier version."""
-    revision = earlier_revision() if shutil.which("git") else ""
-    archive = git("archive", "--format=tar", revision, *PACKAGES) if revision else b""
-    if not archive:
+    path = unpack_earlier(tmp_path_factory.mktemp("earlier"))
+    if not path:
         pytest.skip("the history of the repository is needed, to run an earlier version")
-    folder = tmp_path_factory.mktemp("earlier")
-    with tarfile.open(fileobj=BytesIO(archive)) as files:
-        files.extractall(folder, filter="data")
-    path = os.pathsep.join(str(folder / package) for package in PACKAGES)
-    imported = subprocess.run(
-        [sys.executable, "-c", "import hitherto_shared; print(hitherto_shared.__file__)"],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert imported.startswith(str(folder)), "the present code would stand in for the earlier one"
     return path
 
 

@@ -43,7 +43,8 @@ class Trouble:
         touches: What it acts upon; faults at the same time act upon different things.
         strike: Does it, and undoes it; all that is random comes from what it is given.
         spares_reads: Whether reads must not notice.
-        possible: Whether this machine has what it needs.
+        lacks: What it needs and this stage does not have; empty if it has everything.
+        prepare: What it does before any harm is done.
     """
 
     name: str
@@ -51,7 +52,8 @@ class Trouble:
     touches: frozenset[str]
     strike: Strike
     spares_reads: bool = False
-    possible: bool = True
+    lacks: Callable[[Stage], str] = lambda _: ""
+    prepare: Callable[[Stage], Awaitable[None]] | None = None
 
 
 async def kill(stage: Stage, chance: random.Random) -> None:
@@ -88,6 +90,14 @@ async def wrong_clock(stage: Stage, chance: random.Random) -> None:
     await stage.roll(name)
 
 
+async def earlier_beside(stage: Stage, chance: random.Random) -> None:
+    """Processes of the version before take the calls, while those of this one go on beside them."""
+    names = chance.sample(NAMES, chance.randrange(1, 3))
+    seconds = [chance.uniform(1, 5) for _ in names]
+    both = zip(names, seconds, strict=True)
+    await asyncio.gather(*[stage.beside(*each, PYTHONPATH=stage.earlier) for each in both])
+
+
 async def pause(stage: Stage, chance: random.Random) -> None:
     """Longer than a lease: who goes on then has lost its jobs."""
     process = stage.services[chance.choice(NAMES)].process
@@ -105,6 +115,46 @@ async def freeze_postgres(stage: Stage, chance: random.Random) -> None:
     stage.processes.freeze()
     await asyncio.sleep(chance.uniform(0.5, 6))
     stage.processes.thaw()
+
+
+async def fill_disk(stage: Stage, chance: random.Random) -> None:
+    """The disk of Postgres has no room for what is written, its write-ahead log included."""
+    assert stage.disk is not None
+    try:
+        stage.disk.fill(chance.randrange(64 << 10, 2 << 20))
+        await asyncio.sleep(chance.uniform(1, 5))
+    finally:
+        stage.disk.clear()
+
+
+async def read_from_standby(stage: Stage) -> None:
+    """Let the retrieval service read from the standby, until it is started again."""
+    assert stage.servers is not None
+    await stage.roll("retrieval", HITHERTO_READ_DATABASE_URL=stage.servers.standby_conninfo)
+
+
+async def lose_standby(stage: Stage, chance: random.Random) -> None:
+    """The standby dies, stands still, falls behind or becomes a server of its own."""
+    servers, kind = stage.servers, chance.choice(["dies", "freezes", "lags", "is promoted"])
+    seconds = chance.uniform(1, 5)
+    assert servers is not None
+    match kind:
+        case "dies":
+            await asyncio.to_thread(servers.stop_standby)
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(servers.start_standby)
+        case "freezes":
+            servers.freeze_standby()
+            await asyncio.sleep(seconds)
+            servers.thaw()
+        case "lags":
+            await asyncio.to_thread(servers.pause_replay, caught_up=False)
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(servers.resume_replay)
+        case _:
+            await asyncio.to_thread(servers.promote_standby)
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(servers.replace_standby)
 
 
 async def cut_sessions(stage: Stage, chance: random.Random) -> None:
@@ -231,6 +281,13 @@ TROUBLES = (
     Trouble("kill -9 of a service", "1-3, 7, 8", SERVICES, kill),
     Trouble("SIGTERM and a new start", "9, 10", SERVICES, stop_and_start),
     Trouble("rolling restart", "9-11", SERVICES, roll),
+    Trouble(
+        "the version before beside this one",
+        "11",
+        SERVICES,
+        earlier_beside,
+        lacks=lambda stage: "" if stage.earlier else "the history of the repository",
+    ),
     Trouble("a process that stands still", "5", SERVICES, pause),
     # Not together with the death of Postgres, which the process would start with its own clock.
     Trouble(
@@ -238,10 +295,27 @@ TROUBLES = (
         "41",
         SERVICES | POSTGRES,
         wrong_clock,
-        possible=bool(CLOCK_LIBRARY),
+        lacks=lambda _: "" if CLOCK_LIBRARY else "Debian's package libfaketime",
     ),
     Trouble("death of Postgres", "13, 14", POSTGRES, kill_postgres),
     Trouble("Postgres frozen", "16", POSTGRES, freeze_postgres),
+    Trouble(
+        "disk full",
+        "20",
+        POSTGRES,
+        fill_disk,
+        lacks=lambda stage: "" if stage.disk else "the right to mount a file system",
+    ),
+    # Not together with the death of Postgres, which a new standby is copied from.
+    Trouble(
+        "standby lost",
+        "15, I5",
+        SERVICES | POSTGRES,
+        lose_standby,
+        spares_reads=True,
+        lacks=lambda stage: "" if stage.servers else "a standby",
+        prepare=read_from_standby,
+    ),
     Trouble("all sessions cut", "17", POSTGRES, cut_sessions),
     Trouble("a table locked", "21", POSTGRES, lock_tables),
     Trouble("no connection left", "18, 19", POSTGRES, storm),

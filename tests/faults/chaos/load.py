@@ -16,6 +16,8 @@ import grpc
 
 from hitherto.v1 import (
     extraction_service_pb2_grpc,
+    memory_service_pb2,
+    memory_service_pb2_grpc,
     privacy_service_pb2,
     privacy_service_pb2_grpc,
     retrieval_service_pb2,
@@ -75,7 +77,7 @@ class Load:
         self._writing = opened(self.stage.address("extraction"))
         self._reading = opened(self.stage.address("retrieval"))
         callers = [self._submit, self._submit, self._submit, self._read, self._read]
-        callers += [self._submit_again, self._hurry, self._leave]
+        callers += [self._submit_again, self._hurry, self._leave, self._read_back]
         self._tasks = [asyncio.create_task(self._go_on(caller)) for caller in callers]
 
     async def stop(self) -> None:
@@ -191,6 +193,28 @@ class Load:
             stage.promises.note("reads", told == "OK", what)
         if seconds > _CALL_SECONDS + _LATE_SECONDS:
             stage.promises.note("reads", False, what)
+
+    async def _read_back(self) -> None:
+        """A memory that is saved, and listed with the token of its write."""
+        batch = self._batch(f"keeper-{self.chance.randrange(10**9)}")
+        saved = memory_service_pb2.SaveMemoryRequest(
+            user_id=batch.user, content=f"Keeps {batch.canary}.", idempotency_key=batch.key
+        )
+        writes: Any = memory_service_pb2_grpc.MemoryServiceStub(self._writing)
+        reads: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(self._reading)
+        told = await self._until_told(
+            "save", lambda: writes.SaveMemory(saved, timeout=_CALL_SECONDS)
+        )
+        if not isinstance(told, grpc.aio.AioRpcError):
+            listed = retrieval_service_pb2.ListMemoriesRequest(
+                user_id=batch.user, consistency_token=told.consistency_token
+            )
+            told = await self._until_told(
+                "read back", lambda: reads.ListMemories(listed, timeout=_CALL_SECONDS)
+            )
+        failed = isinstance(told, grpc.aio.AioRpcError)
+        shown = not failed and batch.canary in str(told)
+        self.stage.promises.note("token", shown, f"{batch.user}: {told}")
 
     async def _leave(self) -> None:
         """A user who says a few things, and is erased while more is on its way."""

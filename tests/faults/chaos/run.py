@@ -78,17 +78,25 @@ async def endure(
     began = time.monotonic()
     await load.start()
     await load.goes_on()
+    lacking = {trouble.name: what for trouble in troubles if (what := trouble.lacks(stage))}
+    for name, what in lacking.items():
+        say(f"left out: {name}, which needs {what}")
     for drawn in islice(planned(seed, troubles), most):
         now = time.monotonic() - began
         if now > seconds:
             break
-        together = [each for each in drawn if each[0].possible]
+        together = [each for each in drawn if each[0].name not in lacking]
         names = [trouble.name for trouble, _ in together]
         if not names:
             continue
         stage.promises.during = f"{' and '.join(names)} at {now:.1f} s"
         say(f"{now:7.1f} s  {' and '.join(names)}")
         came.update(names)
+        stage.calm += 1
+        stage.spares_reads = False
+        for trouble, _ in together:
+            if trouble.prepare is not None:
+                await trouble.prepare(stage)
         stage.calm += 1
         stage.spares_reads = all(trouble.spares_reads for trouble, _ in together)
         await asyncio.gather(*[trouble.strike(stage, chance) for trouble, chance in together])

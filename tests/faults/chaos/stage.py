@@ -24,7 +24,9 @@ from hitherto.v1 import (
 from tests.faults.chaos.promises import Promises
 from tests.faults.processes import API_KEY, CHANNEL_OPTIONS, Name, Processes, Service, eventually
 from tests.faults.relay import Relay
+from tests.faults.small_disk import SmallDisk
 from tests.faults.submitting import Batch
+from tests.integration.replica.servers import Servers
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, canary_script
 
 NAMES: tuple[Name, Name] = ("extraction", "retrieval")
@@ -58,6 +60,9 @@ class Stage:
         administrator: How an administrator logs in to the database.
         calm: Grows when faults begin and end; reads compare it.
         spares_reads: Whether reads have to answer with the faults that there are now.
+        servers: The private server and a standby; None if there is no standby.
+        disk: What holds the data folder; None if it cannot be filled up.
+        earlier: The PYTHONPATH of the version before; empty if it is not to be had.
     """
 
     processes: Processes
@@ -69,6 +74,9 @@ class Stage:
     calm: int = 0
     spares_reads: bool = True
     administrator: str = ""
+    servers: Servers | None = None
+    disk: SmallDisk | None = None
+    earlier: str = ""
     _mortal: set[int] = field(default_factory=set)
 
     def address(self, name: Name) -> str:
@@ -123,8 +131,29 @@ class Stage:
         self._launch(name, **settings)
         try:
             await self._serving(name)
+        except AssertionError:
+            # One that has no database when it starts ends with 1; `revive` starts another.
+            if self.services[name].alive:
+                raise
         finally:
             await self._drain(old)
+
+    async def beside(self, name: Name, seconds: float, **settings: str) -> None:
+        """Run a second process with these settings, and have it take the calls for a while."""
+        present = self.services[name]
+        self._launch(name, **settings)
+        second, self.services[name] = self.services[name], present
+        relay = self.relays[name]
+        try:
+            await second.ready()
+            relay.target = second.port
+            relay.cut()
+            await asyncio.sleep(seconds)
+            self.promises.note("lives", second.alive, f"{second.log.name}: {second.said[-300:]}")
+        finally:
+            relay.target = present.port
+            await self._drain(second)
+            relay.cut()
 
     async def _drain(self, service: Service) -> None:
         self._mortal.add(service.process.pid)

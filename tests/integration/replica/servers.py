@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -74,7 +75,7 @@ class Servers:
         return (self._place / "standby.log").read_text("utf-8", errors="replace")
 
     def _copy(self) -> None:
-        (self._place / "run").mkdir()
+        (self._place / "run").mkdir(exist_ok=True)
         self._account.own(self._place / "run")
         (self._place / "copy").mkdir(mode=0o700)
         self._account.own(self._place / "copy")
@@ -140,11 +141,12 @@ class Servers:
             os.kill(pid, signal.SIGCONT)
         self._frozen = []
 
-    def pause_replay(self) -> None:
-        """What is written from now on does not show at the standby."""
-        self.catch_up()
+    def pause_replay(self, *, caught_up: bool = True) -> None:
+        """What is written from now on does not show at the standby; if caught up, all else does."""
+        if caught_up:
+            self.catch_up()
+        self._order("SELECT pg_wal_replay_pause()")
         with self.administrator(standby=True) as connection:
-            connection.execute("SELECT pg_wal_replay_pause()")
 
             def paused() -> bool:
                 row = connection.execute("SELECT pg_get_wal_replay_pause_state()").fetchone()
@@ -152,10 +154,33 @@ class Servers:
 
             wait_until(paused, "the pause of replay")
 
+    def promote_standby(self) -> None:
+        """Make it a server of its own, which follows the primary no longer."""
+        self._order("SELECT pg_promote()")
+
+    def replace_standby(self) -> None:
+        """Start a new one, copied from the primary as it is now."""
+        self.stop_standby()
+        shutil.rmtree(self._place / "copy")
+        self._copy()
+        self.start_standby()
+
     def resume_replay(self) -> None:
         """End the pause."""
-        with self.administrator(standby=True) as connection:
-            connection.execute("SELECT pg_wal_replay_resume()")
+        self._order("SELECT pg_wal_replay_resume()")
+
+    def _order(self, statement: str) -> None:
+        """Have the standby do it; replay, which ends what stands in its way, may end that too."""
+
+        def done() -> bool:
+            try:
+                with self.administrator(standby=True) as connection:
+                    connection.execute(statement.encode())
+            except psycopg.errors.SerializationFailure:
+                return False
+            return True
+
+        wait_until(done, statement)
 
     def catch_up(self) -> None:
         """Wait until the standby shows all that is written so far."""

@@ -17,10 +17,10 @@ from hitherto_shared.models import Scope
 _OWN_BACKLOG = """
 UPDATE jobs AS j
 SET range_from = c.watermark + 1, range_to = c.last_message_no, done_to = c.watermark
-FROM conversations AS c
+FROM unnest(%(conversations)s::text[], %(watermarks)s::int[], %(lasts)s::int[])
+    AS c (conversation_id, watermark, last_message_no)
 WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s AND j.kind = 'memory-extraction'
   AND j.range_to IS NULL AND j.state IN ('queued', 'failed', 'running')
-  AND c.tenant_id = j.tenant_id AND c.user_id = j.user_id
   AND c.conversation_id = j.conversation_id
 RETURNING j.conversation_id
 """
@@ -116,7 +116,18 @@ async def own_backlog(
         backlog: Conversations with the last message learnt from and the last one accepted.
         max_attempts: For the jobs that are created.
     """
-    cursor = await connection.execute(_OWN_BACKLOG, scope.parameters)
+    conversations, watermarks, lasts = (
+        [list(column) for column in zip(*backlog, strict=True)] if backlog else ([], [], [])
+    )
+    cursor = await connection.execute(
+        _OWN_BACKLOG,
+        {
+            **scope.parameters,
+            "conversations": conversations,
+            "watermarks": watermarks,
+            "lasts": lasts,
+        },
+    )
     owned = {row[0] for row in await cursor.fetchall()}
     async with connection.cursor() as many:
         await many.executemany(

@@ -40,8 +40,8 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'ac
 ORDER BY m.said_at, m.memory_id
 """
 
-# Tags among these that have just become crowded and that no waiting job is going to process. A
-# group that stayed crowded is processed again when it has grown by the size of a group.
+# Tags among these that have just become crowded. A group that stayed crowded is processed again
+# when it has grown by the size of a group.
 _NEWLY_CROWDED = """
 SELECT crowded.tag
 FROM (
@@ -55,13 +55,20 @@ FROM (
 ) AS crowded
 LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
      AND g.tag = crowded.tag
-WHERE (g.members IS NULL OR g.members <= %(above)s OR crowded.members >= g.members + %(above)s)
-  AND NOT EXISTS (
-      SELECT FROM jobs AS j
-      WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
-        AND j.kind = 'consolidation' AND j.state IN ('queued', 'failed')
-        AND coalesce(j.params ->> 'tag', crowded.tag) = crowded.tag)
+WHERE g.members IS NULL OR g.members <= %(above)s OR crowded.members >= g.members + %(above)s
 ORDER BY crowded.members DESC, crowded.tag
+"""
+
+# Those among these tags that no waiting job is going to process; a job without a tag takes all.
+_NOT_WAITED_FOR = """
+SELECT wanted.tag
+FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS wanted (tag, place)
+WHERE NOT EXISTS (
+    SELECT FROM jobs AS j
+    WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
+      AND j.kind = 'consolidation' AND j.state IN ('queued', 'failed')
+      AND coalesce(j.params ->> 'tag', wanted.tag) = wanted.tag)
+ORDER BY wanted.place
 """
 
 # Across users: a page of a tenant's users, each with whether one of their tags is crowded.
@@ -191,6 +198,9 @@ async def newly_crowded(
     cursor = await connection.execute(
         _NEWLY_CROWDED, {**scope.parameters, "tags": list(tags), "above": above}
     )
+    if not (crowded := [row[0] for row in await cursor.fetchall()]):
+        return []
+    cursor = await connection.execute(_NOT_WAITED_FOR, {**scope.parameters, "tags": crowded})
     return [row[0] for row in await cursor.fetchall()]
 
 

@@ -36,7 +36,7 @@ UPDATE documents
 SET content_type = %(content_type)s, title = %(title)s, summary = %(summary)s,
     content = %(content)s, author = %(author)s, metadata = %(metadata)s,
     source_created_at = coalesce(%(created_at)s, source_created_at),
-    content_hash = %(content_hash)s, updated_at = clock_timestamp()
+    content_hash = %(content_hash)s, updated_at = statement_timestamp()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
 """
 

@@ -49,7 +49,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 # The fence: writers about the user hold the row, or look for it and find this instead.
 _FENCE = """
-UPDATE users SET erased_at = clock_timestamp(), revision = revision + %(leap)s
+UPDATE users SET erased_at = statement_timestamp(), revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 

@@ -33,10 +33,10 @@ SET context = EXCLUDED.context, updated_at = EXCLUDED.updated_at, expires_at = E
 # Expired items stay expired: only a new context starts the session again.
 _RENEW_CONTEXT = """
 UPDATE session_contexts
-SET updated_at = clock_timestamp(),
-    expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+SET updated_at = statement_timestamp(),
+    expires_at = statement_timestamp() + make_interval(secs => %(seconds)s)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(session_id)s
-  AND expires_at > clock_timestamp()
+  AND expires_at > statement_timestamp()
 """
 
 _READ_CONTEXT = """
@@ -91,12 +91,12 @@ FOR UPDATE
 
 _MOVE_ACTION = """
 UPDATE pending_actions
-SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = clock_timestamp(),
+SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = statement_timestamp(),
     expires_at = CASE %(state)s WHEN 'confirmed'
-        THEN clock_timestamp() + make_interval(secs => %(seconds)s) ELSE expires_at END
+        THEN statement_timestamp() + make_interval(secs => %(seconds)s) ELSE expires_at END
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
 RETURNING action_id, session_id, type, params, description,
-    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock_timestamp()
+    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= statement_timestamp()
          THEN 'expired' ELSE state END,
     result, created_at, expires_at
 """
