@@ -28,6 +28,7 @@ _SAMPLES = {
     "double precision": "1",
     "halfvec": "[1,0,0,0,0,0,0,0]",
     "integer": "1",
+    "json": "[]",
     "jsonb": "{}",
     "name": "u",
     "numeric": "1",
