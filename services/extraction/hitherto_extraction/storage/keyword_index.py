@@ -30,22 +30,14 @@ RETURNING last_lexical_no - %(texts)s
 # Most terms of a user fill less than one segment. They are looked up by one scan, extended by their
 # physical position, or begun, without a look for conflicts: the caller holds the user's row, so
 # that no other transaction writes the same segments. Other terms continue where their last segment
-# ends, segment by segment. Numbers ascend in each segment. Postings come as one string per column:
-# writing arrays of hundreds costs the service more than everything else here.
+# ends, segment by segment. Numbers ascend in each segment. Postings come by term, as one string per
+# column: writing arrays of hundreds costs the service more than everything else here.
 _APPEND = """
-WITH posting AS MATERIALIZED (
-    SELECT term, lexical_no, frequency, length
-    FROM unnest(string_to_array(%(terms)s, E'\\n'),
-                string_to_array(%(lexical_nos)s, ',')::int[],
-                string_to_array(%(frequencies)s, ',')::smallint[],
-                string_to_array(%(lengths)s, ',')::smallint[])
-         AS posting (term, lexical_no, frequency, length)
-), incoming AS MATERIALIZED (
-    SELECT term, array_agg(lexical_no ORDER BY lexical_no) AS lexical_nos,
-           array_agg(frequency ORDER BY lexical_no) AS frequencies,
-           array_agg(length ORDER BY lexical_no) AS lengths
-    FROM posting
-    GROUP BY term
+WITH incoming AS MATERIALIZED (
+    SELECT term, lexical_nos::int[], frequencies::smallint[], lengths::smallint[]
+    FROM unnest(string_to_array(%(terms)s, E'\\n'), string_to_array(%(lexical_nos)s, ';'),
+                string_to_array(%(frequencies)s, ';'), string_to_array(%(lengths)s, ';'))
+         AS posting (term, lexical_nos, frequencies, lengths)
 ), first AS MATERIALIZED (
     SELECT ctid AS place, term, cardinality(lexical_nos) AS used
     FROM postings
@@ -69,7 +61,7 @@ WITH posting AS MATERIALIZED (
     FROM met
     WHERE place IS NULL AND fits
 ), latest AS (
-    SELECT met.term, coalesce(held.segment * %(segment)s + held.used, 0) AS used
+    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
     FROM met
     LEFT JOIN LATERAL (
         SELECT segment, cardinality(lexical_nos) AS used
@@ -81,9 +73,10 @@ WITH posting AS MATERIALIZED (
     WHERE NOT met.fits
 ), placed AS (
     SELECT term, lexical_no, frequency, length,
-           (used + row_number() OVER (PARTITION BY term ORDER BY lexical_no) - 1)
-           / %(segment)s AS segment
-    FROM posting JOIN latest USING (term)
+           (before + place_in_term - 1) / %(segment)s AS segment
+    FROM latest
+    CROSS JOIN LATERAL unnest(lexical_nos, frequencies, lengths) WITH ORDINALITY
+         AS posting (lexical_no, frequency, length, place_in_term)
 )
 INSERT INTO postings AS held
     (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
@@ -100,20 +93,12 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
 
 # The same for the passages of several corpora at once.
 _APPEND_PASSAGES = """
-WITH posting AS MATERIALIZED (
-    SELECT corpus, term, lexical_no, frequency, length
-    FROM unnest(string_to_array(%(terms)s, E'\n'),
-                string_to_array(%(lexical_nos)s, ',')::int[],
-                string_to_array(%(frequencies)s, ',')::smallint[],
-                string_to_array(%(lengths)s, ',')::smallint[],
-                string_to_array(%(corpora)s, ','))
-         AS posting (term, lexical_no, frequency, length, corpus)
-), incoming AS MATERIALIZED (
-    SELECT corpus, term, array_agg(lexical_no ORDER BY lexical_no) AS lexical_nos,
-           array_agg(frequency ORDER BY lexical_no) AS frequencies,
-           array_agg(length ORDER BY lexical_no) AS lengths
-    FROM posting
-    GROUP BY corpus, term
+WITH incoming AS MATERIALIZED (
+    SELECT corpus, term, lexical_nos::int[], frequencies::smallint[], lengths::smallint[]
+    FROM unnest(string_to_array(%(corpora)s, ','), string_to_array(%(terms)s, E'\n'),
+                string_to_array(%(lexical_nos)s, ';'), string_to_array(%(frequencies)s, ';'),
+                string_to_array(%(lengths)s, ';'))
+         AS posting (corpus, term, lexical_nos, frequencies, lengths)
 ), first AS MATERIALIZED (
     SELECT ctid AS place, corpus, term, cardinality(lexical_nos) AS used
     FROM passage_postings
@@ -139,8 +124,7 @@ WITH posting AS MATERIALIZED (
     FROM met
     WHERE place IS NULL AND fits
 ), latest AS (
-    SELECT met.corpus, met.term,
-           coalesce(held.segment * %(segment)s + held.used, 0) AS used
+    SELECT met.*, coalesce(held.segment * %(segment)s + held.used, 0) AS before
     FROM met
     LEFT JOIN LATERAL (
         SELECT segment, cardinality(lexical_nos) AS used
@@ -153,9 +137,10 @@ WITH posting AS MATERIALIZED (
     WHERE NOT met.fits
 ), placed AS (
     SELECT corpus, term, lexical_no, frequency, length,
-           (used + row_number() OVER (PARTITION BY corpus, term ORDER BY lexical_no) - 1)
-           / %(segment)s AS segment
-    FROM posting JOIN latest USING (corpus, term)
+           (before + place_in_term - 1) / %(segment)s AS segment
+    FROM latest
+    CROSS JOIN LATERAL unnest(lexical_nos, frequencies, lengths) WITH ORDINALITY
+         AS posting (lexical_no, frequency, length, place_in_term)
 )
 INSERT INTO passage_postings AS held
     (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
@@ -245,22 +230,37 @@ def _of(scope: Scope) -> dict[str, Any]:
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
-    """All postings, column by column. No term contains a line break, no corpus a comma."""
+    """All postings by term, column by column, a term's as Postgres writes arrays.
+
+    No term contains a line break, no corpus a comma.
+    """
+    of_corpora: list[str] = []
     terms: list[str] = []
-    of_each: dict[str, list[str]] = {"lexical_nos": [], "lengths": [], "corpora": []}
-    frequencies: list[int] = []
+    columns: list[list[str]] = []
     for corpus, texts in corpora:
-        for lexical_no, counts in texts.items():
-            terms.extend(counts)
-            frequencies.extend(counts.values())
-            length = min(sum(counts.values()), _MAX_COUNT)
-            of_each["lexical_nos"] += [str(lexical_no)] * len(counts)
-            of_each["lengths"] += [str(length)] * len(counts)
-            of_each["corpora"] += [corpus] * len(counts)
+        found: dict[str, list[str]] = {}
+        for lexical_no, counts in sorted(texts.items()):
+            number, length = str(lexical_no), str(min(counts.total(), _MAX_COUNT))
+            for term, count in counts.items():
+                frequency = str(min(count, _MAX_COUNT))
+                if (known := found.get(term)) is None:
+                    found[term] = [number, frequency, length]
+                else:
+                    known[0] += "," + number
+                    known[1] += "," + frequency
+                    known[2] += "," + length
+        of_corpora += [corpus] * len(found)
+        terms += found
+        columns += found.values()
+    lexical_nos, frequencies, lengths = (
+        ";".join(["{" + of_term[place] + "}" for of_term in columns]) for place in range(3)
+    )
     return {
+        "corpora": ",".join(of_corpora),
         "terms": "\n".join(terms),
-        "frequencies": ",".join([str(min(each, _MAX_COUNT)) for each in frequencies]),
-        **{name: ",".join(values) for name, values in of_each.items()},
+        "lexical_nos": lexical_nos,
+        "frequencies": frequencies,
+        "lengths": lengths,
     }
 
 
