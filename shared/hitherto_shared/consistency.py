@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hitherto_shared.database.exchange import BoundStatement
+from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import invalid
 from hitherto_shared.sealing import BrokenToken, Sealer
@@ -55,6 +57,13 @@ async def current_position(connection: Connection) -> Position:
     row = await cursor.fetchone()
     assert row is not None
     return Position(*row)
+
+
+async def commit_and_locate(connection: Connection) -> Position:
+    """Commit the transaction of a pool's connection, as its last act; the position covers it."""
+    assert isinstance(connection, LeanConnection)
+    answer = await connection.commit_and_ask(BoundStatement(_POSITION))
+    return Position(*answer.rows[0])
 
 
 async def bytes_missing(connection: Connection, position: Position) -> float:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
-from hitherto_shared.database.arrays import Integers, Texts, Uuids, register_arrays
+from hitherto_shared.database.arrays import Integers, Texts, Uuids, records, register_arrays
 
 ANY_ORDER = [
     ("text[]", Texts([])),
@@ -53,3 +56,33 @@ async def test_what_is_no_such_list_is_refused(conninfo: str) -> None:
             await connection.execute("SELECT %s::int[]", [Integers([2**31])])
         with pytest.raises(psycopg.DataError):
             await connection.execute("SELECT %s::text[]", [Texts(["a\x00b"])])
+
+
+async def test_rows_arrive_as_they_are(conninfo: str) -> None:
+    row = {
+        "id": UUID(int=7),
+        "words": 'a"b\\ {c}, Hà Nội 猫 🙂\n',
+        "at": datetime(2026, 2, 3, 4, 5, 6, 789, UTC),
+        "weight": 0.1,
+        "cost": Decimal("0.00000123"),
+        "tags": Texts(["", "NULL", "a,b"]),
+        "ids": [UUID(int=1)],
+        "facts": Jsonb({"a": [1, None, {"b": "ü"}]}),
+        "sealed": b"\x00\xff\\x",
+        "nothing": None,
+        "no_facts": None,
+    }
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        cursor = await connection.execute(
+            "SELECT * FROM json_to_recordset(%s) AS row (id uuid, words text, at timestamptz,"
+            " weight float8, cost numeric, tags text[], ids uuid[], facts jsonb, sealed bytea,"
+            " nothing text, no_facts jsonb)",
+            [records([row, dict.fromkeys(row)])],
+        )
+        arrived, empty = await cursor.fetchall()
+    assert list(arrived) == [
+        *list(row.values())[:7],
+        {"a": [1, None, {"b": "ü"}]},
+        *list(row.values())[8:],
+    ]
+    assert set(empty) == {None}

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import pq
 
+from hitherto_shared.database.exchange import BoundStatement
 from hitherto_shared.database.lean import LeanConnection, later
 
 
@@ -150,3 +151,38 @@ async def test_rows_are_those_of_psycopg(connection: Counted) -> None:
     assert await cursor.fetchone() == await psycopgs.fetchone()
     assert await cursor.fetchone() is None
     assert await cursor.fetchall() == []
+
+
+async def test_what_is_asked_after_the_end_sees_it_and_takes_no_trip_of_its_own(
+    connection: Counted,
+) -> None:
+    told: list[str] = []
+    async with connection.transaction():
+        connection.once_committed(lambda: told.append("committed"))
+        await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+        cursor = await connection.execute("SELECT pg_current_xact_id()::text", [])
+        inside = await cursor.fetchone()
+        answer = await connection.commit_and_ask(
+            BoundStatement("SELECT pg_xact_status(%s::xid8)", inside or [])
+        )
+    assert answer.rows == [("committed",)]
+    assert told == ["committed"]
+    assert connection.trips == 2
+    assert await things(connection) == [(1, "a")]
+
+
+async def test_what_does_not_commit_answers_nothing(connection: Counted) -> None:
+    await connection.execute("ALTER TABLE things ADD UNIQUE (name) DEFERRABLE INITIALLY DEFERRED")
+    told: list[str] = []
+
+    async def work() -> None:
+        async with connection.transaction():
+            connection.once_committed(lambda: told.append("committed"))
+            await many(connection, (1, "a"), (2, "a"))
+            await connection.commit_and_ask(BoundStatement("SELECT 1"))
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await work()
+    assert not told
+    assert connection.info.transaction_status == pq.TransactionStatus.IDLE
+    assert await things(connection) == []

@@ -26,6 +26,7 @@ from hitherto_extraction.transcripts import (
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.together import together
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Job, Scope
@@ -81,15 +82,11 @@ class Intake(JobCalls):
         """
 
         async def work(connection: Connection) -> list[Job]:
-            await self._limit.require(connection, tenant_id, len(transcripts))
-            # Locks are taken in one order, whatever the order of the batch.
-            order = sorted(
-                range(len(transcripts)),
-                key=lambda i: (transcripts[i].user_id, transcripts[i].conversation_id, i),
+            _, made = await together(
+                connection,
+                self._limit.require(connection, tenant_id, len(transcripts)),
+                self._submit_all(connection, tenant_id, transcripts),
             )
-            made: dict[int, Job] = {}
-            for i in order:
-                made[i] = await self._submit_one(connection, tenant_id, transcripts[i], i)
             return [made[i] for i in range(len(transcripts))]
 
         user_ids = sorted({transcript.user_id for transcript in transcripts})
@@ -129,14 +126,10 @@ class Intake(JobCalls):
             why = state.why_not_learning(self._rules.memory_enabled)
             if why == "MEMORY_DISABLED":
                 return [await self._refuse(connection, scope, conversation_id, why)]
-            counters = await conversations.open_conversation(
-                connection, scope, conversation_id, time_zone=None
-            )
             stored = await store_messages(
                 connection,
                 scope,
                 conversation_id,
-                counters,
                 messages,
                 "messages",
                 sealed=users.must_seal(state, scope),
@@ -215,6 +208,16 @@ class Intake(JobCalls):
 
         await self._database.run(work, timeout=10.0)
 
+    async def _submit_all(
+        self, connection: Connection, tenant_id: str, transcripts: Sequence[IncomingTranscript]
+    ) -> dict[int, Job]:
+        # Locks are taken in one order, whatever the order of the batch.
+        order = sorted(
+            range(len(transcripts)),
+            key=lambda i: (transcripts[i].user_id, transcripts[i].conversation_id, i),
+        )
+        return {i: await self._submit_one(connection, tenant_id, transcripts[i], i) for i in order}
+
     async def _submit_one(
         self,
         connection: Connection,
@@ -229,20 +232,17 @@ class Intake(JobCalls):
         if why == "MEMORY_DISABLED":
             return await self._refuse(connection, scope, conversation_id, why)
         sealed = users.must_seal(state, scope)
-        before = await conversations.open_conversation(
-            connection, scope, conversation_id, time_zone=transcript.time_zone
-        )
         stored = await store_messages(
             connection,
             scope,
             conversation_id,
-            before,
             transcript.messages,
             f"transcripts[{index}].messages",
+            time_zone=transcript.time_zone,
             sealed=sealed,
         )
         job = None
-        watermark = before.watermark
+        watermark = stored.before.watermark
         if why:
             # No job reads them, now or later.
             await self._index(connection, scope, conversation_id, stored)

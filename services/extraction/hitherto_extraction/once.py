@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from hitherto_extraction.storage import idempotency
 from hitherto_shared.audit.trail import NOBODY, Trail
-from hitherto_shared.consistency import Position, current_position
+from hitherto_shared.consistency import Position, commit_and_locate, current_position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import HithertoError
 
@@ -112,6 +112,7 @@ async def once(
                         await trail.note_call(connection, work.told(made))
                 else:
                     made = await again(connection, known)
+                return IdempotentResult(made, await commit_and_locate(connection))
         except _RacedByTwin:
             made = await again(connection, await first_ids(connection, identity) or [])
         except HithertoError:

@@ -9,6 +9,7 @@ from datetime import datetime
 from hitherto_extraction.storage import conversations
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import SHORTEST_EMBEDDED
@@ -29,9 +30,11 @@ class IncomingTranscript:
 class Stored:
     """The numbers of stored messages: the conversation's last, and their lowest and highest.
 
-    `new` are the numbers of those that were not stored before.
+    `new` are the numbers of those that were not stored before, and `before` are the counters of the
+    conversation from then.
     """
 
+    before: Counters
     last_message_no: int
     lowest: int
     highest: int
@@ -42,31 +45,34 @@ async def store_messages(
     connection: Connection,
     scope: Scope,
     conversation_id: str,
-    counters: Counters,
     messages: Sequence[IncomingMessage],
     field: str,
     *,
+    time_zone: str | None = None,
     sealed: bool = False,
 ) -> Stored:
-    """Number and insert new messages; known ones must be unchanged.
-
-    The caller has opened the conversation, whose `counters` these are.
+    """Open the conversation, number and insert new messages; known ones must be unchanged.
 
     Args:
         connection: In the transaction of a caller that has entered the user.
         scope: The user.
         conversation_id: The conversation.
-        counters: Its counters.
         messages: The submitted messages.
         field: Their path in the request.
+        time_zone: See `conversations.open_conversation`.
         sealed: Whether to seal new ones.
 
     Raises:
         WrongState: A known id came with different content; `field` names the message in the
             request.
     """
-    known = await conversations.find_known(
-        connection, scope, conversation_id, [message.message_id for message in messages]
+    # In this order: the look for known messages follows the lock.
+    counters, known = await together(
+        connection,
+        conversations.open_conversation(connection, scope, conversation_id, time_zone=time_zone),
+        conversations.find_known(
+            connection, scope, conversation_id, [message.message_id for message in messages]
+        ),
     )
     new: list[IncomingMessage] = []
     numbers: list[int] = []
@@ -98,7 +104,8 @@ async def store_messages(
             sealed=sealed,
         )
     last = counters.last_message_no + len(new)
-    return Stored(last, min(numbers), max(numbers), range(counters.last_message_no + 1, last + 1))
+    new_numbers = range(counters.last_message_no + 1, last + 1)
+    return Stored(counters, last, min(numbers), max(numbers), new_numbers)
 
 
 def latest_time(messages: Sequence[IncomingMessage]) -> datetime | None:

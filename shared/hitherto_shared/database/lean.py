@@ -5,9 +5,9 @@ takes two thirds of the time of a psycopg cursor; many sets of parameters for on
 as one batch. Everything else (composed statements, named cursors, notifications) is psycopg's.
 
 In a transaction, statements whose results are not needed at once travel with the next statement:
-its BEGIN with the first one, its COMMIT with the last ones, and in between those sent with `later`
-or `executemany`. Their errors surface where they are sent, at the end of the transaction at the
-latest.
+its BEGIN with the first one, its COMMIT with the last ones or with one that follows it, and in
+between those sent with `later` or `executemany`. Their errors surface where they are sent, at the
+end of the transaction at the latest.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class LeanConnection(ReportingConnection):
         self._in_transaction = True
         try:
             yield None
-            if self._waiting != [_BEGIN]:
+            if self._in_transaction and self._waiting != [_BEGIN]:
                 await self.later([_COMMIT])
                 await self.flush()
             for effect in self._effects:
@@ -176,6 +176,13 @@ class LeanConnection(ReportingConnection):
             self._waiting = []
             self._effects = []
             self._in_transaction = False
+
+    async def commit_and_ask(self, asked: BoundStatement) -> StatementResult:
+        """Commit the transaction, as its last act; the answer is that of a statement after it."""
+        waiting, self._waiting = self._waiting, []
+        *_, answer = await exchange(self, [*waiting, _COMMIT, asked])
+        self._in_transaction = False
+        return answer
 
     def once_committed(self, effect: Callable[[], None]) -> None:
         """Call `effect` once the transaction has committed; outside one, now."""

@@ -122,7 +122,8 @@ class Commit:
         The check takes no lock: what a model replies in the meantime is discarded by `run`.
         """
         state = await users.read_user(connection, held.scope)
-        return not await self._discarded(connection, held, state)
+        async with connection.transaction():
+            return not await self._discarded(connection, held, state)
 
     async def _discarded(
         self, connection: Connection, held: Claim, state: UserWriteState | None

@@ -21,6 +21,7 @@ from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
 from hitherto_shared.models import Scope, Summary
 from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
 from hitherto_shared.text.terms import count_terms
@@ -108,11 +109,10 @@ async def write(
     )
     if vectors is None:
         return
+    words = {}
     if text is not None and text in vectors.summary:
         key = (scope.tenant_id, scope.user_id, conversation_id, version)
         words = {EmbeddableText(key, (text,)): [vectors.summary[text]]}
-        await store.write(connection, SUMMARIES, words, model=vectors.model)
-        await store.settle(connection, SUMMARIES, words, model=vectors.model, state="stored")
     # Vectors before numbers: see `EmbeddedCorpus.settle`.
     said = {
         EmbeddableText(
@@ -122,6 +122,7 @@ async def write(
         for message in fresh
         if message.message_no in vectors.messages
     }
+    await store.write(connection, SUMMARIES, words, model=vectors.model)
     await store.write(connection, MESSAGES, said, model=vectors.model)
     numbered = [
         NumberedText(
@@ -129,7 +130,11 @@ async def write(
         )
         for message, number, terms in zip(fresh, numbers[MESSAGES], counted, strict=True)
     ]
-    await index.number(connection, scope, MESSAGES, numbered, model=vectors.model)
+    await together(
+        connection,
+        store.settle(connection, SUMMARIES, words, model=vectors.model, state="stored"),
+        index.number(connection, scope, MESSAGES, numbered, model=vectors.model),
+    )
 
 
 async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:

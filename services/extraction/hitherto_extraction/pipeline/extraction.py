@@ -152,18 +152,19 @@ class Extraction:
 
     async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
         """Fix the range of a job for appended messages, and read what is left of it."""
-        async with connection.transaction():
-            if held.range_to is None:
+        if held.range_to is None:
+            async with connection.transaction():
                 held = await self._take_appended(connection, held)
-            if held.range_from is None or held.range_to is None:
-                raise ClaimLost
-            if not await self._commit.admit(connection, held):
-                return held, []
-            done_to = max(held.done_to or 0, held.range_from - 1)
-            found = await conversations.read_messages(
-                connection, held.scope, held.conversation, done_to + 1, held.range_to
-            )
-            if not found:
+        if held.range_from is None or held.range_to is None:
+            raise ClaimLost
+        if not await self._commit.admit(connection, held):
+            return held, []
+        done_to = max(held.done_to or 0, held.range_from - 1)
+        found = await conversations.read_messages(
+            connection, held.scope, held.conversation, done_to + 1, held.range_to
+        )
+        if not found:
+            async with connection.transaction():
                 await claims.record_progress(
                     connection,
                     held,
@@ -171,7 +172,7 @@ class Extraction:
                     result=dict(held.result),
                     finished=True,
                 )
-            return held, found
+        return held, found
 
     async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
         """Give the job all unowned messages of its conversation, and move the watermark."""

@@ -288,23 +288,20 @@ class ExtractionPreview:
         await users.lock_user(connection, scope)
         encrypts = users.must_seal(state, scope)
         profile, _ = await profiles.read_profile(connection, scope)
-        before = await conversations.open_conversation(
-            connection, scope, transcript.conversation_id, time_zone=transcript.time_zone
-        )
         stored = await store_messages(
             connection,
             scope,
             transcript.conversation_id,
-            before,
             transcript.messages,
             "transcript.messages",
+            time_zone=transcript.time_zone,
             sealed=encrypts,
         )
         messages = await conversations.read_messages(
             connection,
             scope,
             transcript.conversation_id,
-            before.last_message_no + 1,
+            stored.before.last_message_no + 1,
             stored.last_message_no,
         )
         result, plans = Result(), []

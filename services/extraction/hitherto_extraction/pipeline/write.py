@@ -24,6 +24,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -71,9 +72,12 @@ async def write_plan(
 ) -> None:
     """Write everything in `plan`, with its history and its index entries."""
     scope = occasion.scope
-    vectors = await _of_active_model(connection, vectors)
     sealed = _to_seal(plan, occasion)
-    numbers = await index_plan(connection, scope, plan, sealed=sealed, heard=not occasion.encrypts)
+    vectors, numbers = await together(
+        connection,
+        _of_active_model(connection, vectors),
+        index_plan(connection, scope, plan, sealed=sealed, heard=not occasion.encrypts),
+    )
     await _create(connection, occasion, plan.creations, vectors, numbers, sealed)
     reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:

@@ -47,7 +47,7 @@ SELECT tenant_id, user_id, conversation_id, %(title)s, %(summary)s, %(key_topics
        %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s, created_at,
        %(lexical_no)s, coalesce(%(lexical_length)s::int, 0),
        CASE WHEN %(sealed)s::bytea IS NULL THEN 'pending' ELSE 'none' END, %(sealed)s::bytea,
-       %(sealed_version)s
+       coalesce(%(sealed_version)s::int, 1)
 FROM conversations
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
@@ -64,7 +64,8 @@ SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.ke
     embedding_state = CASE WHEN EXCLUDED.sealed IS NOT NULL THEN 'none'
                            WHEN EXCLUDED.lexical_no IS NULL THEN held.embedding_state
                            ELSE 'pending' END,
-    sealed = EXCLUDED.sealed, sealed_version = EXCLUDED.sealed_version, updated_at = now()
+    sealed = EXCLUDED.sealed, updated_at = now(),
+    sealed_version = coalesce(%(sealed_version)s::int, held.sealed_version)
 RETURNING text_version
 """
 
@@ -200,13 +201,11 @@ async def write(
         lexical_length: Its length there, in terms.
         sealed: Whether to seal it, which removes number and vector.
     """
-    cursor = await connection.execute(_SEALED_VERSION, _key(scope, conversation_id))
-    row = await cursor.fetchone()
-    values = {
-        **_key(scope, conversation_id),
-        **fields,
-        "sealed_version": (row[0] if row else 1) + sealed,
-    }
+    values = {**_key(scope, conversation_id), **fields, "sealed_version": None}
+    if sealed:
+        cursor = await connection.execute(_SEALED_VERSION, _key(scope, conversation_id))
+        row = await cursor.fetchone()
+        values["sealed_version"] = (row[0] if row else 1) + 1
     cursor = await connection.execute(
         _WRITE,
         {
