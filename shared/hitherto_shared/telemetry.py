@@ -43,14 +43,14 @@ class JsonFormatter(logging.Formatter):
 
         An exception's message is not ours: a driver quotes rows, a parser its input.
         """
-        told: list[str] = []
+        parts: list[str] = []
         error, where = ei[1], ei[2]
-        while error is not None and len(told) < _MAX_CHAIN:
+        while error is not None and len(parts) < _MAX_CHAIN:
             places = "".join(traceback.format_tb(where))
-            told.append(f"{places}{_name(error)}")
+            parts.append(f"{places}{_name(error)}")
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
             where = error.__traceback__ if error is not None else None
-        return "\nbehind it:\n".join(told)
+        return "\nbehind it:\n".join(parts)
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line of JSON."""

@@ -82,9 +82,9 @@ def test_a_leaf_is_the_same_in_every_time_zone() -> None:
 def test_a_digest_survives_the_log_and_holds_its_signature() -> None:
     signer = Signer(Ed25519PrivateKey.generate())
     digest = sign_day(signer, "acme", DAY, tree(leaf_of(EVENT)))
-    line = json.dumps({"message": "a day of the audit log was signed", "digest": digest.told()})
+    line = json.dumps({"message": "a day of the audit log was signed", "digest": digest.as_json()})
     assert list(read_digests(["not json", "[]", "{}", '"x"', line])) == [digest]
-    assert read_digest(digest.told()) == digest
+    assert read_digest(digest.as_json()) == digest
     digest.check_signature(signer.public_key)
     for forged in (
         replace(digest, tenant_id="other"),

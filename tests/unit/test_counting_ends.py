@@ -41,11 +41,11 @@ async def test_a_batch_that_is_being_written_is_not_lost_at_the_end(
     monkeypatch.setattr(counts, "FLUSH_SECONDS", 0.0)
     database = Slow()
     counter = AccessCounter(cast(Database, database))
-    counter.told(Scope("t", "ana"), [UUID(int=1)])
+    counter.returned(Scope("t", "ana"), [UUID(int=1)])
     await counter.start()
     await database.begun.wait()
     # One more comes in while the first is under way and the service is about to end.
-    counter.told(Scope("t", "ana"), [UUID(int=2)])
+    counter.returned(Scope("t", "ana"), [UUID(int=2)])
     ending = asyncio.create_task(counter.stop())
     await asyncio.sleep(0)
     assert not ending.done()

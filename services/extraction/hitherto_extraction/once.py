@@ -63,7 +63,7 @@ class IdempotentOperation(Generic[Made]):
     users: Callable[[Made], Sequence[str]]
     touched: Callable[[Made], Mapping[str, Sequence[str]]] | None = None
 
-    def told(self, made: Made) -> Mapping[str, Sequence[str]]:
+    def audited(self, made: Made) -> Mapping[str, Sequence[str]]:
         """The audit log's entries for the outcome."""
         if self.touched is not None:
             return self.touched(made)
@@ -98,7 +98,7 @@ async def once(
     async def again(connection: Connection, ids: Sequence[str]) -> Made:
         made = await work.again(connection, ids)
         if trail is not None:
-            await trail.note_replay(connection, work.told(made))
+            await trail.note_replay(connection, work.audited(made))
         return made
 
     async def attempt(connection: Connection) -> IdempotentResult[Made]:
@@ -109,7 +109,7 @@ async def once(
                     made = await work.change(connection)
                     await _remember(connection, identity, work, made)
                     if trail is not None:
-                        await trail.note_call(connection, work.told(made))
+                        await trail.note_call(connection, work.audited(made))
                 else:
                     made = await again(connection, known)
                 return IdempotentResult(made, await commit_and_locate(connection))

@@ -188,15 +188,15 @@ class Worker:
                 timeout=_STATEMENT_SECONDS,
             )
         except Exception as error:
-            told = _database_fault(error)
-            if isinstance(told, Conflict):
+            fault = _database_fault(error)
+            if isinstance(fault, Conflict):
                 return []
             # Whatever the error, the loop continues: without it the process would look alive and
             # idle.
-            if told is None:
+            if fault is None:
                 logger.error("cannot claim jobs: unexpected %s", type(error).__name__)
             else:
-                logger.warning("cannot claim jobs: %s", told.message)
+                logger.warning("cannot claim jobs: %s", fault.message)
             await asyncio.sleep(_PAUSE_SECONDS)
             return []
 
@@ -288,16 +288,16 @@ class Worker:
         except JobFailed as error:
             await self._fail(held, error.reason, str(error))
         except Exception as error:
-            told = _database_fault(error)
-            if told is not None and self._was_held_up():
+            fault = _database_fault(error)
+            if fault is not None and self._was_held_up():
                 await self._charge(held)
                 return
-            if told is not None:
+            if fault is not None:
                 # Failures of the database, or of a user's key, are not the job's fault, however
                 # long they last.
-                logger.warning("the job waits: %s", told.message)
+                logger.warning("the job waits: %s", fault.message)
                 await self._wait_out(
-                    held, told.reason, told.message, delay=self._backoff(1), counts=False
+                    held, fault.reason, fault.message, delay=self._backoff(1), counts=False
                 )
                 return
             logger.error("the job failed with an internal error", exc_info=without_message(error))

@@ -51,7 +51,7 @@ _WORK_OF_AN_ITEM = 128
 _WORK_OF_A_LINE = 16
 """How many characters could be read in the time of printing a kept line."""
 
-TOLD_CONFIDENCE = 0.6
+MIN_PREFERENCE_CONFIDENCE = 0.6
 """Preferences below this confidence were observed once, or contradicted as often, and are left
 out."""
 
@@ -240,7 +240,7 @@ class Building:
                 preferences=[
                     LearntPreference(p.type, p.key, p.value, p.confidence)
                     for p in preferences
-                    if p.confidence >= TOLD_CONFIDENCE
+                    if p.confidence >= MIN_PREFERENCE_CONFIDENCE
                 ],
                 asked=asked,
                 ongoing=wanted.conversation_id,

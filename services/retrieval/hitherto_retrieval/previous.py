@@ -62,10 +62,10 @@ async def read_previous(
     found = await read_whole(
         partial(ask, connection), scope, [(item.kind, item.key) for item in meant.values()]
     )
-    told: dict[tuple[object, object], PreviousAnswerItem] = {}
+    items: dict[tuple[object, object], PreviousAnswerItem] = {}
     for name, relevance in named:
         item = meant.get(name)
         whole = None if item is None else found[item.kind].get(item.key)
         if item is not None and whole is not None:
-            told.setdefault((item.kind, item.key), PreviousAnswerItem(whole, relevance))
-    return list(told.values())
+            items.setdefault((item.kind, item.key), PreviousAnswerItem(whole, relevance))
+    return list(items.values())

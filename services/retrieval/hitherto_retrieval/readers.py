@@ -189,7 +189,7 @@ class _ReplicaFirst:
                 once_fresh, timeout=left(), repeatable=repeatable
             )
         except Exception as error:
-            if not (repeatable and isinstance(_told(error), Conflict)):
+            if not (repeatable and isinstance(_translated(error), Conflict)):
                 raise
         return await self._replica.database.run(once_fresh, timeout=left(), repeatable=True)
 
@@ -244,7 +244,7 @@ def _countdown(seconds: float) -> Callable[[], float]:
     return lambda: max(0.0, end - clock())
 
 
-def _told(error: Exception) -> HithertoError | None:
+def _translated(error: Exception) -> HithertoError | None:
     return error if isinstance(error, HithertoError) else translate(error)
 
 
@@ -254,12 +254,12 @@ def _noted(side: DatabaseHealth, error: Exception) -> bool:
     Raises:
         Exception: `error`, if any other database would fail in the same way.
     """
-    told = _told(error)
-    if isinstance(told, Unavailable):
+    translated = _translated(error)
+    if isinstance(translated, Unavailable):
         side.doubt(lost=True)
-    elif isinstance(told, TooLate | Exhausted):
+    elif isinstance(translated, TooLate | Exhausted):
         side.doubt(lost=False)
-    elif isinstance(told, Conflict):
+    elif isinstance(translated, Conflict):
         return False
     else:
         raise error

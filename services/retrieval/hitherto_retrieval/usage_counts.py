@@ -34,7 +34,7 @@ class AccessCounter:
         self.start = self._counts.start
         self.stop = self._counts.stop
 
-    def told(self, scope: Scope, memory_ids: Iterable[UUID]) -> None:
+    def returned(self, scope: Scope, memory_ids: Iterable[UUID]) -> None:
         """Record that an answer contained memories."""
         self._counts.add(scope.tenant_id, [(scope.user_id, each) for each in memory_ids])
 

@@ -38,7 +38,7 @@ class Digest:
         """The signed bytes."""
         return payload_of(self.tenant_id, self.day, self.count, self.root)
 
-    def told(self) -> dict[str, str | int]:
+    def as_json(self) -> dict[str, str | int]:
         """The digest as JSON, for the service's log; `read_digest` parses it."""
         return {
             "tenant_id": self.tenant_id,
@@ -58,20 +58,20 @@ class Digest:
         verify(public_key, self.payload, self.signature)
 
 
-def read_digest(told: Mapping[str, Any]) -> Digest:
-    """Parse the output of `Digest.told`.
+def read_digest(document: Mapping[str, Any]) -> Digest:
+    """Parse the output of `Digest.as_json`.
 
     Raises:
         ValueError: It is not a digest.
     """
     try:
         return Digest(
-            str(told["tenant_id"]),
-            date.fromisoformat(told["day"]),
-            int(told["count"]),
-            bytes.fromhex(told["root"]),
-            bytes.fromhex(told["signature"]),
-            str(told["key_id"]),
+            str(document["tenant_id"]),
+            date.fromisoformat(document["day"]),
+            int(document["count"]),
+            bytes.fromhex(document["root"]),
+            bytes.fromhex(document["signature"]),
+            str(document["key_id"]),
         )
     except (KeyError, TypeError, ValueError):
         raise ValueError(

@@ -45,7 +45,7 @@ class Finding:
         return self.state == "unchanged"
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The state in words."""
         return _MEANINGS[self.state]
 

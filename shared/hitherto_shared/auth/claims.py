@@ -144,10 +144,12 @@ def _name(claims: Mapping[str, Any], claim: str, max_chars: int) -> str:
     """The identifier in a claim, normalised like identifiers in requests."""
     value = claims.get(claim)
     if not isinstance(value, str) or not value.strip():
-        raise TokenRefused(f"{_told(claim)} is missing or no text")
+        raise TokenRefused(f"{_described(claim)} is missing or no text")
     name = _identifier(value, max_chars)
     if name is None:
-        raise TokenRefused(f"{_told(claim)} is no identifier of at most {max_chars} characters")
+        raise TokenRefused(
+            f"{_described(claim)} is no identifier of at most {max_chars} characters"
+        )
     return name
 
 
@@ -162,7 +164,7 @@ def _identifier(value: str, max_chars: int) -> str | None:
     return name
 
 
-def _told(claim: str) -> str:
+def _described(claim: str) -> str:
     return "sub" if claim == "sub" else "the claim of HITHERTO_JWT_TENANT_CLAIM"
 
 

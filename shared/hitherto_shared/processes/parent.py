@@ -108,10 +108,10 @@ class Parent:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _failed(self, number: int, code: int) -> ServiceProcessFailed:
-        told = f"process {number} ended with exit code {code}"
+        message = f"process {number} ended with exit code {code}"
         if not self._all_served:
-            told += " during start-up; see its messages above for the reason"
-        return ServiceProcessFailed(told)
+            message += " during start-up; see its messages above for the reason"
+        return ServiceProcessFailed(message)
 
     async def _run_once(self, number: int, end: asyncio.Event) -> int:
         """Start a child and wait for its end; returns its exit code."""

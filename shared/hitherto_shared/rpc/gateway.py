@@ -161,18 +161,18 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         async def answer(_: Any, context: Context) -> bytes:
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
-            told_id = request_id(metadata)
-            told = None if method.needs is None else metadata
-            with ObservedCall(method.name, told_id, slow_seconds, told) as call:
+            call_id = request_id(metadata)
+            observed = None if method.needs is None else metadata
+            with ObservedCall(method.name, call_id, slow_seconds, observed) as call:
                 try:
-                    place, body, meter = await self._enter(method, metadata, told_id, context)
+                    place, body, meter = await self._enter(method, metadata, call_id, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
                         response = method.serialize(await method.behaviour(request, context))
                         if meter is not None:
                             meter.count(len(response))
                 except Exception as error:
-                    await self._refuse(context, call.measured, error, told_id)
+                    await self._refuse(context, call.measured, error, call_id)
             _log_answer(method.name, started)
             return response
 
@@ -182,11 +182,11 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         async def answer(_: Any, context: Context) -> None:
             started = time.monotonic()
             metadata = named(context.invocation_metadata() or ())
-            told_id = request_id(metadata)
-            told = None if method.needs is None else metadata
-            with ObservedCall(method.name, told_id, metadata=told) as call:
+            call_id = request_id(metadata)
+            observed = None if method.needs is None else metadata
+            with ObservedCall(method.name, call_id, metadata=observed) as call:
                 try:
-                    place, body, meter = await self._enter(method, metadata, told_id, context)
+                    place, body, meter = await self._enter(method, metadata, call_id, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
                         # If the caller leaves between two replies, the handler's generator must end
@@ -198,19 +198,19 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                                     meter.count(len(data))
                                 await self._send(context, data)
                 except Exception as error:
-                    await self._refuse(context, call.measured, error, told_id)
+                    await self._refuse(context, call.measured, error, call_id)
             _log_answer(method.name, started)
 
         return answer
 
     async def _enter(
-        self, method: _Method, metadata: Mapping[str, Any], told_id: str, context: Context
+        self, method: _Method, metadata: Mapping[str, Any], call_id: str, context: Context
     ) -> tuple[AbstractContextManager[Any], Body, Meter | None]:
         """The slot of an admitted call, its body, and its meter, if any."""
         if method.needs is None:
             place = self._health.place(context.peer(), watch=method.name.endswith("/Watch"))
             return place, self._health_bodies.body(""), None
-        meter = await self._admission.admit(method.needs, metadata, told_id)
+        meter = await self._admission.admit(method.needs, metadata, call_id)
         tenant_id = current_call().principal.tenant_id
         return self._places.place(tenant_id), self._bodies.body(tenant_id), meter
 
@@ -299,21 +299,21 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             ) from None
 
     async def _refuse(
-        self, context: Context, measured: MeasuredCall, error: Exception, told_id: str
+        self, context: Context, measured: MeasuredCall, error: Exception, call_id: str
     ) -> None:
         if isinstance(error, grpc.aio.AbortError):
             measured.code = getattr(context.code(), "name", "UNKNOWN")
             raise error  # of the health service, which has given the reason
-        told: HithertoError = as_hitherto_error(error, told_id)
-        measured.code, measured.reason = told.code.name, told.reason
-        kind = {"code": told.code.name, "reason": told.reason}
+        refusal: HithertoError = as_hitherto_error(error, call_id)
+        measured.code, measured.reason = refusal.code.name, refusal.reason
+        kind = {"code": refusal.code.name, "reason": refusal.reason}
         if (call := maybe_current_call()) is not None:
             kind["tenant_id"] = call.principal.tenant_id
-        if isinstance(told, NotAuthenticated) and told.why:
-            kind["why"] = told.why
-        facts = {"request_id": told_id}
+        if isinstance(refusal, NotAuthenticated) and refusal.why:
+            kind["why"] = refusal.why
+        facts = {"request_id": call_id}
         call_lines.say(logging.INFO, f"{measured.method} refused", kind, facts)
-        await abort(context, told)
+        await abort(context, refusal)
 
 
 def _users(method: _Method, request: Any) -> Iterable[str]:

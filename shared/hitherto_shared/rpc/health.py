@@ -63,7 +63,7 @@ class HealthService(health_pb2_grpc.HealthServicer):
         if status is None:
             # Not one of our errors: the reasons of our contract are not part of this protocol.
             await context.abort(grpc.StatusCode.NOT_FOUND, "this process has no such service")
-        return _told(status)
+        return _response(status)
 
     async def Watch(  # noqa: N802 - the name in the protocol
         self, request: health_pb2.HealthCheckRequest, context: Context
@@ -77,11 +77,11 @@ class HealthService(health_pb2_grpc.HealthServicer):
                 request.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
             )
             if status != last:
-                yield _told(status)
+                yield _response(status)
                 last = status
             await changed.wait()
 
 
-def _told(status: int) -> health_pb2.HealthCheckResponse:
+def _response(status: int) -> health_pb2.HealthCheckResponse:
     sent: Any = status  # an int on the wire, a type of its own in the stubs
     return health_pb2.HealthCheckResponse(status=sent)

@@ -65,10 +65,10 @@ class RepeatedLines:
             self._end.cancel()
             self._end = None
         # Not in the context of the present call: its request id is none of the others'.
-        Context().run(self._tell)
+        Context().run(self._report)
         self._times.clear()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         seconds = round(self._clock() - self._began, 1)
         for (level, message, *kind), times in self._times.items():
             if (more := times - WHOLE_LINES) > 0:

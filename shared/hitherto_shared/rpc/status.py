@@ -70,11 +70,11 @@ def to_status(error: HithertoError) -> status_pb2.Status:
         bad_request = error_details_pb2.BadRequest()
         room = _MAX_TRAILER_BYTES - len(quote(message)) - _in_base64(status.ByteSize() + 600)
         for violation in error.violations:
-            told = _violation(violation)
-            room -= _in_base64(told.ByteSize() + 4)
+            field_violation = _violation(violation)
+            room -= _in_base64(field_violation.ByteSize() + 4)
             if room < 0 and bad_request.field_violations:
                 break
-            bad_request.field_violations.append(told)
+            bad_request.field_violations.append(field_violation)
         if (omitted := error.total - len(bad_request.field_violations)) > 0:
             metadata["omitted"] = str(omitted)
     details: list[Message] = [

@@ -115,7 +115,7 @@ def _former_terms(word: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16_384)
-def _telling_terms(word: str) -> tuple[str, ...]:
+def _content_terms(word: str) -> tuple[str, ...]:
     """The terms of a word, none of a stop word."""
     return () if word.casefold() in _STOP_WORDS else _word_terms(word)
 
@@ -127,7 +127,7 @@ def _run_terms(run: str) -> list[str]:
 
 def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
     found: list[str] = []
-    of_word = _word_terms if keep_stop_words else _telling_terms
+    of_word = _word_terms if keep_stop_words else _content_terms
     for match in _TOKEN.finditer(normalized("NFC", text)):
         if len(found) >= MAX_TERMS:
             break

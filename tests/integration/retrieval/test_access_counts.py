@@ -24,11 +24,11 @@ async def test_d11_every_flush_adds_what_was_told_since_the_last(
     tea, jam = await remember(superuser_conninfo, "ana", [Fact("tea"), Fact("jam")])
     counter = AccessCounter(reader)
     counted = counter._counts
-    counter.told(ANA, [tea])
+    counter.returned(ANA, [tea])
     await counted.flush()
     assert counters(superuser_conninfo) == {tea: 1}
-    counter.told(ANA, [tea, jam])
-    counter.told(ANA, [tea])
+    counter.returned(ANA, [tea, jam])
+    counter.returned(ANA, [tea])
     await counted.flush()
     await counted.flush()
     assert counters(superuser_conninfo) == {tea: 3, jam: 1}
@@ -40,10 +40,10 @@ async def test_d11_the_same_holds_for_a_service_that_ends(
     (tea,) = await remember(superuser_conninfo, "ana", [Fact("tea")])
     counter = AccessCounter(reader)
     await counter.start()
-    counter.told(ANA, [tea])
+    counter.returned(ANA, [tea])
     async with asyncio.timeout(30):
         while counters(superuser_conninfo) != {tea: 1}:  # noqa: ASYNC110 - another's work
             await asyncio.sleep(0.05)
-    counter.told(ANA, [tea])
+    counter.returned(ANA, [tea])
     await counter.stop()
     assert counters(superuser_conninfo) == {tea: 2}

@@ -15,7 +15,7 @@ from hitherto_extraction.pipeline.guards import relevance, slots, support
 from hitherto_extraction.pipeline.guards.tokens import forget_readings
 
 READERS: list[Callable[[str], object]] = [
-    slots.told,
+    slots.merged_words,
     relevance._read,
     support._reading,
     faithfulness._read,

@@ -90,7 +90,7 @@ class MergeModel:
             build_prompt, group, temperature=self._temperature, max_tokens=self._max_tokens
         )
         shown = [memory.local_id for memory in prompt.batch.memories]
-        told = await ask_for(
+        reply = await ask_for(
             self._chat,
             prompt,
             lambda text: read_reply(text, shown),
@@ -98,7 +98,7 @@ class MergeModel:
         )
         # Checking a merge against its originals reads every word of them.
         accepted, dropped, refused = await asyncio.to_thread(
-            accept, told.answer, group, names=background.names, apart=background.apart
+            accept, reply.answer, group, names=background.names, apart=background.apart
         )
         merges = [
             EmbeddedMerge(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))
@@ -108,12 +108,12 @@ class MergeModel:
         merges, embedding = await self._embed(merges)
         charges = [
             *self.wasted(wasted),
-            self._charge(told.model, told.calls, told.input_tokens, told.output_tokens),
+            self._charge(reply.model, reply.calls, reply.input_tokens, reply.output_tokens),
         ]
         if embedding is not None:
             cost = self._prices.cost(model, input_tokens=embedding.tokens)
             charges.append(Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost))
-        return MergeProposals(merges, dropped, refused, charges, told.model, model)
+        return MergeProposals(merges, dropped, refused, charges, reply.model, model)
 
     def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
         """The cost of calls with unusable replies."""

@@ -98,8 +98,8 @@ def _item(raw: Any, named: tuple[str, ...]) -> tuple[MergedItem | None, int]:
         return None, 0
     said = raw.get("importance")
     number = isinstance(said, int | float) and not isinstance(said, bool)
-    told = number and (isinstance(said, int) or math.isfinite(said))
+    usable = number and (isinstance(said, int) or math.isfinite(said))
     return (
-        MergedItem(found.type, found.content, found.importance if told else None, named),
+        MergedItem(found.type, found.content, found.importance if usable else None, named),
         answer.dropped,
     )

@@ -80,7 +80,7 @@ class LeavingCalls:
             timeout=seconds_left(context, ERASE_SECONDS),
         )
         return pb.EraseUserResponse(
-            receipt=_told(outcome.made),
+            receipt=_receipt(outcome.made),
             consistency_token=self._answering.token(outcome.position),
         )
 
@@ -105,7 +105,7 @@ class LeavingCalls:
         )
 
 
-def _told(receipt: Receipt) -> privacy_pb2.EraseReceipt:
+def _receipt(receipt: Receipt) -> privacy_pb2.EraseReceipt:
     assert receipt.erased_at is not None
     return privacy_pb2.EraseReceipt(
         id=str(receipt.receipt_id),

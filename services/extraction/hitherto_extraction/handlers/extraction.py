@@ -205,7 +205,7 @@ class ExtractionHandlers(
 
         async def work(connection: Connection) -> pb.GetJobResponse:
             job = await _visible_job(connection, principal, job_id)
-            return pb.GetJobResponse(job=await self._told(connection, job))
+            return pb.GetJobResponse(job=await self._job_message(connection, job))
 
         return await self._answering.read(work, context)
 
@@ -258,7 +258,7 @@ class ExtractionHandlers(
 
         async def look(connection: Connection) -> tuple[Job, pb.WatchJobResponse]:
             job = await _visible_job(connection, principal, job_id)
-            return job, pb.WatchJobResponse(job=await self._told(connection, job))
+            return job, pb.WatchJobResponse(job=await self._job_message(connection, job))
 
         last: Job | None = None
         with self._signals.watching(str(job_id)) as news:
@@ -330,7 +330,7 @@ class ExtractionHandlers(
         self._signals.wake()
         return accepted.jobs[0], self._token(accepted)
 
-    async def _told(self, connection: Connection, job: Job) -> job_pb2.Job:
+    async def _job_message(self, connection: Connection, job: Job) -> job_pb2.Job:
         if not job.final:
             return job_message(job)
         position = await current_position(connection)

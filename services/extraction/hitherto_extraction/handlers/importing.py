@@ -68,10 +68,10 @@ async def take_all(
 
 def _item_error(index: int, error: HithertoError) -> item_error_pb2.ItemError:
     code: tuple[int, str] = error.code.value
-    told = item_error_pb2.ItemError(
+    message = item_error_pb2.ItemError(
         index=index, code=code[0], reason=error.reason, message=error.message
     )
     if isinstance(error, InvalidRequest):
         for violation in error.violations[:MAX_VIOLATIONS]:
-            told.field_violations.add(field=violation.field, description=violation.description)
-    return told
+            message.field_violations.add(field=violation.field, description=violation.description)
+    return message

@@ -90,19 +90,19 @@ class MaintenanceHandlers(
         self._answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.ListSchedulesResponse:
-            found = await self._schedules.told(
+            found = await self._schedules.statuses(
                 connection, tenant, after=after or "", limit=size + 1
             )
             return pb.ListSchedulesResponse(
                 schedules=[
                     pb.Schedule(
-                        name=told.schedule.name,
-                        cron=told.schedule.line,
-                        last_run_at=timestamp(told.last_run_at),
-                        next_run_at=timestamp(told.next_run_at),
-                        last_job_id=str(told.last_job_id or ""),
+                        name=status.schedule.name,
+                        cron=status.schedule.line,
+                        last_run_at=timestamp(status.last_run_at),
+                        next_run_at=timestamp(status.next_run_at),
+                        last_job_id=str(status.last_job_id or ""),
                     )
-                    for told in found[:size]
+                    for status in found[:size]
                 ],
                 next_page_token=page.seal(
                     found[size - 1].schedule.name if len(found) > size else None

@@ -35,21 +35,21 @@ def lesson_message(lesson: PreviewResult) -> pb.PreviewExtractionResponse:
 def _memories(memories: Iterable[Memory], unstored: Collection[str]) -> list[memory_pb2.Memory]:
     found = []
     for memory in memories:
-        told = memory_message(memory)
-        told.job_id = ""
-        if told.id in unstored:
-            told.id = ""
-        if told.superseded_by in unstored:
-            told.superseded_by = ""
-        kept = [other for other in told.supersedes if other not in unstored]
-        del told.supersedes[:]
-        told.supersedes.extend(kept)
-        found.append(told)
+        message = memory_message(memory)
+        message.job_id = ""
+        if message.id in unstored:
+            message.id = ""
+        if message.superseded_by in unstored:
+            message.superseded_by = ""
+        kept = [other for other in message.supersedes if other not in unstored]
+        del message.supersedes[:]
+        message.supersedes.extend(kept)
+        found.append(message)
     return found
 
 
 def _entity(entity: Entity, *, new: bool) -> entity_pb2.Entity:
-    told = entity_message(entity)
+    message = entity_message(entity)
     if new:
-        told.id = ""
-    return told
+        message.id = ""
+    return message

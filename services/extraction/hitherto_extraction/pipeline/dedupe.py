@@ -18,7 +18,7 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline.guards import same_statement
-from hitherto_extraction.pipeline.guards.slots import told
+from hitherto_extraction.pipeline.guards.slots import merged_words
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold
 
@@ -118,10 +118,10 @@ def _likeliest(content: str, near: Sequence[_Near]) -> Sequence[_Near]:
     """
     if len(near) <= MOST_COMPARED:
         return near
-    words = told(content)
+    words = merged_words(content)
 
     def shared(each: _Near) -> float:
-        other = told(each.known.content)
+        other = merged_words(each.known.content)
         return len(words & other) / max(1, len(words | other))
 
     half = MOST_COMPARED // 2

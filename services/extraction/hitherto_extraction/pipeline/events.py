@@ -89,7 +89,7 @@ def events_of(
             "memory",
             closure.status,
             closure.before.version + 1,
-            _told_reason(closure, sealed, encrypts=encrypts),
+            _stored_reason(closure, sealed, encrypts=encrypts),
             closure.before.memory_id,
             before=shown(closure.before),
             after={
@@ -110,7 +110,7 @@ def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
     return next((other for m, other in plan.challenges if m == change.after.memory_id), None)
 
 
-def _told_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool) -> str:
+def _stored_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool) -> str:
     """Why a memory ends; a model's reason may quote sealed text."""
     quoted = encrypts or not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
     return closure.status if quoted else closure.reason

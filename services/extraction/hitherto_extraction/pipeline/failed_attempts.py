@@ -163,10 +163,10 @@ class FailedAttempts:
         about = scope or held.scope
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
         charges = [*charges, *self._wasted(held, error)]
-        told = error if isinstance(error, HithertoError) else faults.translate(error)
+        fault = error if isinstance(error, HithertoError) else faults.translate(error)
         # No commit begins without a key.
-        in_doubt = isinstance(told, TooLate | Unavailable) and not isinstance(
-            told, KeyServiceUnavailable
+        in_doubt = isinstance(fault, TooLate | Unavailable) and not isinstance(
+            fault, KeyServiceUnavailable
         )
         if in_doubt or not (charges or reply):
             # If in doubt, the commit succeeded, and the charges with it.

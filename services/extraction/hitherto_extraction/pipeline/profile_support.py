@@ -29,7 +29,7 @@ from hitherto_shared.vocabulary.opposites import markers
 _IN_OWN_WORDS = ("summary", "frequent_intents")
 _KEY_WORDS = 4
 """Number of words above which a key is a statement itself."""
-_LONGEST_TOLD = 2_000
+_MAX_SUPPORTED_CHARS = 2_000
 """Maximum characters of a summary or intent: it is one or two sentences."""
 _LONGEST_KNOWN = 8_000
 """Maximum characters of a profile that a summary is compared with."""
@@ -124,15 +124,15 @@ class _Reading:
         if isinstance(value, str) and (truth := _TRUTHS.get(value.strip().casefold())) is not None:
             value = truth
         if isinstance(value, bool):
-            told = tokenise(" ".join(_words(path[-1])))
-            said = not self._said.lacking(told)
-            return said and not (value and self._said.only_denied(told))
+            words = tokenise(" ".join(_words(path[-1])))
+            said = not self._said.lacking(words)
+            return said and not (value and self._said.only_denied(words))
         if isinstance(value, int | float):
             return not unsupported(f"{value:.15g}", "", self._said)
         if not isinstance(value, str):
             return True  # Of no kind that a profile takes: the merge drops and counts it.
         if path[0] in _IN_OWN_WORDS:
-            return self._told(value)
+            return self._is_supported(value)
         if unsupported(value, _grown_from(held, value), self._said):
             return False
         tokens = tokenise(value)
@@ -141,9 +141,9 @@ class _Reading:
         denied = _markers(value) or _DENYING_KEY.search("_".join(path))
         return bool(denied) or not self._said.only_denied(tokens)
 
-    def _told(self, text: str) -> bool:
+    def _is_supported(self, text: str) -> bool:
         """Whether the messages support a text in the model's own words, clause by clause."""
-        if len(text) > _LONGEST_TOLD:
+        if len(text) > _MAX_SUPPORTED_CHARS:
             return False
         tokens = tokenise(text)
         people = names(tokens, small_words(tokens), loose=False)

@@ -58,7 +58,7 @@ class GuardedChatModel(ChatModel):
                 ModelMisconfigured if it refuses a harmless prompt as well.
         """
         return await self._breaker.call(
-            lambda: _told_apart(
+            lambda: _classify_rejection(
                 lambda: self._inner.complete(prompt),
                 self._try_harmless,
                 "check OPENAI_BASE_URL and MEMORY_EXTRACTION_MODEL",
@@ -108,7 +108,7 @@ class GuardedEmbedder(Embedder):
                 ModelMisconfigured if it fails with a harmless text as well.
         """
         return await self._breaker.call(
-            lambda: _told_apart(
+            lambda: _classify_rejection(
                 lambda: self._inner.embed(texts, timeout=timeout),
                 lambda: self._try_harmless(timeout),
                 "check OPENAI_BASE_URL, EMBEDDING_MODEL and EMBEDDING_DIMENSIONS",
@@ -124,7 +124,7 @@ class GuardedEmbedder(Embedder):
         await self._inner.close()
 
 
-async def _told_apart(
+async def _classify_rejection(
     ask: Callable[[], Awaitable[Asked]],
     try_harmless: Callable[[], Awaitable[Sequence[ModelUsage]]],
     advice: str,

@@ -40,11 +40,11 @@ async def patiently(
         try:
             return await database.run(work, timeout=seconds)
         except Exception as error:
-            told = error if isinstance(error, HithertoError) else faults.translate(error)
-            if not isinstance(told, TooLate | Unavailable | Conflict):
+            fault = error if isinstance(error, HithertoError) else faults.translate(error)
+            if not isinstance(fault, TooLate | Unavailable | Conflict):
                 raise
-            if isinstance(told, KeyServiceUnavailable):
+            if isinstance(fault, KeyServiceUnavailable):
                 raise
-            logger.warning("retrying a commit: %s", told.message)
+            logger.warning("retrying a commit: %s", fault.message)
         await asyncio.sleep(pause)
     return await database.run(work, timeout=seconds)

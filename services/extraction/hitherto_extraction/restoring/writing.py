@@ -177,9 +177,9 @@ def _without_words(row: dict[str, Any], secret: Collection[str]) -> dict[str, An
         return {**row, "before": None, "after": None}
     if row["memory_id"] not in secret:
         return row
-    told = {
+    given = {
         side: {name: value for name, value in row[side].items() if name not in _WORDS_OF_HISTORY}
         for side in ("before", "after")
         if row[side] is not None
     }
-    return {**row, **told}
+    return {**row, **given}

@@ -52,14 +52,16 @@ class Rebuilding:
 
     async def run(self, connection: Connection, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
-        told = await self._read(connection, touched)
-        self.gone = {memory_id for memory_id, each in told.items() if self._rebuilt(each) is None}
+        histories = await self._read(connection, touched)
+        self.gone = {
+            memory_id for memory_id, each in histories.items() if self._rebuilt(each) is None
+        }
         depending = await storage.depending_on(connection, self.scope, sorted(self.gone))
-        told |= await self._read(connection, set(depending) - told.keys())
+        histories |= await self._read(connection, set(depending) - histories.keys())
         counts = {"memories_forgotten": 0, "memories_restored": 0}
         reworded = []
         rebuilt: dict[UUID, EditableMemory] = {}
-        for memory_id, each in told.items():
+        for memory_id, each in histories.items():
             fields = self._rebuilt(each)
             after = rebuilt[memory_id] = (
                 _forgotten(each.held) if fields is None else _as_rebuilt(each.held, fields)
@@ -69,16 +71,16 @@ class Rebuilding:
                 if _found_by(after) != _found_by(each.held):
                     reworded.append(memory_id)
             await self._unmention(connection, each)
-        for memory_id, each in told.items():
+        for memory_id, each in histories.items():
             await self._link(connection, memory_id, each.held, rebuilt[memory_id])
         # Even if its own words stay: the index also has those of the source.
         await reindex(connection, self.scope, sorted({*reworded, *touched}))
         await storage.embed_anew(connection, self.scope, sorted(touched))
-        await profiles.recount_mentions(connection, self.scope, sorted(told))
+        await profiles.recount_mentions(connection, self.scope, sorted(histories))
         return counts
 
-    def _rebuilt(self, told: _MemoryHistory) -> dict[str, Any] | None:
-        return replay(told.versions, told.statements, skipped=told.skipped, gone=self.gone)
+    def _rebuilt(self, history: _MemoryHistory) -> dict[str, Any] | None:
+        return replay(history.versions, history.statements, skipped=history.skipped, gone=self.gone)
 
     async def _read(
         self, connection: Connection, memory_ids: Collection[UUID]
@@ -91,7 +93,7 @@ class Rebuilding:
         earlier = await storage.rolled_back(connection, self.scope, wanted)
         found = {}
         for memory_id, edited in held.items():
-            told = [
+            versions_of = [
                 MemoryVersion(row["version"], row["job_id"], row["at"], _fields(row))
                 for row in versions[memory_id]
             ]
@@ -101,10 +103,12 @@ class Rebuilding:
                 else each
                 for each in said[memory_id]
             ]
-            skipped = self._skipped(memory_id, told, taken)
-            await self._take_back(connection, memory_id, told, taken, said[memory_id], skipped)
+            skipped = self._skipped(memory_id, versions_of, taken)
+            await self._take_back(
+                connection, memory_id, versions_of, taken, said[memory_id], skipped
+            )
             found[memory_id] = _MemoryHistory(
-                edited, told, taken, frozenset(skipped | earlier[memory_id])
+                edited, versions_of, taken, frozenset(skipped | earlier[memory_id])
             )
         return found
 
@@ -165,10 +169,10 @@ class Rebuilding:
         )
 
     async def _write(
-        self, connection: Connection, told: _MemoryHistory, after: EditableMemory
+        self, connection: Connection, history: _MemoryHistory, after: EditableMemory
     ) -> bool:
         """Write the rebuilt memory, if it differs from the present one."""
-        held, scope = told.held, self.scope
+        held, scope = history.held, self.scope
         if after == held:
             return False
         if held.memory == after.memory:
@@ -197,15 +201,15 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(connection, self.scope, memory_id, by=new)
 
-    async def _unmention(self, connection: Connection, told: _MemoryHistory) -> None:
+    async def _unmention(self, connection: Connection, history: _MemoryHistory) -> None:
         """Remove mentions that come only from statements that no longer count."""
         names: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
-        for each in told.statements:
+        for each in history.statements:
             for name, kind in each.said.get("entities", ()):
                 names[each.taken][name, kind] = None
         lost = [name for name in names[True] if name not in names[False]]
         if lost:
-            await storage.unmention(connection, self.scope, told.held.memory.memory_id, lost)
+            await storage.unmention(connection, self.scope, history.held.memory.memory_id, lost)
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,18 +89,18 @@ def replay(
     said = defaultdict[int, list[StoredStatement]](list)
     for each in statements:
         said[each.version].append(each)
-    telling = _RebuiltMemory(gone)
-    telling.held["type"] = versions[0].fields["type"]
+    rebuilt = _RebuiltMemory(gone)
+    rebuilt.held["type"] = versions[0].fields["type"]
     before: MemoryVersion | None = None
     for version in versions:
         if version.version not in explained and version.version not in skipped:
-            telling.change(before, version)
+            rebuilt.change(before, version)
         for each in said[version.version]:
             if not each.taken:
                 shown = before if each.made_version else version
-                telling.hear(each, shown.fields if shown is not None else {})
+                rebuilt.hear(each, shown.fields if shown is not None else {})
         before = version
-    return telling.held if telling.held["content"] else None
+    return rebuilt.held if rebuilt.held["content"] else None
 
 
 class _RebuiltMemory:
@@ -270,7 +270,7 @@ def rebased(said: str, shown: str, now: str) -> str:
     """
     if not now or now == shown:
         return said
-    was, has, told = (
+    was, has, stated = (
         _WORDS_APART.findall(each) if " " in shown else [*each] for each in (shown, now, said)
     )
     kept = iter(has)
@@ -285,7 +285,7 @@ def rebased(said: str, shown: str, now: str) -> str:
         # It has become something else, or hardly anything is left of its subject.
         return now
     at, found = 0, []
-    for word in told:
+    for word in stated:
         repeats = at < len(was) and word.strip() == was[at].strip()
         if not (repeats and lost[at]):
             found.append(word)

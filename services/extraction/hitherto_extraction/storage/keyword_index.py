@@ -156,8 +156,8 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
 """
 
 # The terms that are rarest among this user's texts distinguish best.
-_READ_TELLING = """
-WITH telling AS (
+_READ_DISTINCTIVE = """
+WITH distinctive AS (
     SELECT term
     FROM postings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
@@ -166,7 +166,7 @@ WITH telling AS (
     LIMIT %(most)s
 )
 SELECT term, lexical_nos, frequencies, lengths
-FROM postings JOIN telling USING (term)
+FROM postings JOIN distinctive USING (term)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -273,11 +273,11 @@ async def read_postings(
         "terms": Texts(terms),
         "most": most,
     }
-    telling, statistics = await together(
+    distinctive, statistics = await together(
         connection,
-        connection.execute(_READ_TELLING, values),
+        connection.execute(_READ_DISTINCTIVE, values),
         connection.execute(_STATISTICS, values),
     )
-    postings = [TermPostings(*row) for row in await telling.fetchall()]
+    postings = [TermPostings(*row) for row in await distinctive.fetchall()]
     row = await statistics.fetchone()
     return postings, Statistics(*row) if row else Statistics(0, 0)

@@ -78,7 +78,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 # all of them for each memory and each text. Each table is therefore read once and the two are
 # combined by a full join, which cannot be executed as a nested loop.
 _NEIGHBOURS = """
-WITH told AS MATERIALIZED (
+WITH described AS MATERIALIZED (
     SELECT memory_id, type, text_version
     FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -88,10 +88,10 @@ WITH told AS MATERIALIZED (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
 ), held AS MATERIALIZED (
-    SELECT stored.memory_id, told.type, stored.embedding
+    SELECT stored.memory_id, described.type, stored.embedding
     FROM stored
-    FULL JOIN told ON told.memory_id = stored.memory_id
-         AND told.text_version = stored.text_version
+    FULL JOIN described ON described.memory_id = stored.memory_id
+         AND described.text_version = stored.text_version
 ), near AS (
     SELECT wanted.position, held.memory_id, 1 - (held.embedding <=> wanted.vector) AS cosine
     FROM held
@@ -108,7 +108,7 @@ SELECT position, memory_id, cosine FROM ranked WHERE place <= %(limit)s
 
 # Without vectors to compare: exactly the same words. Combined as above.
 _SAME_WORDS = """
-WITH told AS MATERIALIZED (
+WITH described AS MATERIALIZED (
     SELECT memory_id, type, lower(content) AS words
     FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -118,9 +118,9 @@ WITH told AS MATERIALIZED (
     FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
          AS wanted (position, type, content)
 ), same AS MATERIALIZED (
-    SELECT wanted.position, told.memory_id
+    SELECT wanted.position, described.memory_id
     FROM wanted
-    FULL JOIN told ON told.type = wanted.type AND told.words = wanted.words
+    FULL JOIN described ON described.type = wanted.type AND described.words = wanted.words
 )
 SELECT position, memory_id FROM same WHERE position IS NOT NULL AND memory_id IS NOT NULL
 """

@@ -158,13 +158,13 @@ _EMPTY_HISTORY = """
 UPDATE history AS h
 SET before = h.before - %(words)s::text[], after = h.after - %(words)s::text[], reason = ''
 WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
-    SELECT told.event_id
-    FROM history AS told
-    JOIN memories AS m ON m.tenant_id = told.tenant_id AND m.user_id = told.user_id
-         AND m.memory_id = told.memory_id
-    WHERE told.tenant_id = %(tenant_id)s AND told.user_id = %(user_id)s AND m.sealed IS NOT NULL
-      AND (told.before ?| %(words)s::text[] OR told.after ?| %(words)s::text[]
-           OR told.reason <> '')
+    SELECT event.event_id
+    FROM history AS event
+    JOIN memories AS m ON m.tenant_id = event.tenant_id AND m.user_id = event.user_id
+         AND m.memory_id = event.memory_id
+    WHERE event.tenant_id = %(tenant_id)s AND event.user_id = %(user_id)s AND m.sealed IS NOT NULL
+      AND (event.before ?| %(words)s::text[] OR event.after ?| %(words)s::text[]
+           OR event.reason <> '')
     LIMIT %(limit)s)
 """
 
@@ -218,7 +218,7 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
       WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
 """
 
-_TOLD = (*WORDS, "entities")
+_SEALED_FIELDS = (*WORDS, "entities")
 """The fields of a history entry in the user's words."""
 
 
@@ -314,7 +314,7 @@ async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> 
     Returns the number of entries.
     """
     cursor = await connection.execute(
-        _EMPTY_HISTORY, {**scope.parameters, "words": list(_TOLD), "limit": limit}
+        _EMPTY_HISTORY, {**scope.parameters, "words": list(_SEALED_FIELDS), "limit": limit}
     )
     return cursor.rowcount
 

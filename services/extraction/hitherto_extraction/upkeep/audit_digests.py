@@ -62,7 +62,7 @@ class AuditDigests:
 
         digest = await self._database.run(work, timeout=_SECONDS)
         if digest is not None:
-            logger.info("a day of the audit log was signed", extra={"digest": digest.told()})
+            logger.info("a day of the audit log was signed", extra={"digest": digest.as_json()})
 
 
 def _log_or_raise(error: Exception, what: str) -> None:

@@ -42,7 +42,7 @@ class Decay:
         self, connection: Connection, tenant_id: str, user_id: str | None
     ) -> dict[str, int]:
         """What a run would archive now, by name."""
-        return _told(await upkeep.count(connection, tenant_id, user_id=user_id, most=self._most))
+        return _counts(await upkeep.count(connection, tenant_id, user_id=user_id, most=self._most))
 
     async def run(self, held: Claim) -> None:
         """Archive, and end the job with the counts.
@@ -62,7 +62,7 @@ class Decay:
 
         async def end(connection: Connection) -> None:
             await claims.record_progress(
-                connection, held, done_to=0, result={"counts": _told(counts)}, finished=True
+                connection, held, done_to=0, result={"counts": _counts(counts)}, finished=True
             )
 
         await self._database.run(end, timeout=_SECONDS)
@@ -183,7 +183,7 @@ async def _keep(
     connection: Connection, held: Claim, counts: Counter[str], users: Collection[str]
 ) -> None:
     await claims.record_progress(
-        connection, held, done_to=0, result={"counts": _told(counts)}, finished=False, users=users
+        connection, held, done_to=0, result={"counts": _counts(counts)}, finished=False, users=users
     )
 
 
@@ -191,7 +191,7 @@ def _named(found: Mapping[str, int]) -> dict[str, int]:
     return {_NAMES[rule]: number for rule, number in found.items()}
 
 
-def _told(found: Mapping[str, int]) -> dict[str, int]:
+def _counts(found: Mapping[str, int]) -> dict[str, int]:
     """Counts by name with their sum; every name is present, so that 0 differs from unknown."""
     named = {name: found.get(rule, found.get(name, 0)) for rule, name in _NAMES.items()}
     busy = {_BUSY: found[_BUSY]} if found.get(_BUSY) else {}

@@ -115,7 +115,7 @@ class Schedules:
                 logger.info("upkeep queued", extra={"schedule": schedule.name, "slot": str(slot)})
         return ran
 
-    async def told(
+    async def statuses(
         self, connection: Connection, tenant_id: str, *, after: str, limit: int
     ) -> list[ScheduleStatus]:
         """The schedules after one with this name, as reported to a tenant."""

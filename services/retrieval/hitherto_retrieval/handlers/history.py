@@ -9,8 +9,8 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
 from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.handlers.sealed_history import (
-    told_sealed_of_memory,
-    told_sealed_of_profile,
+    open_memory_events,
+    open_profile_events,
 )
 from hitherto_retrieval.storage import history, memories
 from hitherto_retrieval.storage.history import HistoryEvent
@@ -56,7 +56,7 @@ class HistoryCalls(ReadCalls):
             lambda c: history.of_memory(c, reading.scope, memory_id, after=after, limit=size)
         )
         if reading.user.may_be_sealed:
-            found = await told_sealed_of_memory(reading, memory_id, found)
+            found = await open_memory_events(reading, memory_id, found)
         return pb.GetMemoryHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)
         )
@@ -78,7 +78,7 @@ class HistoryCalls(ReadCalls):
             lambda c: history.of_profile(c, reading.scope, after=after, limit=size)
         )
         if reading.user.may_be_sealed:
-            found = await told_sealed_of_profile(reading, found)
+            found = await open_profile_events(reading, found)
         return pb.GetProfileHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)
         )

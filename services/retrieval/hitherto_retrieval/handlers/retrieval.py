@@ -63,7 +63,7 @@ _TEMPLATES = {
 }
 _BYTES_OF_AN_ITEM = 128
 _BYTES_OF_JSON = 4 * 1024
-_TOLD_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
+_CONTEXT_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
 _LINE_TOKENS = 24
 """Approximate minimum tokens of a line: a budget is divided by it to limit further results."""
 _MOST_FURTHER = 150
@@ -133,7 +133,7 @@ class RetrievalHandlers(
                 return pb.GetContextResponse(reason=reading.reason)
             found = await building.finish(reading.database, legs)
         if _counts_access(request):
-            self._accesses.told(reading.scope, _told(found))
+            self._accesses.returned(reading.scope, _memories_in(found))
         items = [*found.memories, *(hit.item for hit in found.found.hits)]
         return await beside_loop(_work_of(items), context_reply, found, legs)
 
@@ -164,7 +164,7 @@ class RetrievalHandlers(
                 return pb.SearchMemoriesResponse(reason=reading.reason)
             found = await searching.finish(reading.database, legs)
         if _counts_access(request):
-            self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
+            self._accesses.returned(reading.scope, _memories_of(hit.item for hit in found.hits))
         items = [hit.item for hit in found.hits]
         return await beside_loop(
             _work_of(items), search_reply, found, legs, explain=request.explain
@@ -232,7 +232,7 @@ class RetrievalHandlers(
             return checks.optional_limit(name, given, default=default, maximum=maximum)
 
         moment = read_moment(checks, request)
-        kinds = read_kinds(checks, request.scopes) or _TOLD_KINDS
+        kinds = read_kinds(checks, request.scopes) or _CONTEXT_KINDS
         template = checks.one_of("template", request.template, _TEMPLATES) or "about_the_user"
         custom = checks.text("custom_template", request.custom_template, max_bytes=64 * 1024)
         if template != "custom":
@@ -311,7 +311,7 @@ def _counts_access(request: pb.GetContextRequest | pb.SearchMemoriesRequest) -> 
     return request.count_access or not request.HasField("count_access")
 
 
-def _told(found: UserContext) -> list[UUID]:
+def _memories_in(found: UserContext) -> list[UUID]:
     items = [*found.memories, *(item.item for item in found.previous)]
     listed = _memories_of([*items, *(hit.item for hit in found.found.hits)])
     # Of the results that serve only the block, only those in it count as returned.

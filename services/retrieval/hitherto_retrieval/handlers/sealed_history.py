@@ -14,7 +14,7 @@ from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION, Place
 
 
-async def told_sealed_of_memory(
+async def open_memory_events(
     reading: UserReadContext, memory_id: UUID, events: Sequence[HistoryEvent]
 ) -> list[HistoryEvent]:
     """Events with the changes in the sealed text of a memory.
@@ -26,10 +26,10 @@ async def told_sealed_of_memory(
         sealed_items.versions_of_memory(reading.scope, memory_id, _asked(events)),
         lambda _: MEMORY.place(memory_id),
     )
-    return [_told(event, versions, tuple(MEMORY.columns)) for event in events]
+    return [_opened(event, versions, tuple(MEMORY.columns)) for event in events]
 
 
-async def told_sealed_of_profile(
+async def open_profile_events(
     reading: UserReadContext, events: Sequence[HistoryEvent]
 ) -> list[HistoryEvent]:
     """The same for the user's profile."""
@@ -38,7 +38,7 @@ async def told_sealed_of_profile(
         sealed_items.versions_of_profile(reading.scope, _asked(events)),
         PROFILE_VERSION.place,
     )
-    return [_told(event, versions, None) for event in events]
+    return [_opened(event, versions, None) for event in events]
 
 
 def _asked(events: Sequence[HistoryEvent]) -> list[int]:
@@ -59,7 +59,7 @@ async def _versions(
     return {number: values for number, values in opened.items() if values is not None}
 
 
-def _told(
+def _opened(
     event: HistoryEvent, versions: Mapping[int, Mapping[str, Any]], fields: Sequence[str] | None
 ) -> HistoryEvent:
     after = versions.get(event.version)

@@ -115,11 +115,11 @@ class Lines:
         day = self._iso(memory.valid_from)
         if self.annotate:
             return f" ({memory.origin}, {day}, id {memory.memory_id})"
-        told = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
+        notes = [_NOT_THE_USER[memory.origin]] if memory.origin in _NOT_THE_USER else []
         if self.context.dated:
             end = memory.valid_to or memory.expires_at
-            told.append(f"{day} until {self._iso(end)}" if end is not None else day)
-        return f" ({', '.join(told)})" if told else ""
+            notes.append(f"{day} until {self._iso(end)}" if end is not None else day)
+        return f" ({', '.join(notes)})" if notes else ""
 
     def _place(self, said_in: str | None) -> str:
         """Where a message was said."""

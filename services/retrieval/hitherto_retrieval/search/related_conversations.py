@@ -43,8 +43,8 @@ class RelatedConversations:
         held: AtHand | None = None,
     ) -> None:
         self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
-        told = [item.candidate.key for item in best if item.candidate.kind == "summary"]
-        missing = [key for key in self._keys if key not in told]
+        included = [item.candidate.key for item in best if item.candidate.kind == "summary"]
+        missing = [key for key in self._keys if key not in included]
         self._beside: Statement[Mapping[Key, Item]] | Answered[Mapping[Key, Item]] | None = None
         if missing:
             known = held.whole("summary", missing) if held is not None else None

@@ -43,7 +43,7 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed_leg import SealedLeg
-from hitherto_retrieval.search.whole_results import tell
+from hitherto_retrieval.search.whole_results import read_results
 from hitherto_retrieval.snapshots import Believed, Snapshots
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.passages import Corpus as PassageIndex
@@ -244,7 +244,7 @@ class Searching:
         passages = self._question.passages
         if held is not None and all(held.answers(corpus, passages) for corpus in corpora):
             # There may be nothing to ask: no connection is borrowed before there is.
-            return await self._told(await answer(asking_at(database, self._deadline)), legs)
+            return await self._prepared(await answer(asking_at(database, self._deadline)), legs)
         return await self._run(database, legs, lambda c: answer(partial(ask, c)))
 
     async def _run(self, database: Reads, legs: Legs, work: Any) -> SearchOutcome:
@@ -254,9 +254,9 @@ class Searching:
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )
-        return await self._told(found, legs)
+        return await self._prepared(found, legs)
 
-    async def _told(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
+    async def _prepared(self, found: SearchOutcome, legs: Legs) -> SearchOutcome:
         """The answer in the form that is returned."""
         found = await self._sealed.opened(found, legs)
         if not self._question.for_a_prompt:
@@ -380,7 +380,7 @@ class Searching:
         about = RelatedConversations(
             self._scope, ranked, best[: question.limit], limit=question.conversations, held=held
         )
-        hits = await tell(
+        hits = await read_results(
             asking,
             self._scope,
             best,

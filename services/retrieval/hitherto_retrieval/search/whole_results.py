@@ -22,7 +22,7 @@ _MAX_SOURCES = 5
 """Maximum number of a memory's sources with excerpts."""
 
 
-async def tell(
+async def read_results(
     asking: Asking,
     scope: Scope,
     best: Sequence[RankedCandidate],

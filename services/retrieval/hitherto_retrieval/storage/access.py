@@ -11,12 +11,12 @@ from hitherto_shared.database.pool import Connection
 # Memories deleted in the meantime are skipped; rows are locked in one order.
 _COUNT = """
 INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count, last_accessed_at)
-SELECT m.tenant_id, told.user_id, told.memory_id, told.times, now()
+SELECT m.tenant_id, returned.user_id, returned.memory_id, returned.times, now()
 FROM unnest(%(user_ids)s::text[], %(memory_ids)s::uuid[], %(times)s::int[])
-     AS told (user_id, memory_id, times)
-JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = told.user_id
-     AND m.memory_id = told.memory_id
-ORDER BY told.user_id, told.memory_id
+     AS returned (user_id, memory_id, times)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = returned.user_id
+     AND m.memory_id = returned.memory_id
+ORDER BY returned.user_id, returned.memory_id
 ON CONFLICT (tenant_id, user_id, memory_id) DO UPDATE
 SET access_count = memory_access.access_count + EXCLUDED.access_count,
     last_accessed_at = EXCLUDED.last_accessed_at
@@ -30,19 +30,21 @@ ON CONFLICT (tenant_id, model) DO UPDATE
 SET calls = query_usage.calls + EXCLUDED.calls, tokens = query_usage.tokens + EXCLUDED.tokens
 """
 
-Told = tuple[str, UUID, int]
+Returned = tuple[str, UUID, int]
 """User, memory, and number of times."""
 
 
-async def count_access(connection: Connection, tenant_id: str, told: Sequence[Told]) -> None:
+async def count_access(
+    connection: Connection, tenant_id: str, returned: Sequence[Returned]
+) -> None:
     """Add to the access counts of one tenant's memories."""
     await connection.execute(
         _COUNT,
         {
             "tenant_id": tenant_id,
-            "user_ids": Texts([user_id for user_id, _, _ in told]),
-            "memory_ids": Uuids([memory_id for _, memory_id, _ in told]),
-            "times": Integers([times for _, _, times in told]),
+            "user_ids": Texts([user_id for user_id, _, _ in returned]),
+            "memory_ids": Uuids([memory_id for _, memory_id, _ in returned]),
+            "times": Integers([times for _, _, times in returned]),
         },
     )
 

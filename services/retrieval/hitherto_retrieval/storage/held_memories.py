@@ -147,9 +147,9 @@ class HeldMemories:
     def whole(self, memory_ids: Sequence[UUID], uses: Uses) -> dict[UUID, Memory]:
         """Whole memories by id, as they were used; ids that are not held are left out."""
         held = [place for each in memory_ids if (place := self._places.get(each)) is not None]
-        return {memory.memory_id: memory for memory in self._told(held, uses)}
+        return {memory.memory_id: memory for memory in self._with_usage(held, uses)}
 
-    def _told(self, places: Sequence[int], uses: Uses) -> list[Memory]:
+    def _with_usage(self, places: Sequence[int], uses: Uses) -> list[Memory]:
         """The memories at `places`, as they were used."""
         shown, used = self._shown, uses.of_each(self._by_bytes)
         made: list[Memory] = []
@@ -176,13 +176,13 @@ class HeldMemories:
 
         listed = ranked(np.flatnonzero(allowed))[: max(0, limit - len(recent))]
         listed = ranked(np.concatenate((recent, listed)))[:limit]
-        return self._told(listed.tolist(), uses)
+        return self._with_usage(listed.tolist(), uses)
 
     def newest(self, uses: Uses, at: datetime, *, limit: int) -> list[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
         these = np.flatnonzero(self._allowed(Filters(), at))
         listed = these[np.lexsort((-these, -self._created[these]))][:limit]
-        return self._told(listed.tolist(), uses)
+        return self._with_usage(listed.tolist(), uses)
 
     def made_of(self) -> dict[tuple[str, str], list[int]]:
         """The places of the memories made of each message, by its conversation and its id."""

@@ -30,7 +30,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     kept_for_a_while,
     tokenise,
 )
-from hitherto_extraction.pipeline.guards.topics import matters, tells_an_end
+from hitherto_extraction.pipeline.guards.topics import matters, signals_an_end
 from hitherto_shared.vocabulary.opposites import alternatives, markers, opposed
 
 _LONGEST_CLAUSE = 2_000
@@ -82,7 +82,7 @@ class _ComparedText:
     @property
     def ends(self) -> bool:
         """Whether it says that something stopped or became something else."""
-        return tells_an_end(self.words, self.signs)
+        return signals_an_end(self.words, self.signs)
 
     @property
     def did(self) -> bool:
@@ -93,7 +93,8 @@ class _ComparedText:
     def points(self) -> bool:
         """Whether it only refers to what was said before: "I stopped that", "not anymore"."""
         return not self.signs and all(
-            token.lower in _DID | _POINTING or tells_an_end([token.lower], "") for token in self.own
+            token.lower in _DID | _POINTING or signals_an_end([token.lower], "")
+            for token in self.own
         )
 
     @property
@@ -123,9 +124,9 @@ def ends(
         after = _read(successor)
         if _says_more(after, before) and (_same_thing(before, after) or _opposed(before, after)):
             return True
-    told = list(_clauses(messages))
-    return any(_ends(before, clause) for clause in told) or (
-        any((clause.denies or clause.ends) and clause.points for clause in told)
+    clauses = list(_clauses(messages))
+    return any(_ends(before, clause) for clause in clauses) or (
+        any((clause.denies or clause.ends) and clause.points for clause in clauses)
         and any(_is_about(before, clause) for clause in _clauses(around))
     )
 
@@ -145,9 +146,9 @@ def reaches(
         and _is_about(wanted, _read(successor))
     ):
         return True
-    told = list(_clauses(messages))
-    return any(_agrees(wanted, clause) and _is_about(wanted, clause) for clause in told) or (
-        any(not clause.denies and clause.points and clause.did for clause in told)
+    clauses = list(_clauses(messages))
+    return any(_agrees(wanted, clause) and _is_about(wanted, clause) for clause in clauses) or (
+        any(not clause.denies and clause.points and clause.did for clause in clauses)
         and any(_is_about(wanted, clause) for clause in _clauses(around))
     )
 
@@ -205,7 +206,7 @@ def _ends(before: _ComparedText, clause: _ComparedText) -> bool:
 
 def _names_only(clause: _ComparedText, before: _ComparedText) -> bool:
     """Whether a clause has only words of a statement, and words for how it ended."""
-    rest = [t for t in clause.own if t.lower not in _DID and not tells_an_end([t.lower], "")]
+    rest = [t for t in clause.own if t.lower not in _DID and not signals_an_end([t.lower], "")]
     return bool(rest) and not clause.signs and not before.heard.lacking(rest)
 
 

@@ -83,7 +83,7 @@ def exchanged(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
 
 
 @kept_for_a_while(4_096)
-def told(text: str) -> frozenset[str]:
+def merged_words(text: str) -> frozenset[str]:
     """The words of a statement with synonyms and inflections merged, for a rough comparison."""
     tokens = tokenise(text)
     run = unspaced(tokens)

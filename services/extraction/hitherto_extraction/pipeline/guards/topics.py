@@ -77,14 +77,14 @@ def matters(words: Sequence[str], signs: str) -> set[int]:
         words: Its words, casefolded.
         signs: Its characters of scripts without spaces.
     """
-    told = {
+    stated = {
         number
         for number, (_, roots) in enumerate(_MATTERS)
         if signs and any(root in signs for root in roots.split())
     }
-    return told | mentions(words, _INDEX).keys()
+    return stated | mentions(words, _INDEX).keys()
 
 
-def tells_an_end(words: Sequence[str], signs: str) -> bool:
+def signals_an_end(words: Sequence[str], signs: str) -> bool:
     """Whether a text says that something stopped, or became something else."""
     return not _ENDING.isdisjoint(words) or any(root in signs for root in _ENDING_SIGNS if signs)

@@ -66,9 +66,11 @@ def summarise(
 
     found: list[str] = []
     weighty = sorted(statements, key=lambda item: -item.meaning.importance)
-    told = [each.content.rstrip(".") for each in weighty if each.meaning.type != "question"][:3]
-    if told:
-        found.append("; ".join([told[0], *(x.removeprefix(f"{subject} ") for x in told[1:])]) + ".")
+    facts = [each.content.rstrip(".") for each in weighty if each.meaning.type != "question"][:3]
+    if facts:
+        found.append(
+            "; ".join([facts[0], *(x.removeprefix(f"{subject} ") for x in facts[1:])]) + "."
+        )
     if questions and language:
         asked = " ".join(cut(question, _QUESTION) for question in questions[:2])
         found.append(words.phrases["asked"].format(s=subject, x=asked))
