@@ -336,10 +336,6 @@ def _tell(output: Output, files: list[_File]) -> None:
         output.note("they are read in the background: see `hitherto jobs --state queued`")
 
 
-def _saves(file: _File) -> bool:
-    return file.kind == "memories"
-
-
 def _name(file: _File) -> str:
     return "stdin" if file.name == "-" else file.name
 

@@ -80,16 +80,6 @@ class Charge:
     output_tokens: int
     cost_usd: Decimal
 
-    def plus(self, other: Charge) -> Charge:
-        """The sum of two charges of the same stage and model."""
-        return replace(
-            self,
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=self.cost_usd + other.cost_usd,
-        )
-
 
 async def record(
     connection: Connection,

@@ -51,12 +51,6 @@ INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed, acto
 VALUES (%(tenant_id)s, %(user_id)s, %(version)s, %(profile)s, %(sealed)s, %(actor)s, %(job_id)s)
 """
 
-_READ_VERSION = """
-SELECT profile, sealed
-FROM profile_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = %(version)s
-"""
-
 _LOOKED = """
 UPDATE profiles SET last_extracted_at = now()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -158,17 +152,6 @@ async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, d
         last_extracted_at=row[9],
         updated_at=row[10],
     ), dict(learnt["said_at"])
-
-
-async def read_version(connection: Connection, scope: Scope, version: int) -> dict[str, Any]:
-    """A profile's content in one version; empty if there is no such version."""
-    cursor = await connection.execute(_READ_VERSION, {**scope.parameters, "version": version})
-    row = await cursor.fetchone()
-    if row is None:
-        return {}
-    if row[1] is None:
-        return dict(row[0])
-    return dict(opened(scope, PROFILE_VERSION, row[1], version)["profile"])
 
 
 async def write_profile(

@@ -189,11 +189,6 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
         AND g.message_no BETWEEN %(range_from)s AND %(range_to)s))
 """
 
-_NO_LONGER_SUPERSEDES = """
-UPDATE memories SET supersedes = array_remove(supersedes, %(memory_id)s)
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(successor)s
-"""
-
 # Evidence for the present words, if some of it no longer counts.
 _SAID_AT = """
 UPDATE memories SET said_at = %(said_at)s
@@ -351,15 +346,6 @@ async def drop_sources(
         _DROP_SOURCES, {**scope.parameters, **_range(messages), "memory_ids": list(memory_ids)}
     )
     return cursor.rowcount
-
-
-async def no_longer_supersedes(
-    connection: Connection, scope: Scope, memory_id: UUID, successor: UUID
-) -> None:
-    """Remove a memory from those that its former successor names."""
-    await connection.execute(
-        _NO_LONGER_SUPERSEDES, {**scope.parameters, "memory_id": memory_id, "successor": successor}
-    )
 
 
 async def set_said_at(
