@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +11,7 @@ import Stemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_shared.text.terms import MAX_TERM, MAX_TERMS, count_terms, query_terms
+from hitherto_shared.text.terms import MAX_TERM, MAX_TERMS, _sequence, count_terms, query_terms
 
 
 def _finds(query: str, text: str) -> bool:
@@ -220,3 +221,11 @@ def test_a_text_finds_itself(text: str) -> None:
     assert len(set(terms)) == len(terms)
     assert set(terms) <= set(count_terms(text))
     assert bool(terms) == bool(count_terms(text))
+
+
+@settings(max_examples=300)
+@given(st.text(st.characters(codec="ascii") | st.sampled_from("abAB'_ -09"), max_size=40))
+def test_ascii_has_the_terms_that_it_has_beside_another_script(text: str) -> None:
+    assert count_terms(text) + Counter(["猫"]) == count_terms(f"{text} 猫")
+    if telling := _sequence(text, keep_stop_words=False):
+        assert [*telling, "猫"] == _sequence(f"{text} 猫", keep_stop_words=False)

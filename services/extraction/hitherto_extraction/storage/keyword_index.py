@@ -155,6 +155,12 @@ SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     lengths = held.lengths || EXCLUDED.lengths
 """
 
+_READ_POSTINGS = """
+SELECT term, lexical_nos, frequencies, lengths
+FROM postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+"""
+
 # The terms that are rarest among this user's texts distinguish best.
 _READ_DISTINCTIVE = """
 WITH distinctive AS (
@@ -275,7 +281,7 @@ async def read_postings(
     }
     distinctive, statistics = await together(
         connection,
-        connection.execute(_READ_DISTINCTIVE, values),
+        connection.execute(_READ_DISTINCTIVE if len(terms) > most else _READ_POSTINGS, values),
         connection.execute(_STATISTICS, values),
     )
     postings = [TermPostings(*row) for row in await distinctive.fetchall()]
