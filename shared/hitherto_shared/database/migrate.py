@@ -130,7 +130,8 @@ def migrate(
         stop: If set during the wait, nothing is applied.
 
     Raises:
-        MigrationError: See `schema_state`; or another process holds the lock for `wait_seconds`.
+        MigrationError: See `schema_state`; or another process holds the lock for `wait_seconds`, or
+            a table is in use.
         DatabaseUnreachable: No connection could be made.
     """
     owner = with_role(conninfo, OWNER, application=COMMAND, statement_timeout_ms=0)
@@ -236,11 +237,17 @@ def _apply(connection: psycopg.Connection, migration: Migration) -> None:
         connection.execute(statement)
         connection.execute(_RECORD, entry)
         return
-    with connection.transaction():
-        # Waiting for an unavailable lock would queue every reader behind us.
-        connection.execute("SET LOCAL lock_timeout = '2s'")
-        connection.execute(statement)
-        connection.execute(_RECORD, entry)
+    try:
+        with connection.transaction():
+            # Waiting for an unavailable lock would queue every reader behind us.
+            connection.execute("SET LOCAL lock_timeout = '2s'")
+            connection.execute(statement)
+            connection.execute(_RECORD, entry)
+    except psycopg.errors.LockNotAvailable:
+        raise MigrationError(
+            f"migration {migration.name} was not applied: a table that it changes is in use, and to"
+            " wait longer than 2 s would hold up the services; run the command again"
+        ) from None
 
 
 def main() -> None:

@@ -84,8 +84,24 @@ class Servers:
         command += ["--host", str(login["host"]), "--port", str(login["port"])]
         command += ["--username", str(login["user"]), "--write-recovery-conf"]
         command += ["--wal-method", "stream", "--checkpoint", "fast"]
-        done = self._account.run(command, environment={"PGPASSWORD": str(login["password"])})
+        done = subprocess.run(
+            self._as_account(command),
+            capture_output=True,
+            check=False,
+            cwd="/",
+            env={"PATH": os.defpath, "LC_ALL": "C", "PGPASSWORD": str(login["password"])},
+        )
         assert done.returncode == 0, done.stderr.decode(errors="replace")
+
+    def _as_account(self, command: list[str]) -> list[str]:
+        """The command, run by Postgres's account.
+
+        Not by Popen's `user`, for which Python forks: with gRPC's threads the child may crash.
+        """
+        if not self._account.switch:
+            return command
+        ids = [f"--reuid={self._account.uid}", f"--regid={self._account.gid}"]
+        return ["setpriv", *ids, "--clear-groups", "--", *command]
 
     def start_standby(self) -> None:
         """Start it and wait until it takes connections."""
@@ -94,16 +110,13 @@ class Servers:
             command += ["-c", f"{name}={value}"]
         with (self._place / "standby.log").open("ab") as log:
             self._standby = subprocess.Popen(
-                command,
+                self._as_account(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
                 start_new_session=True,
                 env={"PATH": os.defpath, "LC_ALL": "C"},
-                user=self._account.uid if self._account.switch else None,
-                group=self._account.gid if self._account.switch else None,
-                extra_groups=[] if self._account.switch else None,
             )
 
         def up() -> bool:

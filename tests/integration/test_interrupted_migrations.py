@@ -1,0 +1,110 @@
+"""Migrations that are killed or find a table locked: run again, they end as if nothing had been."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from hitherto_shared.database.bootstrap import bootstrap
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import all_migrations, migrate, schema_state
+from tests.integration.embedded.processes import wait_until
+
+FEW = 10
+"""How many of the migrations an older program knows."""
+
+_SCHEMA = """
+SELECT 'column', table_name, column_name, data_type, is_nullable, column_default
+FROM information_schema.columns WHERE table_schema = 'hitherto'
+UNION ALL
+SELECT 'index', tablename, indexname, indexdef, '', '' FROM pg_indexes WHERE schemaname = 'hitherto'
+UNION ALL
+SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), '', ''
+FROM pg_constraint WHERE connamespace = 'hitherto'::regnamespace
+UNION ALL
+SELECT 'function', proname, pg_get_function_identity_arguments(oid), prosrc, '', ''
+FROM pg_proc WHERE pronamespace = 'hitherto'::regnamespace
+UNION ALL
+SELECT 'policy', tablename, policyname, qual, with_check, '' FROM pg_policies
+WHERE schemaname = 'hitherto'
+ORDER BY 1, 2, 3, 4
+"""
+
+
+@contextmanager
+def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A database that nobody has migrated, as an administrator sees it."""
+    name = sql.Identifier(f"interrupted_{uuid4().hex}")
+    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        yield postgres.superuser_conninfo(name.as_string().strip('"'))
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+
+
+def command(conninfo: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "hitherto_shared.database.migrate"],
+        env={"DATABASE_URL": conninfo, "PATH": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def applied(conninfo: str) -> int:
+    return len(all_migrations()) - len(schema_state(conninfo).pending)
+
+
+def schema(conninfo: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(conninfo) as connection:
+        return connection.execute(_SCHEMA).fetchall()
+
+
+def waits_for_a_lock(connection: psycopg.Connection) -> bool:
+    row = connection.execute(
+        "SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database"
+        " WHERE d.datname = current_database() AND NOT l.granted"
+    ).fetchone()
+    return row != (0,)
+
+
+@pytest.mark.timeout(300)
+def test_row_12_killed_and_locked_out_migrations_run_again(
+    postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        killed = stack.enter_context(empty_database(postgres))
+        fresh = stack.enter_context(empty_database(postgres))
+        with monkeypatch.context() as older:
+            few = all_migrations()[:FEW]
+            older.setattr("hitherto_shared.database.migrate.all_migrations", lambda: few)
+            bootstrap(killed)
+            migrate(killed)
+
+        # Whoever uses a table that a migration changes keeps it waiting, but not for long.
+        with psycopg.connect(killed) as user:
+            user.execute("LOCK TABLE hitherto.users, hitherto.memories")
+            first = stack.enter_context(command(killed))
+            wait_until(lambda: waits_for_a_lock(user) or first.poll() is not None, "the migration")
+            first.kill()
+            first.communicate()
+            second = stack.enter_context(command(killed))
+            _, said = second.communicate(timeout=120)
+            assert (second.returncode, said.count("Traceback")) == (1, 0), said
+            assert "run the command again" in said
+        assert FEW <= applied(killed) < len(all_migrations())
+
+        third = stack.enter_context(command(killed))
+        _, said = third.communicate(timeout=120)
+        assert third.returncode == 0, said
+        assert stack.enter_context(command(fresh)).wait(120) == 0
+        assert schema(killed) == schema(fresh)
+        printed, said = stack.enter_context(command(killed)).communicate(timeout=120)
+        assert "applied" not in printed, said
