@@ -26,7 +26,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from tests.integration.embedded.processes import postgres_processes
+from tests.integration.embedded.processes import postgres_processes, wait_until
 
 Name = Literal["extraction", "retrieval"]
 
@@ -224,7 +224,7 @@ class Processes:
             service.kill()
         if (self.data_dir / "postgres").exists():
             EmbeddedPostgres.acquire(self.data_dir, supervise=False).release()
-        assert not self.postgres_runs(), "a Postgres of the data folder is left"
+        wait_until(lambda: not self.postgres_runs(), "the end of the data folder's Postgres")
         self.check_logs()
 
     def check_logs(self) -> None:

@@ -35,6 +35,8 @@ from tests.faults.test_metrics import Samples, scraped, value
 from tests.integration.replica.servers import Servers
 from tests.scripted_model import Hang, ScriptedModel, StatusFault, canary_script
 
+pytestmark = pytest.mark.chaos
+
 PATIENCE_SECONDS = 120.0
 SEARCH = "hitherto.v1.RetrievalService/SearchMemories"
 MODEL_CALLS = "hitherto_model_calls_total"
