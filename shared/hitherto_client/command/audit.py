@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hitherto.v1 import privacy_pb2
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.local_database import on_database
-from hitherto_client.command.options import add_group, add_local_command
+from hitherto_client.command.options import Argument
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Option, Rpc, declare
+from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Column, Rows, show_rows
 
 if TYPE_CHECKING:
@@ -57,35 +57,6 @@ _LIST = Rpc(
         ),
     ),
 )
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command and its own."""
-    actions = add_group(commands, "audit", "Show the audit log, and verify it.")
-    declare(actions, "list", "List who did what, newest first.", _LIST)
-    verify = add_local_command(
-        actions, "verify", "Check the log against its signed digests; needs the database.", _verify
-    )
-    verify.add_argument(
-        "--tenant", default="default", help="the tenant whose log to verify (default: default)"
-    )
-    verify.add_argument(
-        "--digests",
-        type=Path,
-        metavar="FILE",
-        help="digests kept elsewhere, such as the extraction service's log: each must be in the "
-        "database, unchanged",
-    )
-    verify.add_argument(
-        "--public-key",
-        dest="public_keys",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a key that signed digests, in PEM form; may be given several times (default: that "
-        "of this installation)",
-    )
 
 
 def _verify(options: argparse.Namespace, output: Output) -> int:
@@ -167,3 +138,39 @@ def _show(found: Sequence[Finding], output: Output, tenant_id: str) -> None:
         output.error(f"{bad} of {len(found)} days are not what was signed")
     else:
         output.note("every signed day is unchanged")
+
+
+COMMANDS = (
+    CommandGroup(
+        "audit",
+        "Show the audit log, and verify it.",
+        Command("list", "List who did what, newest first.", _LIST),
+        Command(
+            "verify",
+            "Check the log against its signed digests; needs the database.",
+            None,
+            Argument(
+                "--tenant", "the tenant whose log to verify (default: default)", default="default"
+            ),
+            Argument(
+                "--digests",
+                "digests kept elsewhere, such as the extraction service's log: each "
+                "must be in the database, unchanged",
+                "FILE",
+                type=Path,
+            ),
+            Argument(
+                "--public-key",
+                "a key that signed digests, in PEM form; may be given several times "
+                "(default: that of this installation)",
+                "FILE",
+                dest="public_keys",
+                type=Path,
+                action="append",
+                default=[],
+            ),
+            run=_verify,
+            local=True,
+        ),
+    ),
+)

@@ -3,49 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.options import add_command
+from hitherto_client.command.options import Argument, Switch
 from hitherto_client.command.output import Output
+from hitherto_client.command.rpc import Command
 
 DEFAULT_LISTEN = "127.0.0.1:8090"
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command."""
-    console = add_command(
-        commands, "console", "Serve web pages on which people see and correct memories.", _console
-    )
-    console.add_argument(
-        "--listen",
-        default=DEFAULT_LISTEN,
-        metavar="HOST:PORT",
-        help=f"where browsers reach it (default {DEFAULT_LISTEN})",
-    )
-    console.add_argument(
-        "--local",
-        action="store_true",
-        help="use the credential of the environment for everybody, without a sign-in; only on"
-        " loopback",
-    )
-    console.add_argument(
-        "--user", default="", metavar="USER", help="with --local: show this user only"
-    )
-    console.add_argument(
-        "--public-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a host name by which browsers ask for it; may be given several times",
-    )
-    console.add_argument("--tls-certificate", metavar="FILE", help="PEM file")
-    console.add_argument("--tls-key", metavar="FILE", help="PEM file")
-    console.add_argument(
-        "--allow-http",
-        action="store_true",
-        help="listen beyond loopback without TLS, such as behind a proxy that adds it",
-    )
 
 
 def _console(options: argparse.Namespace, output: Output) -> int:
@@ -101,3 +65,38 @@ def _console(options: argparse.Namespace, output: Output) -> int:
     )
     uvicorn.Server(config).run()
     return OK
+
+
+COMMANDS = (
+    Command(
+        "console",
+        "Serve web pages on which people see and correct memories.",
+        None,
+        Argument(
+            "--listen",
+            f"where browsers reach it (default {DEFAULT_LISTEN})",
+            "HOST:PORT",
+            default=DEFAULT_LISTEN,
+        ),
+        Switch(
+            "--local",
+            "use the credential of the environment for everybody, without a sign-in; only on"
+            " loopback",
+        ),
+        Argument("--user", "with --local: show this user only", "USER", default=""),
+        Argument(
+            "--public-host",
+            "a host name by which browsers ask for it; may be given several times",
+            "NAME",
+            action="append",
+            default=[],
+        ),
+        Argument("--tls-certificate", "PEM file", "FILE"),
+        Argument("--tls-key", "PEM file", "FILE"),
+        Switch(
+            "--allow-http",
+            "listen beyond loopback without TLS, such as behind a proxy that adds it",
+        ),
+        run=_console,
+    ),
+)

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from hitherto.v1 import conversation_pb2
-from hitherto_client.command.options import add_yes
+from hitherto_client.command.options import YES, Switch
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
+from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc
 from hitherto_client.command.show import (
     Column,
     CountsLine,
@@ -87,17 +87,14 @@ _DELETE = Rpc(
 )
 
 
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    declare(commands, "conversations", "List the summaries of a user's conversations.", _LIST)
-    conversation = declare(
-        commands,
+COMMANDS = (
+    Command("conversations", "List the summaries of a user's conversations.", _LIST),
+    Command(
         "conversation",
         "Show one conversation with its messages, or delete it.",
         _ONE,
-        lambda options, output: (_DELETE if options.delete else _ONE).run(options, output),
-    )
-    conversation.add_argument(
-        "--delete", action="store_true", help="remove messages and summary for good; memories stay"
-    )
-    add_yes(conversation)
+        Switch("--delete", "remove messages and summary for good; memories stay"),
+        YES,
+        run=lambda options, output: (_DELETE if options.delete else _ONE).run(options, output),
+    ),
+)

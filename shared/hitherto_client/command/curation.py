@@ -1,4 +1,4 @@
-"""`hitherto save`, `correct`, `forget`, `restore` and `review`: memories changed by hand."""
+"""`hitherto save`, `correct`, `forget`, `restore`, `review`, `feedback`: changes by hand."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import argparse
 import sys
 from typing import Any
 
+from google.protobuf import json_format
+
 from hitherto.v1 import memory_pb2
 from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.memories import MEMORIES
-from hitherto_client.command.options import add_paging, connect
+from hitherto_client.command.options import PAGING, Argument, OneOf, connect, read_text
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import USER, Option, Rpc, add_options, declare, given
-from hitherto_client.command.show import Rows, show_rows
+from hitherto_client.command.rpc import USER, Command, Option, Rpc, given, of
+from hitherto_client.command.show import Column, Rows, show_rows
 
 _FIELDS = (
     Option("--type", "type", "the kind of statement (default of a new one: fact)"),
@@ -96,54 +98,34 @@ _QUARANTINE = Rpc(
 )
 
 
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    save = declare(commands, "save", "Remember one statement at once.", _SAVE, _save)
-    correct = declare(
-        commands,
-        "correct",
-        "Correct a memory; it keeps its id and its earlier versions.",
-        _CORRECT,
-        _correct,
+_PREFERENCES = (
+    Column("preference", lambda found: f"{found.type} / {found.key}"),
+    Column("value", lambda found: json_format.MessageToDict(found.value)),
+    Column("confidence", lambda found: f"{found.confidence:.1f}", number=True),
+    Column("observations", "observations", number=True),
+)
+
+
+def _show_feedback(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    if reply.preferences:
+        show_rows(output, _PREFERENCES, reply.preferences)
+    output.note(
+        f"{len(reply.preferences)} preferences and {len(reply.memory_ids)} memories became "
+        "stronger or weaker"
     )
-    correct.add_argument(
-        "content", metavar="TEXT", nargs="?", help="the corrected statement; - reads standard input"
-    )
-    add_options(correct, memory_pb2.Memory, *_CORRECTED)
-    correct.add_argument(
-        "--clear",
-        dest="cleared",
-        action="append",
-        default=[],
-        metavar="FIELD",
-        help="empty a field, such as tags, expires_at or metadata.project",
-    )
-    for parser in (save, correct):
-        parser.add_argument(
-            "--sensitive",
-            action=argparse.BooleanOptionalAction,
-            default=None,
-            help="treat it as sensitive text",
-        )
-    declare(commands, "forget", "Forget a memory; the same messages do not bring it back.", _FORGET)
-    declare(commands, "restore", "Bring a forgotten or archived memory back.", _RESTORE)
-    review = declare(
-        commands,
-        "review",
-        "List the memories in quarantine, or approve or reject one.",
-        _REVIEW,
-        _review,
-    )
-    decision = review.add_mutually_exclusive_group()
-    for word, becomes in (("approve", "it becomes active"), ("reject", "it is forgotten")):
-        decision.add_argument(
-            f"--{word}",
-            dest="decision",
-            action="store_const",
-            const=word,
-            help=f"{word} it: {becomes}",
-        )
-    add_paging(review)
+    for memory_id in reply.memory_ids:
+        output.line(memory_id)
+
+
+_FEEDBACK = Rpc(
+    "RecordFeedback",
+    (
+        USER,
+        Option("conversation", "conversation_id"),
+        Option("message", "message_id", "id of the assistant's message"),
+    ),
+    _show_feedback,
+)
 
 
 def _text(typed: str) -> str:
@@ -185,3 +167,75 @@ def _review(options: argparse.Namespace, output: Output) -> int:
     if options.memory_id and not options.decision:
         raise UsageError("say what to do with it: --approve or --reject")
     return (_REVIEW if options.decision else _QUARANTINE).run(options, output)
+
+
+def _feedback(options: argparse.Namespace, output: Output) -> int:
+    files = (options.original, options.edited)
+    if (options.rating is None) != all(files) or (options.rating is not None and any(files)):
+        raise UsageError("give either --rating, or --original and --edited together")
+    more: dict[str, Any] = {}
+    if options.rating is None:
+        more["edit"] = {"original": read_text(files[0]), "edited": read_text(files[1])}
+    with connect(options) as client:
+        reply = _FEEDBACK.call(client, options, **more)
+    _FEEDBACK.write(output, options, reply)
+    return OK
+
+
+_SENSITIVE = Argument(
+    "--sensitive", "treat it as sensitive text", action=argparse.BooleanOptionalAction, default=None
+)
+COMMANDS = (
+    Command("save", "Remember one statement at once.", _SAVE, _SENSITIVE, run=_save),
+    Command(
+        "correct",
+        "Correct a memory; it keeps its id and its earlier versions.",
+        _CORRECT,
+        Argument("content", "the corrected statement; - reads standard input", "TEXT", nargs="?"),
+        *of(memory_pb2.Memory, *_CORRECTED),
+        Argument(
+            "--clear",
+            "empty a field, such as tags, expires_at or metadata.project",
+            "FIELD",
+            dest="cleared",
+            action="append",
+            default=[],
+        ),
+        _SENSITIVE,
+        run=_correct,
+    ),
+    Command("forget", "Forget a memory; the same messages do not bring it back.", _FORGET),
+    Command("restore", "Bring a forgotten or archived memory back.", _RESTORE),
+    Command(
+        "review",
+        "List the memories in quarantine, or approve or reject one.",
+        _REVIEW,
+        OneOf(
+            Argument(
+                "--approve",
+                "approve it: it becomes active",
+                dest="decision",
+                action="store_const",
+                const="approve",
+            ),
+            Argument(
+                "--reject",
+                "reject it: it is forgotten",
+                dest="decision",
+                action="store_const",
+                const="reject",
+            ),
+        ),
+        *PAGING,
+        run=_review,
+    ),
+    Command(
+        "feedback",
+        "Rate an answer, or record how the user edited it.",
+        _FEEDBACK,
+        Argument("--rating", "1 is bad, 5 is good", "1..5", type=int, choices=range(1, 6)),
+        Argument("--original", "the answer as the assistant gave it", "FILE"),
+        Argument("--edited", "the answer as the user left it", "FILE"),
+        run=_feedback,
+    ),
+)

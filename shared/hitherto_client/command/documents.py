@@ -11,11 +11,10 @@ from hitherto.v1 import document_pb2, job_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_client.batches import MAX_BYTES, groups
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.follow import follow
-from hitherto_client.command.job_table import exit_code, show_jobs
-from hitherto_client.command.options import add_command, add_group, add_wait, connect, read_text
+from hitherto_client.command.follow import exit_code, follow, show_jobs
+from hitherto_client.command.options import Argument, connect, read_text, wait
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, add_options, declare
+from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc, of
 from hitherto_client.command.show import Column, CountsLine, OneRecord, Rows
 from hitherto_client.command.values import day
 from hitherto_client.errors import HithertoCallError
@@ -92,28 +91,6 @@ _DELETE = Rpc(
     confirm="Delete document {document_id} of {user_id} for good? "
     "What it taught stays; only `hitherto rollback` beforehand takes that back.",
 )
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command and its own."""
-    actions = add_group(
-        commands, "documents", "Add, list, show and delete documents: files, emails, tasks, events."
-    )
-    add = add_command(actions, "add", "Hand documents over; known ones are replaced.", _add)
-    add_options(add, pb.IngestDocumentsRequest, USER)
-    add.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="JSON lines of documents, or one text file; - reads standard input",
-    )
-    add_options(add, document_pb2.Document, *_FIELDS)
-    add_wait(add, otherwise="only hand over")
-    declare(actions, "list", "List documents, newest first.", _LIST)
-    declare(actions, "show", "Show one document with its text.", _SHOW)
-    declare(
-        actions, "delete", "Remove a document for good; what was learnt from it stays.", _DELETE
-    )
 
 
 def _add(options: argparse.Namespace, output: Output) -> int:
@@ -220,3 +197,29 @@ def _complete(
     if options.created_at and not document.HasField("created_at"):
         document.MergeFrom(build(document_pb2.Document, created_at=options.created_at))
     return document
+
+
+COMMANDS = (
+    CommandGroup(
+        "documents",
+        "Add, list, show and delete documents: files, emails, tasks, events.",
+        Command(
+            "add",
+            "Hand documents over; known ones are replaced.",
+            None,
+            *of(pb.IngestDocumentsRequest, USER),
+            Argument(
+                "files",
+                "JSON lines of documents, or one text file; - reads standard input",
+                "FILE",
+                nargs="+",
+            ),
+            *of(document_pb2.Document, *_FIELDS),
+            wait("only hand over"),
+            run=_add,
+        ),
+        Command("list", "List documents, newest first.", _LIST),
+        Command("show", "Show one document with its text.", _SHOW),
+        Command("delete", "Remove a document for good; what was learnt from it stays.", _DELETE),
+    ),
+)

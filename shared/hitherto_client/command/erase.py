@@ -11,9 +11,9 @@ from typing import Any
 
 from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import add_group, add_local_command, confirmed, connect
+from hitherto_client.command.options import Argument, confirmed, connect
 from hitherto_client.command.output import Output, as_dict
-from hitherto_client.command.rpc import USER, Rpc, declare
+from hitherto_client.command.rpc import USER, Command, CommandGroup, Rpc
 from hitherto_client.command.values import counted
 
 _SIGNED = ("id", "user_hash", "counts", "key_id")
@@ -38,37 +38,6 @@ _ERASE = Rpc(
     "`hitherto export` keeps a copy.",
 )
 _REINSTATE = Rpc("ReinstateUser", (USER,), _show_reinstated)
-
-
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    erase = declare(
-        commands,
-        "erase",
-        "Remove everything that is stored about a user, for good.",
-        _ERASE,
-        _erase,
-    )
-    erase.add_argument(
-        "--receipt",
-        metavar="FILE",
-        type=Path,
-        help="file for the receipt (default: erase-receipt-ID.json here)",
-    )
-    declare(
-        commands, "reinstate", "Allow data about an erased user to be stored again.", _REINSTATE
-    )
-    receipts = add_group(commands, "receipt", "Verify the receipt of an erasure.")
-    check = add_local_command(receipts, "verify", "Check the signature of a receipt.", _verify)
-    check.add_argument(
-        "file", metavar="FILE", type=Path, help="the receipt that `hitherto erase` wrote"
-    )
-    check.add_argument(
-        "--public-key",
-        metavar="PEM",
-        type=Path,
-        help="the installation's public key; without it, only that the receipt is whole is checked",
-    )
 
 
 def _erase(options: argparse.Namespace, output: Output) -> int:
@@ -160,3 +129,39 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: str(number) for name, number in value.items()}
     return value
+
+
+COMMANDS = (
+    Command(
+        "erase",
+        "Remove everything that is stored about a user, for good.",
+        _ERASE,
+        Argument(
+            "--receipt",
+            "file for the receipt (default: erase-receipt-ID.json here)",
+            "FILE",
+            type=Path,
+        ),
+        run=_erase,
+    ),
+    Command("reinstate", "Allow data about an erased user to be stored again.", _REINSTATE),
+    CommandGroup(
+        "receipt",
+        "Verify the receipt of an erasure.",
+        Command(
+            "verify",
+            "Check the signature of a receipt.",
+            None,
+            Argument("file", "the receipt that `hitherto erase` wrote", "FILE", type=Path),
+            Argument(
+                "--public-key",
+                "the installation's public key; without it, only that the receipt is "
+                "whole is checked",
+                "PEM",
+                type=Path,
+            ),
+            run=_verify,
+            local=True,
+        ),
+    ),
+)

@@ -10,29 +10,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from hitherto.v1 import privacy_pb2
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import add_command, connect
+from hitherto_client.command.options import Argument, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
+from hitherto_client.command.rpc import Command
 from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
 from hitherto_client.results import ExportManifest
 from hitherto_client.wire import build
 
 _MIB = 1024 * 1024
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command."""
-    export = add_command(
-        commands, "export", "Export everything that is stored about a user, as JSON lines.", _export
-    )
-    export.add_argument("user", metavar="USER")
-    export.add_argument(
-        "--output", metavar="FILE", type=Path, help="the output file (default: standard output)"
-    )
 
 
 def _export(options: argparse.Namespace, output: Output) -> int:
@@ -84,3 +74,15 @@ def _whole_or_nothing(file: Path, write: Callable[[BinaryIO], ExportManifest]) -
         with suppress(FileNotFoundError):
             draft.unlink()
     return manifest
+
+
+COMMANDS = (
+    Command(
+        "export",
+        "Export everything that is stored about a user, as JSON lines.",
+        None,
+        Argument("user", metavar="USER"),
+        Argument("--output", "the output file (default: standard output)", "FILE", type=Path),
+        run=_export,
+    ),
+)

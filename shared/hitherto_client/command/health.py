@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from hitherto_client.command.exits import OK, UNREACHABLE
-from hitherto_client.command.options import add_command, connect
+from hitherto_client.command.options import connect
 from hitherto_client.command.output import Output
+from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.results import Health
 
@@ -26,11 +26,6 @@ _SERVICES = (
     Column("state", _state),
     Column("latency", lambda health: f"{health.seconds * 1000:.1f} ms", number=True),
 )
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command."""
-    add_command(commands, "health", "Check whether both services are serving.", _run)
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:
@@ -66,3 +61,6 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             "why, and which settings to check"
         )
     return UNREACHABLE if down else OK
+
+
+COMMANDS = (Command("health", "Check whether both services are serving.", run=_run),)

@@ -22,10 +22,11 @@ from hitherto_client._sync.imports import stream_memories, stream_transcripts
 from hitherto_client.batches import parts
 from hitherto_client.command.cost import ImportPlan, prices
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import add_command, connect
+from hitherto_client.command.options import Argument, Switch, connect
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
 from hitherto_client.command.restoring import EXPORTED, restore
+from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.importers import FORMATS, ExportPosition, ExportUnreadable, read_export
@@ -34,49 +35,6 @@ from hitherto_client.streams import MAX_ERRORS, WINDOW_SECONDS, Progress
 from hitherto_client.transcripts import Defaults, FileTranscript, from_record
 
 _SHOWN_ERRORS = 20
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command."""
-    parser = add_command(
-        commands, "import", "Import any number of transcripts or memories from JSON lines.", _run
-    )
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="JSON lines, each a transcript (with `messages`) or a memory (with `content`); - "
-        "reads standard input; with --from, an export: a zip archive, a folder or a file",
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        choices=sorted(FORMATS),
-        help="the product that wrote the files: "
-        + "; ".join(each.title for each in FORMATS.values()),
-    )
-    parser.add_argument("--me", default="", help="with --from whatsapp, your name in the chat")
-    parser.add_argument(
-        "--dates",
-        choices=("day", "month", "year"),
-        help="with --from whatsapp, which part of a date comes first (default: what they show)",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="only count, and estimate the cost of learning; calls no service",
-    )
-    parser.add_argument(
-        "--price",
-        type=prices,
-        default=prices("0.15,0.60"),
-        metavar="IN,OUT",
-        help="with --dry-run, US dollars per million tokens (default: 0.15,0.60)",
-    )
-    parser.add_argument("--user", default="", help="the user, if a line does not name one")
-    parser.add_argument(
-        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if a transcript has none"
-    )
 
 
 @dataclass(slots=True)
@@ -360,3 +318,43 @@ def _as_dict(file: _File) -> dict[str, Any]:
         "rejected": file.refused,
         "errors": [{"line": line, "problem": problem} for line, problem in file.errors],
     }
+
+
+COMMANDS = (
+    Command(
+        "import",
+        "Import any number of transcripts or memories from JSON lines.",
+        None,
+        Argument(
+            "files",
+            "JSON lines, each a transcript (with `messages`) or a memory (with `content`); - "
+            "reads standard input; with --from, an export: a zip archive, a folder or a file",
+            "FILE",
+            nargs="+",
+        ),
+        Argument(
+            "--from",
+            "the product that wrote the files: "
+            + "; ".join(each.title for each in FORMATS.values()),
+            dest="source",
+            choices=sorted(FORMATS),
+        ),
+        Argument("--me", "with --from whatsapp, your name in the chat", default=""),
+        Argument(
+            "--dates",
+            "with --from whatsapp, which part of a date comes first (default: what they show)",
+            choices=("day", "month", "year"),
+        ),
+        Switch("--dry-run", "only count, and estimate the cost of learning; calls no service"),
+        Argument(
+            "--price",
+            "with --dry-run, US dollars per million tokens (default: 0.15,0.60)",
+            "IN,OUT",
+            type=prices,
+            default=prices("0.15,0.60"),
+        ),
+        Argument("--user", "the user, if a line does not name one", default=""),
+        Argument("--time-zone", "IANA time zone, if a transcript has none", "ZONE", default=""),
+        run=_run,
+    ),
+)

@@ -8,11 +8,10 @@ from typing import Any
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_client import Hitherto
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.follow import follow
-from hitherto_client.command.job_table import exit_code, show_jobs
-from hitherto_client.command.options import add_command, connect
+from hitherto_client.command.follow import exit_code, follow, show_jobs
+from hitherto_client.command.options import Argument, OneOf, connect
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import Option, Rpc, add_options, declare, given
+from hitherto_client.command.rpc import Command, Option, Rpc, given, of
 
 _MATCHING = ""
 """What `--retry` without an id stands for."""
@@ -42,24 +41,6 @@ _MATCHES = (
     Option("--since", "created_after", "with --retry --all, only created at this time or later"),
     Option("--until", "created_before", "with --retry --all, only created before this time"),
 )
-
-
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    watch = add_command(commands, "watch", "Follow jobs until all have ended.", _watch)
-    watch.add_argument("jobs", nargs="+", metavar="JOB", help="id of a job")
-    jobs = declare(commands, "jobs", "List jobs, newest first; retry or cancel one.", _LIST, _jobs)
-    change = jobs.add_mutually_exclusive_group()
-    change.add_argument(
-        "--retry",
-        nargs="?",
-        const=_MATCHING,
-        metavar="ID",
-        help="retry a job that is dead, cancelled or waiting; with --all in place of an id, "
-        "all jobs that the other options select (default: dead or waiting)",
-    )
-    change.add_argument("--cancel", metavar="ID", help="cancel a job that has not ended")
-    add_options(jobs, pb.RetryFilter, *_MATCHES)
 
 
 def _watch(options: argparse.Namespace, output: Output) -> int:
@@ -118,3 +99,32 @@ def _retry_all(client: Hitherto, options: argparse.Namespace, output: Output) ->
     else:
         output.note("no matching jobs")
     return OK
+
+
+COMMANDS = (
+    Command(
+        "watch",
+        "Follow jobs until all have ended.",
+        None,
+        Argument("jobs", "id of a job", "JOB", nargs="+"),
+        run=_watch,
+    ),
+    Command(
+        "jobs",
+        "List jobs, newest first; retry or cancel one.",
+        _LIST,
+        OneOf(
+            Argument(
+                "--retry",
+                "retry a job that is dead, cancelled or waiting; with --all in place of "
+                "an id, all jobs that the other options select (default: dead or waiting)",
+                "ID",
+                nargs="?",
+                const=_MATCHING,
+            ),
+            Argument("--cancel", "cancel a job that has not ended", "ID"),
+        ),
+        *of(pb.RetryFilter, *_MATCHES),
+        run=_jobs,
+    ),
+)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.local_database import on_database
-from hitherto_client.command.options import add_group, add_local_command, natural
+from hitherto_client.command.options import Argument, natural
 from hitherto_client.command.output import Output
+from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.command.show import Column, show_rows
 
 if TYPE_CHECKING:
@@ -29,57 +30,6 @@ _MAX_USERS = 100
 _MAX_DAYS = 36_500
 _MAX_NAME = 256
 _MAX_TENANT = 128
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command and its own."""
-    summary = "Create, list and revoke API keys; connects to the database itself."
-    actions = add_group(commands, "keys", summary)
-    create = add_local_command(actions, "create", "Make a key and print it, this once.", _create)
-    create.add_argument("--name", required=True, help="the purpose of the key, as shown in lists")
-    create.add_argument(
-        "--user", metavar="USER", help="restrict it to this user (default: any user)"
-    )
-    for flag, dest, choices, told in (
-        ("--scope", "scopes", _SCOPES, "access scope (default: read and write)"),
-        (
-            "--for-user",
-            "for_users",
-            None,
-            "restrict a service's key to the users named in this way, not together with --user",
-        ),
-        (
-            "--department",
-            "departments",
-            None,
-            "restrict it to the users of this department, besides those of --for-user; with "
-            "--user, let that person see their profiles",
-        ),
-        (
-            "--capability",
-            "capabilities",
-            _CAPABILITIES,
-            "a right in addition to its scopes (default: none)",
-        ),
-    ):
-        create.add_argument(
-            flag,
-            dest=dest,
-            action="append",
-            choices=choices,
-            metavar=None if choices else "USER" if dest == "for_users" else "NAME",
-            help=f"{told}; may be given several times",
-        )
-    create.add_argument(
-        "--expires-days", type=natural, metavar="N", help="days until it expires (default: never)"
-    )
-    listing = add_local_command(actions, "list", "List the keys of a tenant.", _list)
-    revoke = add_local_command(actions, "revoke", "Revoke a key for good.", _revoke)
-    revoke.add_argument("key_id", metavar="ID", help="the id that list shows, or the whole key")
-    for action in (create, listing, revoke):
-        action.add_argument(
-            "--tenant", default="default", help="the tenant of the keys (default: default)"
-        )
 
 
 def _create(options: argparse.Namespace, output: Output) -> int:
@@ -235,4 +185,65 @@ _KEYS = (
     Column("state", _state),
     Column("created", lambda key: _day(key.created_at)),
     Column("expires", lambda key: _day(key.expires_at)),
+)
+
+
+_TENANT = Argument("--tenant", "the tenant of the keys (default: default)", default="default")
+_AGAIN = "; may be given several times"
+COMMANDS = (
+    CommandGroup(
+        "keys",
+        "Create, list and revoke API keys; connects to the database itself.",
+        Command(
+            "create",
+            "Make a key and print it, this once.",
+            None,
+            Argument("--name", "the purpose of the key, as shown in lists", required=True),
+            Argument("--user", "restrict it to this user (default: any user)", "USER"),
+            Argument(
+                "--scope",
+                f"access scope (default: read and write){_AGAIN}",
+                dest="scopes",
+                action="append",
+                choices=_SCOPES,
+            ),
+            Argument(
+                "--for-user",
+                "restrict a service's key to the users named in this way, not together "
+                f"with --user{_AGAIN}",
+                "USER",
+                dest="for_users",
+                action="append",
+            ),
+            Argument(
+                "--department",
+                "restrict it to the users of this department, besides those of --for-user; "
+                f"with --user, let that person see their profiles{_AGAIN}",
+                "NAME",
+                dest="departments",
+                action="append",
+            ),
+            Argument(
+                "--capability",
+                f"a right in addition to its scopes (default: none){_AGAIN}",
+                dest="capabilities",
+                action="append",
+                choices=_CAPABILITIES,
+            ),
+            Argument("--expires-days", "days until it expires (default: never)", "N", type=natural),
+            _TENANT,
+            run=_create,
+            local=True,
+        ),
+        Command("list", "List the keys of a tenant.", None, _TENANT, run=_list, local=True),
+        Command(
+            "revoke",
+            "Revoke a key for good.",
+            None,
+            Argument("key_id", "the id that list shows, or the whole key", "ID"),
+            _TENANT,
+            run=_revoke,
+            local=True,
+        ),
+    ),
 )

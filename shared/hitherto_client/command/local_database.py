@@ -74,19 +74,12 @@ def _run(work: Callable[[Connection], Awaitable[Result]], seconds: float) -> Res
 
 
 async def _once(
-    conninfo: str,
-    pooler: Pooler,
-    work: Callable[[Connection], Awaitable[Result]],
-    seconds: float,
+    conninfo: str, pooler: Pooler, work: Callable[[Connection], Awaitable[Result]], seconds: float
 ) -> Result:
     from hitherto_shared.database.pool import Database  # noqa: PLC0415
 
     database = Database(
-        conninfo,
-        "hitherto_maintenance",
-        application="hitherto-command",
-        max_size=1,
-        pooler=pooler,
+        conninfo, "hitherto_maintenance", application="hitherto-command", max_size=1, pooler=pooler
     )
     try:
         await database.open(timeout=_DATABASE_SECONDS)

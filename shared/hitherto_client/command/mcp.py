@@ -8,37 +8,10 @@ import json
 from typing import Any
 
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.options import add_command, add_local_command, connect
+from hitherto_client.command.options import Argument, connect
 from hitherto_client.command.output import Output
+from hitherto_client.command.rpc import Command
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
-
-
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    mcp = add_command(
-        commands, "mcp", "Serve a user's memory over the Model Context Protocol.", _mcp
-    )
-    mcp.add_argument(
-        "--user",
-        default="",
-        metavar="USER",
-        help="the user; over HTTP, that of requests without the header Hitherto-User",
-    )
-    mcp.add_argument(
-        "--listen", metavar="HOST:PORT", help="serve streamable HTTP at /mcp instead of stdio"
-    )
-    mcp.add_argument("--session", default="", metavar="ID", help="the session of prepared actions")
-    mcp.add_argument("--tls-certificate", metavar="FILE", help="PEM file; only with --listen")
-    mcp.add_argument("--tls-key", metavar="FILE", help="PEM file; only with --listen")
-    tools = add_local_command(
-        commands, "tools", "Print the tool definitions for a language model as JSON.", _tools
-    )
-    tools.add_argument(
-        "--format",
-        choices=sorted(_FORMATS),
-        default="plain",
-        help="the model API (default: plain, with side effects and approvals)",
-    )
 
 
 def _tools(options: argparse.Namespace, output: Output) -> int:
@@ -101,3 +74,36 @@ def _serve_http(options: argparse.Namespace, mcp_server: Any) -> int:
         )
         uvicorn.Server(config).run()
     return OK
+
+
+COMMANDS = (
+    Command(
+        "mcp",
+        "Serve a user's memory over the Model Context Protocol.",
+        None,
+        Argument(
+            "--user",
+            "the user; over HTTP, that of requests without the header Hitherto-User",
+            "USER",
+            default="",
+        ),
+        Argument("--listen", "serve streamable HTTP at /mcp instead of stdio", "HOST:PORT"),
+        Argument("--session", "the session of prepared actions", "ID", default=""),
+        Argument("--tls-certificate", "PEM file; only with --listen", "FILE"),
+        Argument("--tls-key", "PEM file; only with --listen", "FILE"),
+        run=_mcp,
+    ),
+    Command(
+        "tools",
+        "Print the tool definitions for a language model as JSON.",
+        None,
+        Argument(
+            "--format",
+            "the model API (default: plain, with side effects and approvals)",
+            choices=sorted(_FORMATS),
+            default="plain",
+        ),
+        run=_tools,
+        local=True,
+    ),
+)

@@ -121,37 +121,6 @@ def connect(options: argparse.Namespace, *, token: Callable[[], str] | None = No
         raise UsageError(str(error)) from None
 
 
-def add_paging(parser: argparse.ArgumentParser) -> None:
-    """Options of a command that lists page by page."""
-    parser.add_argument(
-        "--limit",
-        dest="page_size",
-        type=natural,
-        default=20,
-        metavar="N",
-        help="rows per page (default 20)",
-    )
-    parser.add_argument(
-        "--page-token", default="", metavar="TOKEN", help="continue after the previous page"
-    )
-    parser.add_argument("--all", action="store_true", help="show every page")
-
-
-def add_wait(parser: argparse.ArgumentParser, *, otherwise: str = "only start it") -> None:
-    """Whether a command that starts jobs also follows them."""
-    parser.add_argument(
-        "--wait",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help=f"follow the work to its end (the default), or {otherwise}",
-    )
-
-
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    """The option that answers the question beforehand."""
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-
-
 def confirmed(options: argparse.Namespace, output: Output, question: str) -> bool:
     """True if the person agrees, or has agreed with `--yes`.
 
@@ -238,3 +207,62 @@ def whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text[:12]) < 2**31 and len(text) < 12):
         raise argparse.ArgumentTypeError(f"{text!r} should be a whole number from 0 to 2147483647")
     return int(text)
+
+
+class Argument:
+    """An option, or without dashes an argument, that sets no field of a request."""
+
+    def __init__(
+        self, flag: str, help: str | None = None, metavar: str | None = None, **more: Any
+    ) -> None:
+        """`more` is for argparse."""
+        self._flag = flag
+        self._more = dict(more, help=help)
+        if metavar:
+            self._more["metavar"] = metavar
+
+    def add(self, parser: Any, request: Any = None) -> None:
+        """Let a parser take it."""
+        parser.add_argument(self._flag, **self._more)
+
+
+class Switch(Argument):
+    """An option without a value."""
+
+    def __init__(self, flag: str, help: str) -> None:
+        super().__init__(flag, help, action="store_true")
+
+
+class OneOf:
+    """Options of which one may be given, or must be."""
+
+    def __init__(self, *options: Any, required: bool = False) -> None:
+        self._options, self._required = options, required
+
+    def add(self, parser: Any, request: Any) -> None:
+        """Let a parser take one of them."""
+        group = parser.add_mutually_exclusive_group(required=self._required)
+        for option in self._options:
+            option.add(group, request)
+
+
+PAGING = (
+    Argument(
+        "--limit", "rows per page (default 20)", "N", dest="page_size", type=natural, default=20
+    ),
+    Argument("--page-token", "continue after the previous page", "TOKEN", default=""),
+    Switch("--all", "show every page"),
+)
+"""Options of a command that lists page by page."""
+YES = Switch("--yes", "do not ask for confirmation")
+"""Answers the question beforehand."""
+
+
+def wait(otherwise: str = "only start it") -> Argument:
+    """Whether a command that starts jobs also follows them."""
+    return Argument(
+        "--wait",
+        f"follow the work to its end (the default), or {otherwise}",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+    )

@@ -11,9 +11,9 @@ from google.protobuf import json_format
 
 from hitherto.v1 import profile_pb2
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.options import connect
+from hitherto_client.command.options import Argument, connect
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, add_options, declare
+from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc, of
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, show_record
 
 _TEXTS = ("summary", "department", "access_level")
@@ -66,26 +66,6 @@ _LIST = Rpc(
         "no profiles that this credential may see",
     ),
 )
-
-
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    profile = declare(
-        commands, "profile", "Show a user's profile, or change it: PATH=VALUE.", _SHOW, _profile
-    )
-    profile.add_argument(
-        "changes",
-        metavar="PATH=VALUE",
-        nargs="*",
-        help=f"set a field ({', '.join(_FIELDS)}) or a place in free JSON, such as "
-        "facts.personal.location=Berlin; VALUE is text, or JSON within free JSON; a list is a "
-        "field given several times",
-    )
-    profile.add_argument(
-        "--clear", dest="cleared", action="append", default=[], metavar="PATH", help="remove it"
-    )
-    add_options(profile, _UPDATE.request, *_UPDATE.options)
-    declare(commands, "profiles", "List the profiles that you may see.", _LIST)
 
 
 def _profile(options: argparse.Namespace, output: Output) -> int:
@@ -187,3 +167,24 @@ def _put(into: dict[str, Any], keys: Sequence[str], value: Any, path: str) -> No
     if isinstance(into.get(keys[-1]), dict):
         raise UsageError(f"{path} is set, and so is a place within it")
     into[keys[-1]] = value
+
+
+COMMANDS = (
+    Command(
+        "profile",
+        "Show a user's profile, or change it: PATH=VALUE.",
+        _SHOW,
+        Argument(
+            "changes",
+            f"set a field ({', '.join(_FIELDS)}) or a place in free JSON, such as "
+            "facts.personal.location=Berlin; VALUE is text, or JSON within free JSON; a list "
+            "is a field given several times",
+            "PATH=VALUE",
+            nargs="*",
+        ),
+        Argument("--clear", "remove it", "PATH", dest="cleared", action="append", default=[]),
+        *of(_UPDATE.request, *_UPDATE.options),
+        run=_profile,
+    ),
+    Command("profiles", "List the profiles that you may see.", _LIST),
+)

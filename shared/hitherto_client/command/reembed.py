@@ -12,11 +12,11 @@ from hitherto.v1.extraction_service_pb2 import GetJobRequest
 from hitherto_client import Hitherto
 from hitherto_client._sync.watch import FINAL
 from hitherto_client.command.exits import FAILED, OK
-from hitherto_client.command.job_table import exit_code, show_jobs
-from hitherto_client.command.options import add_group, add_wait, add_yes, confirmed, connect
+from hitherto_client.command.follow import exit_code, show_jobs
+from hitherto_client.command.options import YES, confirmed, connect, wait
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar
-from hitherto_client.command.rpc import Option, Rpc, declare
+from hitherto_client.command.rpc import Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Pair, show_record
 
 _POLL_SECONDS = 0.5
@@ -56,24 +56,6 @@ _START = _phase(
 _STATUS = _phase("status")
 _SWITCH = _phase("switch")
 _ROLLBACK = _phase("rollback", confirm="Let all reads use the old embedding model again?")
-
-
-def register(commands: Any) -> None:
-    """Add the sub-command and its own."""
-    actions = add_group(
-        commands, "reembed", "Move to another embedding model: start, status, switch, rollback."
-    )
-    start = declare(
-        actions,
-        "start",
-        "Begin to embed everything with another model in the background.",
-        _START,
-        _start,
-    )
-    add_wait(start)
-    declare(actions, "status", "Show how far the change is.", _STATUS)
-    add_yes(declare(actions, "switch", "Let reads use the new model.", _SWITCH, _switch))
-    declare(actions, "rollback", "Let reads use the old model again.", _ROLLBACK)
 
 
 def _start(options: argparse.Namespace, output: Output) -> int:
@@ -120,3 +102,21 @@ def _switch(options: argparse.Namespace, output: Output) -> int:
         reply = _SWITCH.call(client, options)
     _SWITCH.write(output, options, reply)
     return OK
+
+
+COMMANDS = (
+    CommandGroup(
+        "reembed",
+        "Move to another embedding model: start, status, switch, rollback.",
+        Command(
+            "start",
+            "Begin to embed everything with another model in the background.",
+            _START,
+            wait(),
+            run=_start,
+        ),
+        Command("status", "Show how far the change is.", _STATUS),
+        Command("switch", "Let reads use the new model.", _SWITCH, YES, run=_switch),
+        Command("rollback", "Let reads use the old model again.", _ROLLBACK),
+    ),
+)

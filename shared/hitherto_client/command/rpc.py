@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,9 +27,14 @@ from hitherto.v1 import (
 from hitherto_client import Hitherto
 from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import (
+    PAGING,
+    YES,
+    Argument,
+    OneOf,
+    Run,
     add_command,
-    add_paging,
-    add_yes,
+    add_group,
+    add_local_command,
     confirmed,
     connect,
     json_object,
@@ -58,10 +63,13 @@ class Option:
     metavar: str | None = None
     needed: bool = True
     """Of an argument: False if it may be left out."""
+    kind: type[Message] | None = None
+    """The message whose field it is. Unset: the request."""
 
-    def add(self, parser: Any, request: type[Message]) -> None:
+    def add(self, parser: Any, request: type[Message] | None) -> None:
         """Let a parser take it."""
-        of: Any = request.DESCRIPTOR.fields_by_name[self.field]
+        message: Any = self.kind or request
+        of: Any = message.DESCRIPTOR.fields_by_name[self.field]
         more = dict(_of_type(of), help=self.help)
         if of.is_repeated:
             more["action"] = "append"
@@ -155,6 +163,12 @@ class Rpc:
         lists = [of.name for of in fields if of.is_repeated]
         return lists[0] if any(of.name == "next_page_token" for of in fields) else ""
 
+    @property
+    def taken(self) -> tuple[Option | Argument, ...]:
+        """What fills its request, chooses its pages and answers its question."""
+        paging = PAGING if self.rows else ()
+        return (*self.options, *paging, *((YES,) if self.confirm else ()))
+
     def make(self, options: argparse.Namespace, **more: Any) -> Any:
         """The request that the options describe; `more` are fields beside them.
 
@@ -219,24 +233,54 @@ def given(kind: type[Message], options: argparse.Namespace, name: str) -> Any:
     return [word.replace("-", "_") for word in value]
 
 
-def declare(
-    commands: Any,
-    name: str,
-    summary: str,
-    rpc: Rpc,
-    run: Callable[[argparse.Namespace, Output], int] | None = None,
-) -> argparse.ArgumentParser:
-    """Add the sub-command of an RPC; `run` does more than to call it."""
-    parser = add_command(commands, name, summary, run or rpc.run)
-    add_options(parser, rpc.request, *rpc.options)
-    if rpc.rows:
-        add_paging(parser)
-    if rpc.confirm:
-        add_yes(parser)
-    return parser
+class Command:
+    """A sub-command: one record is all that it takes."""
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        rpc: Rpc | None = None,
+        *more: Option | Argument | OneOf,
+        run: Run | None = None,
+        local: bool = False,
+    ) -> None:
+        """Describe it.
+
+        Args:
+            name: As it is typed.
+            summary: What the help says of it.
+            rpc: What it calls; None if `run` does everything.
+            more: What it takes besides the options of the RPC.
+            run: Does more than to call the RPC and to write its reply.
+            local: True if it calls no service.
+        """
+        self._name, self._summary, self._rpc = name, summary, rpc
+        self._more, self._run = more, run or (rpc.run if rpc else None)
+        self._add = add_local_command if local else add_command
+
+    def register(self, commands: Any) -> None:
+        """Add it to the parser."""
+        assert self._run is not None, f"{self._name} does nothing"
+        parser = self._add(commands, self._name, self._summary, self._run)
+        rpc = self._rpc
+        for each in (*(rpc.taken if rpc else ()), *self._more):
+            each.add(parser, rpc.request if rpc else None)
 
 
-def add_options(parser: Any, request: type[Message], *options: Option) -> None:
-    """Let a parser take options of a request."""
-    for option in options:
-        option.add(parser, request)
+class CommandGroup:
+    """A sub-command that has actions of its own."""
+
+    def __init__(self, name: str, summary: str, *actions: Command) -> None:
+        self._name, self._summary, self._actions = name, summary, actions
+
+    def register(self, commands: Any) -> None:
+        """Add it to the parser, with its actions."""
+        actions = add_group(commands, self._name, self._summary)
+        for action in self._actions:
+            action.register(actions)
+
+
+def of(kind: type[Message], *options: Option) -> tuple[Option, ...]:
+    """Options that set fields of a message within the request."""
+    return tuple(replace(option, kind=kind) for option in options)

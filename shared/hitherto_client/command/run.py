@@ -10,26 +10,21 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 from hitherto_client.command import (
     audit,
     console,
-    context,
     conversations,
     curation,
     documents,
     erase,
     export,
-    feedback,
     health,
-    history,
     importing,
     jobs,
     keys,
     mcp,
     memories,
-    preview,
     profiles,
     reembed,
     search,
@@ -37,38 +32,44 @@ from hitherto_client.command import (
     settings,
     submit,
     upkeep,
-    usage,
 )
 from hitherto_client.command.exits import BROKEN_PIPE, INTERRUPTED, USAGE, UsageError, report
 from hitherto_client.command.options import make_parser
 from hitherto_client.command.output import Output
+from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.transcripts import TranscriptError
 
 _ASKED = 2
 """Interrupts that ask the command to end; the next one ends it."""
 
-_GROUPS: dict[str, tuple[Any, ...]] = {
-    "Submit": (submit, importing, preview, jobs),
-    "Read": (context, search, memories, profiles, conversations, history),
-    "Change by hand": (curation, feedback),
-    "Privacy": (settings, export, erase, audit),
-    "Working memory": (sessions,),
-    "Knowledge": (documents,),
-    "Upkeep": (upkeep, reembed, usage),
-    "Web pages": (console,),
-    "Language models": (mcp,),
-    "Installation": (health, keys),
+_GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
+    "Submit": (*submit.COMMANDS, *importing.COMMANDS, *submit.PREVIEW, *jobs.COMMANDS),
+    "Read": (
+        *search.COMMANDS,
+        *memories.COMMANDS,
+        *profiles.COMMANDS,
+        *conversations.COMMANDS,
+        *memories.HISTORY,
+    ),
+    "Change by hand": curation.COMMANDS,
+    "Privacy": (*settings.COMMANDS, *export.COMMANDS, *erase.COMMANDS, *audit.COMMANDS),
+    "Working memory": sessions.COMMANDS,
+    "Knowledge": documents.COMMANDS,
+    "Upkeep": (*upkeep.COMMANDS, *reembed.COMMANDS, *upkeep.USAGE),
+    "Web pages": console.COMMANDS,
+    "Language models": mcp.COMMANDS,
+    "Installation": (*health.COMMANDS, *keys.COMMANDS),
 }
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every sub-command."""
     parser, commands = make_parser()
-    for group, modules in _GROUPS.items():
+    for group, members in _GROUPS.items():
         commands.begin(group)
-        for module in modules:
-            module.register(commands)
+        for member in members:
+            member.register(commands)
     return parser
 
 

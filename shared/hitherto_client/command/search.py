@@ -1,4 +1,4 @@
-"""`hitherto search`: what is found for a question, and why."""
+"""`hitherto context` and `hitherto search`: what an assistant would see, and what is found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from hitherto.v1 import entity_pb2
 from hitherto_client.command.exits import UsageError
 from hitherto_client.command.memories import FILTERS, TIME_TRAVEL
-from hitherto_client.command.options import number, whole
+from hitherto_client.command.options import Argument, number, read_text, whole
 from hitherto_client.command.output import Output
 from hitherto_client.command.result_view import (
     show_excerpts,
@@ -19,7 +19,7 @@ from hitherto_client.command.result_view import (
     show_results,
     warn,
 )
-from hitherto_client.command.rpc import USER, Option, Rpc, declare
+from hitherto_client.command.rpc import USER, Command, Option, Rpc
 from hitherto_client.command.show import nothing
 from hitherto_client.command.values import word_of
 
@@ -73,34 +73,6 @@ _SEARCH = Rpc(
 )
 
 
-def register(commands: Any) -> None:
-    """Add the sub-command."""
-    search = declare(
-        commands, "search", "Find memories, messages, summaries and documents.", _SEARCH, _search
-    )
-    search.set_defaults(limit=10)
-    search.add_argument(
-        "--weight",
-        dest="weights",
-        type=_weight,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="weight of a component of the ranking; may be given several times",
-    )
-    search.add_argument(
-        "--excerpt",
-        dest="excerpt_messages",
-        type=whole,
-        default=0,
-        metavar="N",
-        help="also show N messages around the source",
-    )
-    search.add_argument(
-        "--vector", metavar="FILE", help="the query's own vector: a JSON list of numbers"
-    )
-
-
 def _weight(text: str) -> tuple[str, float]:
     name, sign, value = text.partition("=")
     if not (name and sign):
@@ -109,6 +81,7 @@ def _weight(text: str) -> tuple[str, float]:
 
 
 def _search(options: argparse.Namespace, output: Output) -> int:
+    options.limit = options.limit or 10
     options.weights = dict(options.weights)
     options.query_embedding = _vector(options.vector)
     return _SEARCH.run(options, output)
@@ -127,3 +100,85 @@ def _vector(path: str | None) -> list[float]:
     if not (numeric and vector):
         raise UsageError(f"{path} should hold a JSON list of numbers, such as [0.1, -0.2]")
     return [float(part) for part in vector]
+
+
+def _show_context(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    if reply.prompt_block:
+        output.text(reply.prompt_block)
+    else:
+        output.note(nothing(f"nothing is known about {options.user_id} yet", reply.reason))
+    if reply.previous_items:
+        output.note(
+            f"the last answer of this conversation rested on {len(reply.previous_items)} items"
+        )
+    show_legs(output, reply.legs, f"{reply.prompt_tokens} tokens")
+    warn(output, reply.legs, degraded=reply.degraded)
+
+
+_CONTEXT = Rpc(
+    "GetContext",
+    (
+        USER,
+        Option("query", "query", needed=False),
+        Option("--template", "template"),
+        Option("--max-tokens", "max_tokens", "token budget of the block"),
+        Option("--conversation", "conversation_id", "the current conversation", "ID"),
+        Option("--scope", "scopes", "what the query searches"),
+        Option("--max-memories", "max_memories", "most important memories; 0 leaves them out"),
+        Option("--max-relevant", "max_relevant", "results for the query; 0 leaves them out"),
+        Option("--max-conversations", "max_conversations", "past conversations; 0 leaves them out"),
+        Option("--max-entities", "max_entities", "known entities; 0 leaves them out"),
+        Option("--order", "memory_order", "order of the most important memories"),
+        Option("--provenance", "include_provenance", "show origin, date and id of every memory"),
+        Option("--dates", "line_dates", "whether lines have dates (default: with a query)"),
+        REFERENCE_TIME,
+        *TIME_TRAVEL,
+        COUNT_ACCESS,
+    ),
+    _show_context,
+)
+
+
+def _context(options: argparse.Namespace, output: Output) -> int:
+    if options.file is None and options.template == "custom":
+        raise UsageError("--template custom needs --custom-template FILE")
+    if options.file is not None:
+        if options.template not in (None, "custom"):
+            raise UsageError(f"--custom-template does not go with --template {options.template}")
+        options.template, options.custom_template = "custom", read_text(options.file)
+    return _CONTEXT.run(options, output)
+
+
+COMMANDS = (
+    Command(
+        "context",
+        "Print the context block for an assistant's prompt.",
+        _CONTEXT,
+        Argument("--custom-template", "a template of your own", "FILE", dest="file"),
+        run=_context,
+    ),
+    Command(
+        "search",
+        "Find memories, messages, summaries and documents.",
+        _SEARCH,
+        Argument(
+            "--weight",
+            "weight of a component of the ranking; may be given several times",
+            "NAME=VALUE",
+            dest="weights",
+            type=_weight,
+            action="append",
+            default=[],
+        ),
+        Argument(
+            "--excerpt",
+            "also show N messages around the source",
+            "N",
+            dest="excerpt_messages",
+            type=whole,
+            default=0,
+        ),
+        Argument("--vector", "the query's own vector: a JSON list of numbers", "FILE"),
+        run=_search,
+    ),
+)

@@ -8,16 +8,11 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import profile_pb2
-from hitherto_client.command.options import add_group, json_object, number
+from hitherto_client.command.options import Argument, Switch, json_object, number
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import CONSISTENCY, USER, Option, Rpc, declare
+from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Column, Pair, nothing, show_record, show_rows
 
-_STEPS = {
-    "confirm": ("confirmed", "Say that the user agreed."),
-    "complete": ("completed", "Say that it was carried out."),
-    "reject": ("rejected", "Say that the user declined."),
-}
 _ACTIONS = (
     Column("action", "id", whole=True),
     "type",
@@ -86,48 +81,18 @@ _ADD = Rpc(
 )
 
 
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    session = declare(
-        commands,
-        "session",
-        "Show the working memory of a session, or change it.",
-        _GET,
-        lambda options, output: (_UPDATE if _changes(options) else _GET).run(options, output),
+def _resolve(status: str) -> Rpc:
+    return Rpc(
+        "ResolvePendingAction",
+        (
+            USER,
+            Option("id", "pending_action_id", "the id that `hitherto session` shows"),
+            Option("--session", "session_id", "the session that the action must belong to", "ID"),
+            Option("--result", "result", "the outcome"),
+        ),
+        _show_action,
+        fixed={"status": status},
     )
-    session.add_argument(
-        "--context", type=json_object, metavar="JSON", help="replace the context; {} clears it"
-    )
-    session.add_argument(
-        "--recent",
-        dest="recent_items",
-        type=_item,
-        action="append",
-        metavar="ID[=RELEVANCE]",
-        help="replace the recent items; may be given several times",
-    )
-    session.add_argument(
-        "--renew", action="store_true", help="renew the context's lifetime without changing it"
-    )
-    actions = add_group(
-        commands, "action", "Add and resolve actions that wait for the user's confirmation."
-    )
-    declare(actions, "add", "Add an action that waits for the user's confirmation.", _ADD)
-    for name, (status, summary) in _STEPS.items():
-        resolve = Rpc(
-            "ResolvePendingAction",
-            (
-                USER,
-                Option("id", "pending_action_id", "the id that `hitherto session` shows"),
-                Option(
-                    "--session", "session_id", "the session that the action must belong to", "ID"
-                ),
-                Option("--result", "result", "the outcome"),
-            ),
-            _show_action,
-            fixed={"status": status},
-        )
-        declare(actions, name, summary, resolve)
 
 
 def _changes(options: argparse.Namespace) -> bool:
@@ -138,3 +103,31 @@ def _item(text: str) -> dict[str, Any]:
     """An id, and how relevant it was if that stands behind it."""
     item_id, sign, relevance = text.rpartition("=")
     return {"id": item_id, "relevance": number(relevance)} if sign else {"id": text}
+
+
+COMMANDS = (
+    Command(
+        "session",
+        "Show the working memory of a session, or change it.",
+        _GET,
+        Argument("--context", "replace the context; {} clears it", "JSON", type=json_object),
+        Argument(
+            "--recent",
+            "replace the recent items; may be given several times",
+            "ID[=RELEVANCE]",
+            dest="recent_items",
+            type=_item,
+            action="append",
+        ),
+        Switch("--renew", "renew the context's lifetime without changing it"),
+        run=lambda options, output: (_UPDATE if _changes(options) else _GET).run(options, output),
+    ),
+    CommandGroup(
+        "action",
+        "Add and resolve actions that wait for the user's confirmation.",
+        Command("add", "Add an action that waits for the user's confirmation.", _ADD),
+        Command("confirm", "Say that the user agreed.", _resolve("confirmed")),
+        Command("complete", "Say that it was carried out.", _resolve("completed")),
+        Command("reject", "Say that the user declined.", _resolve("rejected")),
+    ),
+)

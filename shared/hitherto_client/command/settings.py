@@ -11,9 +11,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from hitherto.v1 import memory_pb2, privacy_pb2
 from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import add_yes, confirmed, connect
+from hitherto_client.command.options import YES, Argument, confirmed, connect
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import USER, Option, Rpc, declare
+from hitherto_client.command.rpc import USER, Command, Option, Rpc
 from hitherto_client.command.show import CountsLine, OneRecord
 from hitherto_client.command.values import words
 
@@ -40,28 +40,6 @@ _CLEAR = Rpc(
     ),
     CountsLine("cleared"),
 )
-
-
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    settings = declare(
-        commands, "settings", "Show a user's settings, or change them: NAME=VALUE.", _GET, _settings
-    )
-    settings.add_argument(
-        "changes",
-        metavar="NAME=VALUE",
-        nargs="*",
-        help=f"set one of {', '.join(_FIELDS)}; switches are on or off",
-    )
-    settings.add_argument(
-        "--reset",
-        action="append",
-        default=[],
-        choices=list(_FIELDS),
-        metavar="NAME",
-        help="reset to the installation's value",
-    )
-    add_yes(declare(commands, "clear", "Forget all memories of a user.", _CLEAR, _clear))
 
 
 def _settings(options: argparse.Namespace, output: Output) -> int:
@@ -135,3 +113,28 @@ def _clear(options: argparse.Namespace, output: Output) -> int:
     if not output.as_json:
         output.note(f"`hitherto restore {user} ID` brings a single memory back")
     return OK
+
+
+COMMANDS = (
+    Command(
+        "settings",
+        "Show a user's settings, or change them: NAME=VALUE.",
+        _GET,
+        Argument(
+            "changes",
+            f"set one of {', '.join(_FIELDS)}; switches are on or off",
+            "NAME=VALUE",
+            nargs="*",
+        ),
+        Argument(
+            "--reset",
+            "reset to the installation's value",
+            "NAME",
+            action="append",
+            default=[],
+            choices=list(_FIELDS),
+        ),
+        run=_settings,
+    ),
+    Command("clear", "Forget all memories of a user.", _CLEAR, YES, run=_clear),
+)

@@ -1,20 +1,26 @@
-"""`hitherto submit`: conversations from files, in batches, and what was learnt from them."""
+"""`hitherto submit` and `hitherto preview`: what is learnt, or would be, from files."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from typing import Any
 
-from hitherto.v1 import extraction_service_pb2, job_pb2
+from google.protobuf import json_format
+
+from hitherto.v1 import entity_pb2, job_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_client import Hitherto
 from hitherto_client.batches import MAX_TRANSCRIPTS, batches
-from hitherto_client.command.exits import OK
-from hitherto_client.command.follow import follow
-from hitherto_client.command.job_table import exit_code, show_jobs
-from hitherto_client.command.options import add_command, add_wait, connect, natural
+from hitherto_client.command.conversations import SUMMARY
+from hitherto_client.command.exits import OK, UsageError
+from hitherto_client.command.follow import exit_code, follow, show_jobs
+from hitherto_client.command.memories import MEMORIES
+from hitherto_client.command.options import Argument, connect, natural, wait
 from hitherto_client.command.output import Output
+from hitherto_client.command.rpc import Command
+from hitherto_client.command.show import show_record, show_rows
+from hitherto_client.command.values import dollars, word_of
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 
@@ -24,35 +30,12 @@ _BATCH_SECONDS = 120.0
 _INDEXED = re.compile(r"transcripts\[(\d+)\]\.?(.*)")
 
 
-def register(commands: Any) -> None:
-    """Add the sub-command."""
-    parser = add_command(commands, "submit", "Submit conversations and learn from them.", _run)
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="JSON lines of transcripts, or plain `user: …` text; - reads standard input",
-    )
-    add_defaults(parser)
-    parser.add_argument(
-        "--batch",
-        type=natural,
-        default=MAX_TRANSCRIPTS,
-        metavar="N",
-        help=f"transcripts per request, at most {MAX_TRANSCRIPTS}",
-    )
-    add_wait(parser, otherwise="only submit")
-
-
-def add_defaults(parser: argparse.ArgumentParser) -> None:
-    """What stands for the values that a file of conversations lacks."""
-    parser.add_argument("--user", default="", help="the user, if the file does not name one")
-    parser.add_argument(
-        "--conversation", default="", help="the conversation's id, if the file has none"
-    )
-    parser.add_argument(
-        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if the file has none"
-    )
+DEFAULTS = (
+    Argument("--user", "the user, if the file does not name one", default=""),
+    Argument("--conversation", "the conversation's id, if the file has none", default=""),
+    Argument("--time-zone", "IANA time zone, if the file has none", "ZONE", default=""),
+)
+"""What stands for the values that a file of conversations lacks."""
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:
@@ -65,7 +48,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     ]
     groups = list(batches(found, min(options.batch, MAX_TRANSCRIPTS)))
     jobs: dict[str, job_pb2.Job] = {}
-    reply = extraction_service_pb2.SubmitTranscriptsResponse()
+    reply = pb.SubmitTranscriptsResponse()
     with connect(options) as client:
         try:
             for group in groups:
@@ -92,9 +75,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
 def _show(output: Output, jobs: list[job_pb2.Job], consistency_token: str) -> None:
     if output.as_json:
         output.document(
-            extraction_service_pb2.SubmitTranscriptsResponse(
-                jobs=jobs, consistency_token=consistency_token
-            )
+            pb.SubmitTranscriptsResponse(jobs=jobs, consistency_token=consistency_token)
         )
     else:
         show_jobs(output, jobs)
@@ -102,11 +83,9 @@ def _show(output: Output, jobs: list[job_pb2.Job], consistency_token: str) -> No
 
 def _hand_over(
     client: Hitherto, group: list[FileTranscript], timeout: float
-) -> extraction_service_pb2.SubmitTranscriptsResponse:
+) -> pb.SubmitTranscriptsResponse:
     try:
-        request = extraction_service_pb2.SubmitTranscriptsRequest(
-            transcripts=[item.transcript for item in group]
-        )
+        request = pb.SubmitTranscriptsRequest(transcripts=[item.transcript for item in group])
         return client.connection.extraction.SubmitTranscripts(request, timeout=timeout)
     except HithertoCallError as error:
         error.violations = tuple(_at_source(violation, group) for violation in error.violations)
@@ -120,3 +99,121 @@ def _at_source(violation: Violation, group: list[FileTranscript]) -> Violation:
         return violation
     item = group[int(match[1])]
     return Violation(f"{item.source}, line {item.line}: {match[2]}", violation.description)
+
+
+_ENTITY_TYPES = entity_pb2.EntityType.DESCRIPTOR
+
+
+def _preview(options: argparse.Namespace, output: Output) -> int:
+    defaults = Defaults(options.user, options.conversation, options.time_zone)
+    found = read_transcripts(options.file, defaults, stdin=sys.stdin.buffer)
+    chosen = _choose(found, options.line)
+    with connect(options) as client:
+        try:
+            request = pb.PreviewExtractionRequest(transcript=chosen.transcript)
+            reply = client.connection.extraction.PreviewExtraction(request)
+        except HithertoCallError as error:
+            error.violations = tuple(
+                Violation(
+                    f"{chosen.source}, line {chosen.line}: "
+                    + violation.field.removeprefix("transcript."),
+                    violation.description,
+                )
+                for violation in error.violations
+            )
+            raise
+    if output.as_json:
+        output.document(reply)
+    else:
+        _show_preview(output, reply)
+    return OK
+
+
+def _choose(found: list[FileTranscript], line: int | None) -> FileTranscript:
+    if line is None:
+        if len(found) > 1:
+            raise UsageError(
+                f"{found[0].source} holds {len(found)} conversations and each costs a call of the "
+                "model: choose one with --line N"
+            )
+        return found[0]
+    for transcript in found:
+        if transcript.line == line:
+            return transcript
+    raise UsageError(f"no conversation begins on line {line} of {found[0].source}")
+
+
+def _show_preview(output: Output, reply: pb.PreviewExtractionResponse) -> None:
+    groups = (
+        ("new", reply.memories_created),
+        ("changed", reply.memories_updated),
+        ("no longer true", reply.memories_contradicted),
+        ("goals reached", reply.goals_achieved),
+    )
+    for title, memories in groups:
+        if memories:
+            output.line(f"{title}:")
+            show_rows(output, MEMORIES, memories)
+    if not any(memories for _, memories in groups):
+        output.line("no memory would change")
+    if reply.HasField("profile"):
+        told = json_format.MessageToJson(
+            reply.profile, preserving_proto_field_name=True, ensure_ascii=False
+        )
+        output.pairs([("profile", told)])
+    if reply.HasField("summary"):
+        show_record(output, SUMMARY, reply.summary)
+    output.pairs(
+        [
+            (
+                "entities",
+                ", ".join(
+                    f"{found.name} ({word_of(_ENTITY_TYPES, found.type)})"
+                    for found in reply.entities
+                ),
+            )
+        ]
+    )
+    result = reply.result
+    tokens = result.usage.input_tokens + result.usage.output_tokens + result.usage.embedding_tokens
+    output.note(
+        f"nothing was stored; {result.model or result.extractor or 'the model'} read and wrote "
+        f"{tokens} tokens for {dollars(result.usage.cost_usd)}, and {result.dropped_items} items "
+        "of its answer were left out"
+    )
+
+
+COMMANDS = (
+    Command(
+        "submit",
+        "Submit conversations and learn from them.",
+        None,
+        Argument(
+            "files",
+            "JSON lines of transcripts, or plain `user: …` text; - reads standard input",
+            "FILE",
+            nargs="+",
+        ),
+        *DEFAULTS,
+        Argument(
+            "--batch",
+            f"transcripts per request, at most {MAX_TRANSCRIPTS}",
+            "N",
+            type=natural,
+            default=MAX_TRANSCRIPTS,
+        ),
+        wait("only submit"),
+        run=_run,
+    ),
+)
+PREVIEW = (
+    Command(
+        "preview",
+        "Show what would be learnt from a conversation; store nothing.",
+        None,
+        Argument("file", "as for submit; - reads standard input", "FILE"),
+        *DEFAULTS,
+        Argument("--line", "line of the conversation, in a file with several", "N", type=natural),
+        run=_preview,
+    ),
+)

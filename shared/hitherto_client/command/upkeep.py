@@ -1,4 +1,4 @@
-"""`hitherto consolidate`, `undo`, `decay`, `retention`, `schedules` and `rollback`."""
+"""`hitherto consolidate`, `undo`, `decay`, `retention`, `schedules`, `rollback`, `usage`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from functools import partial
 from typing import Any
 
 from hitherto.v1 import job_pb2
+from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_client import Hitherto
 from hitherto_client._sync.watch import FINAL
 from hitherto_client.command.exits import FAILED, OK
-from hitherto_client.command.follow import follow
-from hitherto_client.command.job_table import exit_code, show_jobs
+from hitherto_client.command.follow import exit_code, follow, show_jobs
 from hitherto_client.command.memories import MEMORIES
-from hitherto_client.command.options import add_wait, add_yes, confirmed, connect
+from hitherto_client.command.options import YES, Argument, OneOf, confirmed, connect, wait
 from hitherto_client.command.output import Output
-from hitherto_client.command.rpc import DRY_RUN, EVERYBODY, USER, Option, Rpc, add_options, declare
+from hitherto_client.command.rpc import DRY_RUN, EVERYBODY, SINCE, UNTIL, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, Rows, show_rows
-from hitherto_client.command.values import counted, minute
+from hitherto_client.command.values import counted, dollars, minute, words
 
 
 def _show_started(output: Output, options: argparse.Namespace, reply: Any) -> None:
@@ -74,36 +74,6 @@ def _show_undone(output: Output, options: argparse.Namespace, reply: Any) -> Non
 _ROLLBACK = Rpc("RollbackSource", (USER, DRY_RUN), _show_undone)
 
 
-def register(commands: Any) -> None:
-    """Add the sub-commands."""
-    _add_started(commands, "consolidate", "Merge memories that share a tag.", _CONSOLIDATE)
-    declare(commands, "undo", "Undo a consolidation: its originals come back.", _UNDO)
-    _add_started(commands, "decay", "Archive unimportant and unused memories.", _DECAY)
-    add_yes(
-        _add_started(
-            commands, "retention", "Remove data that is past its retention, for good.", _RETENTION
-        )
-    )
-    declare(commands, "schedules", "List the upkeep schedules.", _SCHEDULES)
-    rollback = declare(
-        commands,
-        "rollback",
-        "Undo everything learnt from one conversation, document or job.",
-        _ROLLBACK,
-        _rollback,
-    )
-    source = rollback.add_mutually_exclusive_group(required=True)
-    for name in ("conversation", "document", "job"):
-        add_options(source, _ROLLBACK.request, Option(f"--{name}", f"{name}_id", metavar="ID"))
-    add_yes(rollback)
-
-
-def _add_started(commands: Any, name: str, summary: str, rpc: Rpc) -> argparse.ArgumentParser:
-    parser = declare(commands, name, summary, rpc, partial(_start, rpc))
-    add_wait(parser)
-    return parser
-
-
 def _start(rpc: Rpc, options: argparse.Namespace, output: Output) -> int:
     """Start upkeep, follow its job unless asked not to, and tell what it did or would do."""
     with connect(options) as client:
@@ -143,3 +113,114 @@ def _rollback(options: argparse.Namespace, output: Output) -> int:
         reply = _ROLLBACK.call(client, options)
     _ROLLBACK.write(output, options, reply)
     return OK
+
+
+_DIMENSIONS = pb.UsageDimension.DESCRIPTOR
+_FIGURES = ("calls", "tokens in", "tokens out", "embedding calls", "tokens embedded", "cost")
+
+
+def _show_usage(output: Output, options: argparse.Namespace, reply: Any) -> None:
+    by = options.group_by
+    rows = [
+        (*(getattr(row, _field(word)) or "(none)" for word in by), *_figures(row.usage))
+        for row in reply.rows
+    ]
+    if by:
+        rows.append(("total", *[""] * (len(by) - 1), *_figures(reply.total)))
+    else:
+        rows = [_figures(reply.total)]
+    output.table((*by, *_FIGURES), rows, numbers=_FIGURES)
+    output.more(len(reply.rows), None, reply.next_page_token)
+    budget = f" of {dollars(reply.daily_budget_usd)}" if reply.daily_budget_usd else ", no budget"
+    output.note(f"spent today (UTC): {dollars(reply.spent_today_usd)}{budget}")
+
+
+_USAGE = Rpc(
+    "GetUsage",
+    (
+        EVERYBODY,
+        Option("--kind", "kinds", "only jobs of this kind", "KIND"),
+        Option("--since", "since", SINCE),
+        Option("--until", "until", UNTIL),
+    ),
+    _show_usage,
+)
+
+
+def _dimensions(text: str) -> list[str]:
+    found = [word.strip().lower() for word in text.split(",")]
+    known = words(_DIMENSIONS)
+    if not set(found) <= set(known):
+        raise argparse.ArgumentTypeError(f"{text!r} should be some of {','.join(known)}")
+    return list(dict.fromkeys(found))
+
+
+def _field(word: str) -> str:
+    return "user_id" if word == "user" else word
+
+
+def _figures(usage: job_pb2.Usage) -> tuple[str, ...]:
+    return (
+        str(usage.llm_calls),
+        str(usage.input_tokens),
+        str(usage.output_tokens),
+        str(usage.embedding_calls),
+        str(usage.embedding_tokens),
+        dollars(usage.cost_usd),
+    )
+
+
+USAGE = (
+    Command(
+        "usage",
+        "Show calls, tokens and cost.",
+        _USAGE,
+        Argument(
+            "--by",
+            "group by these (default: one row in all)",
+            ",".join(words(_DIMENSIONS)),
+            dest="group_by",
+            type=_dimensions,
+            default=[],
+        ),
+    ),
+)
+COMMANDS = (
+    Command(
+        "consolidate",
+        "Merge memories that share a tag.",
+        _CONSOLIDATE,
+        wait(),
+        run=partial(_start, _CONSOLIDATE),
+    ),
+    Command("undo", "Undo a consolidation: its originals come back.", _UNDO),
+    Command(
+        "decay",
+        "Archive unimportant and unused memories.",
+        _DECAY,
+        wait(),
+        run=partial(_start, _DECAY),
+    ),
+    Command(
+        "retention",
+        "Remove data that is past its retention, for good.",
+        _RETENTION,
+        wait(),
+        YES,
+        run=partial(_start, _RETENTION),
+    ),
+    Command("schedules", "List the upkeep schedules.", _SCHEDULES),
+    Command(
+        "rollback",
+        "Undo everything learnt from one conversation, document or job.",
+        _ROLLBACK,
+        OneOf(
+            Option("--conversation", "conversation_id", metavar="ID"),
+            Option("--document", "document_id", metavar="ID"),
+            Option("--job", "job_id", metavar="ID"),
+            required=True,
+        ),
+        YES,
+        run=_rollback,
+    ),
+)

@@ -21,7 +21,7 @@ from hitherto.v1 import (
 )
 from hitherto_client.command import main
 from hitherto_client.command.exits import UsageError
-from hitherto_client.command.history import change
+from hitherto_client.command.memories import change
 from hitherto_client.command.profiles import read_changes
 from tests.unit.client.command_samples import memory
 from tests.unit.client.fake_services import Failure, Fakes
