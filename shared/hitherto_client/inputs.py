@@ -83,3 +83,5 @@ class DocumentInput(TypedDict):
     created_at: NotRequired[datetime]
     metadata: NotRequired[Mapping[str, Any]]
     """Free JSON; people and projects in known keys, such as `from`, become entities."""
+    expires_at: NotRequired[datetime]
+    """When reads stop returning it; it is then deleted. Unset: never."""

@@ -12,6 +12,7 @@ from uuid import uuid4
 import grpc
 import psycopg
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +126,7 @@ async def live(services: Services, model: ScriptedModel) -> None:
                     title="Trà sen",
                     content="Linh gửi trà sen tới Đà Nẵng.\n\n" * 40,
                     author="linh@example.com",
+                    expires_at=Timestamp(seconds=4_000_000_000),
                 )
             ],
         )

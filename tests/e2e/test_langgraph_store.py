@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from langgraph.store.memory import InMemoryStore
 
 from hitherto_client import Hitherto, HithertoCallError
 from hitherto_client.integrations.langgraph import HithertoStore
+from hitherto_client.integrations.store_items import item_filter
 from tests.e2e.conftest import Services
 
 THREADS = ThreadPoolExecutor(8)
@@ -275,8 +277,7 @@ async def test_a_label_names_the_user(memory: Hitherto) -> None:
 async def test_what_cannot_be_is_refused(memory: Hitherto) -> None:
     ours = store(memory)
     refused: list[tuple[type[Exception], Callable[[], Any]]] = [
-        (NotImplementedError, lambda: ours.put(("a",), "x", {}, ttl=5)),
-        (NotImplementedError, lambda: ours.batch([PutOp(("a",), "x", {}, ttl=5)])),
+        (ValueError, lambda: ours.put(("a",), "x", {}, ttl=float("nan"))),
         (InvalidNamespaceError, lambda: ours.batch([GetOp(("a.b",), "x")])),
         (TypeError, lambda: ours.put(("a",), "x", {"no": object()})),
         (ValueError, lambda: ours.put(("a",), "x", {"no": float("nan")})),
@@ -296,6 +297,68 @@ async def test_what_cannot_be_is_refused(memory: Hitherto) -> None:
     nowhere = Hitherto("127.0.0.1:1", "127.0.0.1:1", timeout=1)
     with nowhere, pytest.raises(HithertoCallError):
         await in_thread(lambda: store(nowhere).get(("a",), "x"))
+
+
+async def test_items_expire(memory: Hitherto) -> None:
+    """As the package says: in minutes, from the last write, the default for puts without a ttl."""
+    ours = store(memory, ttl={"default_ttl": 600.0})
+
+    def ends() -> dict[str, Any]:
+        kept = {doc.metadata["langgraph"]: doc.expires_at for doc in memory.documents("ana")}
+        return {json.loads(whole)["key"]: end for whole, end in kept.items()}
+
+    def steps() -> None:
+        assert ours.supports_ttl
+        text = {"text": "harbour of Porto"}
+        ours.put(("a",), "short", text, ttl=0.0)
+        ours.put(("a",), "long", text, ttl=1e12)
+        ours.put(("a",), "default", text)
+        ours.put(("a",), "kept", text, ttl=None)
+        assert ours.get(("a",), "short") is None
+        for query in (None, "harbour of Porto"):
+            keys = {item.key for item in ours.search(("a",), query=query)}
+            assert keys == {"long", "default", "kept"}
+        assert ends()["kept"] is None
+        ours.put(("a",), "short", text, ttl=5)
+        assert plain(ours.get(("a",), "short")) == (("a",), "short", text)
+        ours.put(("b",), "gone", text, ttl=0.0)
+        assert ours.list_namespaces() == [("a",)]
+        # A write without an end takes it away.
+        ours.put(("a",), "default", text, ttl=None)
+        assert ends()["default"] is None
+
+    await in_thread(steps)
+
+
+async def test_reads_restart_the_time_to_live(memory: Hitherto) -> None:
+    """By default, as configured, and as the call says; nothing else about the item changes."""
+
+    def end(key: str) -> Any:
+        (document,) = memory.documents("ana", metadata_filter=item_filter(("a",), key))
+        return document.expires_at
+
+    def steps() -> None:
+        ours, still = store(memory), store(memory, ttl={"refresh_on_read": False})
+        ours.put(("a",), "x", {"text": "harbour"}, ttl=60)
+        ours.put(("a",), "y", {"text": "harbour"})
+        first, before = end("x"), ours.get(("a",), "x", refresh_ttl=False)
+        still.get(("a",), "x")
+        still.search(("a",), query="harbour")
+        assert end("x") == first
+        assert ours.get(("a",), "x") == before
+        second = end("x")
+        assert second > first
+        ours.search(("a",), query="harbour")
+        third = end("x")
+        assert third > second
+        still.search(("a",), refresh_ttl=True)
+        assert end("x") > third
+        assert end("y") is None
+        # Another's write meanwhile is not undone: a refresh changes no content.
+        ours.put(("a",), "x", {"text": "station"}, ttl=60)
+        assert ours.search(("a",), query="station")[0].value == {"text": "station"}
+
+    await in_thread(steps)
 
 
 class State(TypedDict):

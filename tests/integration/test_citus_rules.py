@@ -35,6 +35,7 @@ HIDDEN = {
     "compared_chunks",
     "compared_messages",
     "compared_summaries",
+    "expired_chunks",
     "filtered_documents",
     "filtered_memories",
     "filtered_memories_at",

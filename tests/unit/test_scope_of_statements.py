@@ -17,6 +17,7 @@ FUNCTIONS = {
     "compared_chunks",
     "compared_messages",
     "compared_summaries",
+    "expired_chunks",
     "filtered_documents",
     "filtered_memories",
     "filtered_memories_at",
@@ -48,6 +49,7 @@ ACROSS_USERS = {
     "storage/audit": "_PAGE _UNSIGNED",
     "storage/consolidation": "_CROWDED_USERS",
     "storage/conversations": "_IDLE",
+    "storage/documents": "_EXPIRED",
     "storage/erased": "_OTHER_KEYS _UNNAME",
     "storage/erasure": "_CUT_LISTS _LISTED",
     "storage/exports": "_CALLS _LISTS",
@@ -227,7 +229,9 @@ def test_every_statement_names_tenant_and_user(tables: dict[str, set[str]]) -> N
 
 def test_functions_are_asked_about_one_user() -> None:
     for place, name, statement in statements():
-        for call in re.findall(rf"\b({'|'.join(FUNCTIONS)})\((.*?),(.*?),", statement, re.DOTALL):
+        for call in re.findall(
+            rf"\b({'|'.join(FUNCTIONS)})\((.*?),(.*?)(?:,|\)[^s])", statement, re.DOTALL
+        ):
             given = [argument.strip() for argument in call[1:]]
             assert given == ["%(tenant_id)s", "%(user_id)s"], (place, name, call[0])
 

@@ -54,7 +54,10 @@ type Document struct {
 	// replaced.
 	Id string `protobuf:"bytes,10,opt,name=id,proto3" json:"id,omitempty"`
 	// updated_at, when it was last ingested with a change. Ignored in requests.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// expires_at, when reads stop returning it. It is then deleted within minutes. Unset: never. Ingesting the
+	// document again sets it anew, also when nothing else has changed.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -162,6 +165,13 @@ func (x *Document) GetId() string {
 func (x *Document) GetUpdatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *Document) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
 	}
 	return nil
 }
@@ -306,7 +316,7 @@ var File_hitherto_v1_document_proto protoreflect.FileDescriptor
 
 const file_hitherto_v1_document_proto_rawDesc = "" +
 	"\n" +
-	"\x1ahitherto/v1/document.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x03\n" +
+	"\x1ahitherto/v1/document.proto\x12\vhitherto.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x03\n" +
 	"\bDocument\x12\x1f\n" +
 	"\vsource_type\x18\x01 \x01(\tR\n" +
 	"sourceType\x12\x1b\n" +
@@ -322,7 +332,9 @@ const file_hitherto_v1_document_proto_rawDesc = "" +
 	"\x02id\x18\n" +
 	" \x01(\tR\x02id\x129\n" +
 	"\n" +
-	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xf7\x02\n" +
+	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xf7\x02\n" +
 	"\rDocumentChunk\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
 	"\vdocument_id\x18\x02 \x01(\tR\n" +
@@ -364,13 +376,14 @@ var file_hitherto_v1_document_proto_depIdxs = []int32{
 	2, // 0: hitherto.v1.Document.created_at:type_name -> google.protobuf.Timestamp
 	3, // 1: hitherto.v1.Document.metadata:type_name -> google.protobuf.Struct
 	2, // 2: hitherto.v1.Document.updated_at:type_name -> google.protobuf.Timestamp
-	2, // 3: hitherto.v1.DocumentChunk.created_at:type_name -> google.protobuf.Timestamp
-	3, // 4: hitherto.v1.DocumentChunk.metadata:type_name -> google.protobuf.Struct
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	2, // 3: hitherto.v1.Document.expires_at:type_name -> google.protobuf.Timestamp
+	2, // 4: hitherto.v1.DocumentChunk.created_at:type_name -> google.protobuf.Timestamp
+	3, // 5: hitherto.v1.DocumentChunk.metadata:type_name -> google.protobuf.Struct
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_hitherto_v1_document_proto_init() }

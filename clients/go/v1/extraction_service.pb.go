@@ -719,8 +719,13 @@ type IngestDocumentsRequest struct {
 	// idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
 	// returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// refresh_only, true to postpone the expiry of known documents and to change nothing else. Each document then
+	// needs `source_type`, `source_id` and `expires_at` only. Documents that are unknown, have expired, have no
+	// `expires_at` or a later one stay as they are. The reply has no job; `replaced_count` is the number of
+	// documents whose expiry was postponed, and `document_ids` are theirs.
+	RefreshOnly   bool `protobuf:"varint,4,opt,name=refresh_only,json=refreshOnly,proto3" json:"refresh_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *IngestDocumentsRequest) Reset() {
@@ -772,6 +777,13 @@ func (x *IngestDocumentsRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *IngestDocumentsRequest) GetRefreshOnly() bool {
+	if x != nil {
+		return x.RefreshOnly
+	}
+	return false
 }
 
 // IngestDocumentsResponse confirms that the documents are stored. Searches find them when the job is done.
@@ -1752,11 +1764,12 @@ const file_hitherto_v1_extraction_service_proto_rawDesc = "" +
 	"\aprofile\x18\x05 \x01(\v2\x14.hitherto.v1.ProfileR\aprofile\x12:\n" +
 	"\asummary\x18\x06 \x01(\v2 .hitherto.v1.ConversationSummaryR\asummary\x12/\n" +
 	"\bentities\x18\a \x03(\v2\x13.hitherto.v1.EntityR\bentities\x12.\n" +
-	"\x06result\x18\b \x01(\v2\x16.hitherto.v1.JobResultR\x06result\"\x8f\x01\n" +
+	"\x06result\x18\b \x01(\v2\x16.hitherto.v1.JobResultR\x06result\"\xb2\x01\n" +
 	"\x16IngestDocumentsRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x123\n" +
 	"\tdocuments\x18\x02 \x03(\v2\x15.hitherto.v1.DocumentR\tdocuments\x12'\n" +
-	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"\xfa\x01\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12!\n" +
+	"\frefresh_only\x18\x04 \x01(\bR\vrefreshOnly\"\xfa\x01\n" +
 	"\x17IngestDocumentsResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.hitherto.v1.JobR\x03job\x12\x1b\n" +
 	"\tnew_count\x18\x02 \x01(\x05R\bnewCount\x12%\n" +

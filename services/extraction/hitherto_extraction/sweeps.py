@@ -4,15 +4,17 @@ The idle sweep queues the rest of conversations that fell silent; at most one op
 conversation can wait, so that two concurrent replicas queue it once. Other duties back-fill vectors
 after an embedder outage, index messages that no job has indexed, seal text from before a user
 turned encryption on, charge the embedding of queries, analyse tables that have grown, and delete
-expired idempotency keys, unusable replies and working memory.
+expired idempotency keys, unusable replies, working memory and documents.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 from hitherto_extraction.budget import BudgetLeft
+from hitherto_extraction.documents.ingest import delete_expired
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.embedding_charges import QueryCharges
@@ -21,15 +23,17 @@ from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.storage import (
     conversations,
+    documents,
     idempotency,
     sessions,
     unusable_replies,
     upkeep,
 )
 from hitherto_shared.database import faults
-from hitherto_shared.database.pool import Database
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import HithertoError
+from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.sweeps")
 
@@ -42,9 +46,11 @@ _STATISTICS_SECONDS = 10.0
 _ANALYSE_SECONDS = 60.0
 _KEYS_SECONDS = 3600.0
 _SESSIONS_SECONDS = 600.0
+_DOCUMENTS_SECONDS = 60.0
 _DEPTH_SECONDS = 15.0
 _BUDGET_SECONDS = 60.0
 _TEXTS_SECONDS = 60.0
+_DOCUMENT_SECONDS = 30.0
 _SLOT_SECONDS = 60.0
 """The default interval of the schedule `idle`."""
 
@@ -52,7 +58,10 @@ Duty = Callable[[], Awaitable[None]]
 
 
 class Sweeps:
-    """The duties of this process. The database role is hitherto_maintenance."""
+    """The duties of this process.
+
+    The database role is hitherto_maintenance, and hitherto_removal for what is deleted of users.
+    """
 
     def __init__(
         self,
@@ -61,6 +70,7 @@ class Sweeps:
         backfill: Backfill | None,
         *,
         idle_minutes: float,
+        removal: Database | None = None,
         sealing: SealingSweep | None = None,
         questions: QueryCharges | None = None,
         depth: QueueDepth | None = None,
@@ -69,6 +79,7 @@ class Sweeps:
         self._database = database
         self._intake = intake
         self._backfill = backfill
+        self._removal = removal
         self._sealing = sealing
         self._questions = questions
         self._depth = depth
@@ -89,6 +100,8 @@ class Sweeps:
         ]
         if self._backfill is not None:
             duties.append((_BACKFILL_SECONDS, self.fill_vectors))
+        if self._removal is not None:
+            duties.append((_DOCUMENTS_SECONDS, self.drop_documents))
         if self._sealing is not None:
             duties.append((_SEALING_SECONDS, self.seal))
         if self._questions is not None:
@@ -185,6 +198,37 @@ class Sweeps:
                 pass
         except Exception as error:
             _log_or_raise(error, "sweep of working memory")
+
+    async def drop_documents(self) -> None:
+        """Delete expired documents with all that was made of them, until none can be deleted."""
+        try:
+            while await self._drop_some_documents():
+                pass
+        except Exception as error:
+            _log_or_raise(error, "sweep of documents")
+
+    async def _drop_some_documents(self) -> int:
+        """Each in a transaction of its own; a user who stays locked waits for the next sweep."""
+        removal = self._removal
+        assert removal is not None
+        dropped = 0
+        for scope, document_id in await self._database.run(
+            lambda connection: documents.find_expired(connection, limit=_BATCH),
+            timeout=_SWEEP_SECONDS,
+        ):
+
+            async def drop(
+                connection: Connection, scope: Scope = scope, document_id: UUID = document_id
+            ) -> bool:
+                async with connection.transaction():
+                    return await delete_expired(connection, scope, document_id)
+
+            try:
+                with acting_for(scope.tenant_id):
+                    dropped += await removal.run(drop, timeout=_DOCUMENT_SECONDS)
+            except Exception as error:
+                _log_or_raise(error, "deletion of a document")
+        return dropped
 
 
 def _log_or_raise(error: Exception, what: str) -> None:

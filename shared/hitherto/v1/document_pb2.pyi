@@ -37,6 +37,7 @@ class Document(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     UPDATED_AT_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
     source_type: _builtins.str
     """source_type, the system it comes from: `gmail`, `outlook`, `gdrive`, `onedrive`, `jira`, `calendar` or
     any other name of at most 64 characters. Required.
@@ -72,6 +73,12 @@ class Document(_message.Message):
     def updated_at(self) -> _timestamp_pb2.Timestamp:
         """updated_at, when it was last ingested with a change. Ignored in requests."""
 
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """expires_at, when reads stop returning it. It is then deleted within minutes. Unset: never. Ingesting the
+        document again sets it anew, also when nothing else has changed.
+        """
+
     def __init__(
         self,
         *,
@@ -86,10 +93,11 @@ class Document(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         id: _builtins.str = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "metadata", b"metadata", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "expires_at", b"expires_at", "metadata", b"metadata", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "content", b"content", "content_type", b"content_type", "created_at", b"created_at", "id", b"id", "metadata", b"metadata", "source_id", b"source_id", "source_type", b"source_type", "summary", b"summary", "title", b"title", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "content", b"content", "content_type", b"content_type", "created_at", b"created_at", "expires_at", b"expires_at", "id", b"id", "metadata", b"metadata", "source_id", b"source_id", "source_type", b"source_type", "summary", b"summary", "title", b"title", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -405,11 +405,18 @@ class IngestDocumentsRequest(_message.Message):
     USER_ID_FIELD_NUMBER: _builtins.int
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    REFRESH_ONLY_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, the user whose documents they are. Required; 1 to 256 printable characters."""
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
     returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """
+    refresh_only: _builtins.bool
+    """refresh_only, true to postpone the expiry of known documents and to change nothing else. Each document then
+    needs `source_type`, `source_id` and `expires_at` only. Documents that are unknown, have expired, have no
+    `expires_at` or a later one stay as they are. The reply has no job; `replaced_count` is the number of
+    documents whose expiry was postponed, and `document_ids` are theirs.
     """
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.Document]:
@@ -421,10 +428,11 @@ class IngestDocumentsRequest(_message.Message):
         user_id: _builtins.str = ...,
         documents: _abc.Iterable[_document_pb2.Document] | None = ...,
         idempotency_key: _builtins.str = ...,
+        refresh_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "idempotency_key", b"idempotency_key", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "idempotency_key", b"idempotency_key", "refresh_only", b"refresh_only", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -136,6 +136,29 @@ class AsyncProfiles(AsyncCalling):
         )
         return read(Ingested, reply)
 
+    async def refresh_documents(
+        self,
+        user: str,
+        documents: Iterable[DocumentInput],
+        *,
+        timeout: float | None = None,
+    ) -> int:
+        """Postpone the expiry of known documents to their `expires_at`; returns how many moved.
+
+        Nothing else changes. Documents that are unknown, have expired, or have no expiry or a later
+        one stay as they are.
+        """
+        request = build(
+            writing.IngestDocumentsRequest,
+            user_id=user,
+            documents=documents,
+            refresh_only=True,
+        )
+        reply = await self._write(
+            self.connection.extraction.IngestDocuments, request, user, timeout
+        )
+        return int(reply.replaced_count)
+
     def documents(
         self,
         user: str,

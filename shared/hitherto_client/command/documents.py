@@ -33,6 +33,7 @@ _FIELDS = (
     Option("--title", "title", "the subject or name (text files: the file's name)", "TEXT"),
     Option("--author", "author", "the author", "NAME"),
     Option("--created", "created_at", "when it was created"),
+    Option("--expires", "expires_at", "when reads stop returning it; it is then deleted"),
 )
 _TEXTS = ("source_type", "source_id", "content_type", "title")
 
@@ -77,6 +78,7 @@ _SHOW = Rpc(
             "author",
             ("made", "created_at"),
             ("taken in", "updated_at"),
+            ("expires", "expires_at"),
             "summary",
             "metadata",
             ("text", "content"),
@@ -194,8 +196,9 @@ def _complete(
     for name in (*_TEXTS, "author"):
         if not getattr(document, name):
             setattr(document, name, getattr(options, name) or "")
-    if options.created_at and not document.HasField("created_at"):
-        document.MergeFrom(build(document_pb2.Document, created_at=options.created_at))
+    for moment in ("created_at", "expires_at"):
+        if getattr(options, moment) and not document.HasField(moment):
+            document.MergeFrom(build(document_pb2.Document, **{moment: getattr(options, moment)}))
     return document
 
 

@@ -43,6 +43,7 @@ try:
         Result,
         SearchItem,
         SearchOp,
+        TTLConfig,
         get_text_at_path,
         validate_op_namespace,
     )
@@ -61,11 +62,12 @@ class HithertoStore(BaseStore):
 
     Items are found by meaning and by words, also by GetContext and the searches of Hitherto. Every
     item belongs to one user: all of them to one, or each to the user that its namespace names.
-    Reads across users, and items that expire, are refused. The asynchronous methods run in
-    threads. In a batch, reads come before writes, and the last write of an item counts.
+    Reads across users are refused. The asynchronous methods run in threads. In a batch, reads come
+    before writes, and the last write of an item counts. Expired items are gone from every read at
+    once; the services delete them.
     """
 
-    supports_ttl = False
+    supports_ttl = True
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class HithertoStore(BaseStore):
         user: str | int,
         fields: Sequence[str] = ("$",),
         index_seconds: float = 5.0,
+        ttl: TTLConfig | None = None,
     ) -> None:
         """Open the store.
 
@@ -84,19 +87,22 @@ class HithertoStore(BaseStore):
             fields: Paths of what an item is found by, as in LangGraph's `index`; `$` is everything.
             index_seconds: How long a write waits until searches rank its items. Until then they
                 come after the ranked ones.
+            ttl: The default time to live in minutes (`default_ttl`), and whether reads restart it
+                (`refresh_on_read`), as in LangGraph. The services delete expired items without
+                `sweep_interval_minutes`, and `omit_expired` always holds.
         """
         super().__init__()
         self._memory = memory
         self._user = user
         self._fields = list(fields)
         self._index_seconds = index_seconds
+        self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations: the reads one after another, then the writes together for each user.
 
         Raises:
             InvalidNamespaceError: A label is empty, holds a period, or is no string.
-            NotImplementedError: An item shall expire.
             TypeError: A value is no JSON.
             ValueError: An operation is not within one user's items, an item has more than 60,000
                 characters as JSON, or a filter has an unknown operator.
@@ -115,8 +121,6 @@ class HithertoStore(BaseStore):
                 case ListNamespacesOp():
                     results.append(self._list_namespaces(op))
                 case PutOp():
-                    if op.ttl is not None:
-                        raise NotImplementedError("items of HithertoStore do not expire: ttl=None")
                     puts[op.namespace, op.key] = op
                     results.append(None)
                 case _:
@@ -150,20 +154,35 @@ class HithertoStore(BaseStore):
 
     def _get(self, op: GetOp) -> Item | None:
         document = self._find(op.namespace, op.key)
-        return _item(StoredItem.of(document.metadata)) if document else None
+        if document is None:
+            return None
+        item = StoredItem.of(document.metadata)
+        if op.refresh_ttl:
+            self._refresh(self._user_of(op.namespace), [item])
+        return _item(item)
+
+    def _refresh(self, user: str, items: Sequence[StoredItem]) -> None:
+        """Restart the time to live of items that have one."""
+        now = datetime.now(UTC)
+        due = [item.refreshed(now) for item in items if item.ttl is not None]
+        for start in range(0, len(due), _MOST_DOCUMENTS):
+            self._memory.refresh_documents(user, due[start : start + _MOST_DOCUMENTS])
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         prefix = op.namespace_prefix
         user, under = self._user_of(prefix), prefix_filter(prefix)
         end = op.offset + op.limit
-        found: dict[tuple[Namespace, str], SearchItem] = {}
+        found: dict[tuple[Namespace, str], tuple[StoredItem, float | None]] = {}
         for item, score in self._candidates(user, under, op.query):
             place = (item.namespace, item.key)
             if place not in found and matches(item.value, op.filter or {}):
-                found[place] = _search_item(item, score)
+                found[place] = (item, score)
             if len(found) >= end:
                 break
-        return list(found.values())[op.offset : end]
+        shown = list(found.values())[op.offset : end]
+        if op.refresh_ttl:
+            self._refresh(user, [item for item, _ in shown])
+        return [_search_item(item, score) for item, score in shown]
 
     def _candidates(
         self, user: str, under: dict[str, Any], query: str | None
@@ -225,7 +244,7 @@ class HithertoStore(BaseStore):
                 ["\n".join(readable(value))] if path == "$" else get_text_at_path(value, path)
             )
         ]
-        return StoredItem(op.namespace, op.key, value, created, now).document(texts)
+        return StoredItem(op.namespace, op.key, value, created, now, op.ttl).document(texts)
 
     def _ingest(self, user: str, documents: list[Any]) -> None:
         jobs = []

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hitherto_client.inputs import DocumentInput
@@ -18,6 +18,8 @@ MOST_JSON = 60_000
 
 _ITEM, _WHOLE, _LABEL = "langgraph_item", "langgraph", "langgraph_label_{}"
 """Keys of the metadata: the item's digest, the whole item, and the digest of each label."""
+
+_LAST = datetime(2199, 12, 31, tzinfo=UTC)
 
 Namespace = tuple[str, ...]
 
@@ -31,13 +33,15 @@ class StoredItem:
     value: dict[str, Any]
     created_at: datetime
     updated_at: datetime
+    ttl: float | None = None
+    """Minutes until it expires, from the last write or refresh; None: it stays."""
 
     def document(self, texts: list[str]) -> DocumentInput:
         """The document that keeps the item; `texts` are what it is found by.
 
         Raises:
             TypeError: The value is no JSON.
-            ValueError: It is too large, or holds a number that is not finite.
+            ValueError: It is too large, or a number in it or `ttl` is not finite.
         """
         # ASCII, so that the service stores every character as it is.
         whole = json.dumps(
@@ -47,6 +51,7 @@ class StoredItem:
                 "value": self.value,
                 "created_at": self.created_at.isoformat(),
                 "updated_at": self.updated_at.isoformat(),
+                **({} if self.ttl is None else {"ttl": self.ttl}),
             },
             separators=(",", ":"),
             allow_nan=False,
@@ -56,7 +61,7 @@ class StoredItem:
                 f"the item {self.key!r} of {self.namespace} has {len(whole)} characters as JSON; "
                 f"an item may have {MOST_JSON}: store large texts as documents of Hitherto"
             )
-        return {
+        document: DocumentInput = {
             "source_type": SOURCE_TYPE,
             "source_id": item_digest(self.namespace, self.key),
             "content_type": "item",
@@ -67,6 +72,18 @@ class StoredItem:
                 **item_filter(self.namespace, self.key),
                 _WHOLE: whole,
             },
+        }
+        if self.ttl is not None:
+            document["expires_at"] = _after(self.updated_at, self.ttl)
+        return document
+
+    def refreshed(self, now: datetime) -> DocumentInput:
+        """The document that postpones the expiry of the item; it must have a `ttl`."""
+        assert self.ttl is not None
+        return {
+            "source_type": SOURCE_TYPE,
+            "source_id": item_digest(self.namespace, self.key),
+            "expires_at": _after(now, self.ttl),
         }
 
     @classmethod
@@ -79,7 +96,14 @@ class StoredItem:
             whole["value"],
             datetime.fromisoformat(whole["created_at"]),
             datetime.fromisoformat(whole["updated_at"]),
+            whole.get("ttl"),
         )
+
+
+def _after(moment: datetime, minutes: float) -> datetime:
+    """The moment so many minutes later, at most the last one that the services store."""
+    left = (_LAST - moment).total_seconds() / 60
+    return moment + timedelta(minutes=max(0.0, min(minutes, left)))
 
 
 def item_digest(namespace: Namespace, key: str) -> str:

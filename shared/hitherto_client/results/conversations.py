@@ -91,6 +91,8 @@ class Document:
     metadata: dict[str, Any]
     id: str
     updated_at: datetime | None
+    expires_at: datetime | None
+    """When reads stop returning it; None: never."""
 
 
 @dataclass(frozen=True, slots=True)

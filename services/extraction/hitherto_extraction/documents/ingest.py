@@ -86,6 +86,11 @@ async def ingest(
             connection, scope.tenant_id, list({one.job_id for one in same if one.job_id})
         )
     }
+    await documents.set_expiry(
+        connection,
+        scope,
+        {ids[i]: d for i, d in enumerate(batch) if i in held and ids[i] not in changed},
+    )
     unread = {
         one.document_id
         for one in same
@@ -116,6 +121,24 @@ async def ingest(
         result={"counts": {"documents": 0, "chunks": 0, "entities": 0}},
     )
     return replace(outcome, job=idle)
+
+
+async def postpone_expiry(
+    connection: Connection, scope: Scope, batch: Sequence[IncomingDocument]
+) -> IngestedBatch:
+    """Postpone the expiry of known documents, and change nothing else.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    held = await documents.find(connection, scope, [(d.source_type, d.source_id) for d in batch])
+    ends = {
+        held[i].document_id: end for i, d in enumerate(batch) if (end := d.expires_at) and i in held
+    }
+    postponed = await documents.postpone_expiry(connection, scope, ends)
+    return IngestedBatch(None, postponed, replaced=len(postponed))
 
 
 async def ingested_again(
@@ -150,6 +173,25 @@ async def delete_document(
             reason="DOCUMENT_NOT_FOUND",
             metadata={"document_id": str(document_id)},
         )
+    return await _remove(connection, scope, document_id)
+
+
+async def delete_expired(connection: Connection, scope: Scope, document_id: UUID) -> bool:
+    """Delete a document, as `delete_document` does, if it is still there and still expired.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    state = await documents.read_state(connection, scope, document_id)
+    if state is None or not state.expired:
+        return False
+    await _remove(connection, scope, document_id)
+    return True
+
+
+async def _remove(connection: Connection, scope: Scope, document_id: UUID) -> dict[str, int]:
     held = await chunks.read(connection, scope, document_id)
     deleted = await chunks.delete(connection, scope, [chunk.chunk_id for chunk in held])
     mentioned = await document_mentions.withdraw(connection, scope, document_id)

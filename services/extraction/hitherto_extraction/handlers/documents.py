@@ -14,6 +14,7 @@ from hitherto_extraction.documents.ingest import (
     delete_document,
     ingest,
     ingested_again,
+    postpone_expiry,
 )
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.incoming_documents import read_documents
@@ -53,11 +54,16 @@ class DocumentIngestionCalls:
         user_id = checks.identifier("user_id", request.user_id)
         # Checking a full batch takes seconds, which would block the event loop.
         batch = await asyncio.to_thread(read_documents, checks, request.documents)
+        for i, document in enumerate(batch):
+            if request.refresh_only and document.expires_at is None:
+                checks.add(f"documents[{i}].expires_at", "is required with refresh_only")
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         scope = current_call().principal.scope(user_id)
 
         async def change(connection: Connection) -> IngestedBatch:
+            if request.refresh_only:
+                return await postpone_expiry(connection, scope, batch)
             await self._documents.limit.require(connection, scope.tenant_id)
             return await ingest(connection, scope, batch, self._documents.rules)
 

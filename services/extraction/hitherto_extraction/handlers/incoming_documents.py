@@ -66,6 +66,7 @@ def _read_document(checks: Checks, field: str, document: document_pb2.Document) 
     author = checks.text(f"{field}.author", document.author, max_bytes=MAX_AUTHOR_BYTES)
     created_at = checks.moment(f"{field}.created_at", document, "created_at")
     metadata = checks.struct(f"{field}.metadata", document.metadata)
+    expires_at = checks.moment(f"{field}.expires_at", document, "expires_at")
     everything = [
         content_type,
         title,
@@ -87,4 +88,5 @@ def _read_document(checks: Checks, field: str, document: document_pb2.Document) 
         created_at=created_at,
         metadata=metadata,
         content_hash=hashlib.sha256(written).digest(),
+        expires_at=expires_at,
     )

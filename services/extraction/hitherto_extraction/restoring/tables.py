@@ -213,6 +213,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "job_id": _UID_OR_NONE,
             "created_at": _MOMENT,
             "updated_at": _MOMENT,
+            "expires_at": _MOMENT_OR_NONE,
         }
     ),
     "document_chunks": _table(

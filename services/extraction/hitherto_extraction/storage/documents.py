@@ -24,10 +24,11 @@ JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
 
 _INSERT = """
 INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id, content_type, title,
-                       summary, content, author, metadata, source_created_at, content_hash)
+                       summary, content, author, metadata, source_created_at, content_hash,
+                       expires_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(document_id)s, %(source_type)s, %(source_id)s,
         %(content_type)s, %(title)s, %(summary)s, %(content)s, %(author)s, %(metadata)s,
-        coalesce(%(created_at)s, clock_timestamp()), %(content_hash)s)
+        coalesce(%(created_at)s, clock_timestamp()), %(content_hash)s, %(expires_at)s)
 """
 
 # Its time at the source stays unless a new one is given.
@@ -36,8 +37,32 @@ UPDATE documents
 SET content_type = %(content_type)s, title = %(title)s, summary = %(summary)s,
     content = %(content)s, author = %(author)s, metadata = %(metadata)s,
     source_created_at = coalesce(%(created_at)s, source_created_at),
-    content_hash = %(content_hash)s, updated_at = statement_timestamp()
+    content_hash = %(content_hash)s, expires_at = %(expires_at)s, updated_at = statement_timestamp()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
+_SET_EXPIRY = """
+UPDATE documents SET expires_at = %(expires_at)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+  AND expires_at IS DISTINCT FROM %(expires_at)s
+"""
+
+# Never shorter, so that a slow reader does not undo what another one has postponed further.
+_POSTPONE = """
+UPDATE documents AS d SET expires_at = w.expires_at
+FROM unnest(%(document_ids)s::uuid[], %(ends)s::timestamptz[]) AS w (document_id, expires_at)
+WHERE d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s AND d.document_id = w.document_id
+  AND d.expires_at > now() AND d.expires_at < w.expires_at
+RETURNING d.document_id
+"""
+
+# Across users, on the role hitherto_maintenance.
+_EXPIRED = """
+SELECT tenant_id, user_id, document_id
+FROM documents
+WHERE expires_at <= now()
+ORDER BY expires_at
+LIMIT %(limit)s
 """
 
 _ASSIGN = """
@@ -54,7 +79,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
 """
 
 _STATE = """
-SELECT content_hash, ingested_hash, ingested_heading
+SELECT content_hash, ingested_hash, ingested_heading, coalesce(expires_at <= now(), false)
 FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
 """
@@ -72,7 +97,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
 
 @dataclass(frozen=True, slots=True)
 class IncomingDocument:
-    """A document as submitted; `content_hash` covers everything in it."""
+    """A document as submitted; `content_hash` covers everything in it but `expires_at`."""
 
     source_type: str
     source_id: str
@@ -84,6 +109,7 @@ class IncomingDocument:
     created_at: datetime | None
     metadata: Mapping[str, Any]
     content_hash: bytes
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +148,12 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The hash of a document's content, of the indexed content, and its heading."""
+    """The hash of a document's content, of the indexed content, its heading, and its end."""
 
     content_hash: bytes
     ingested_hash: bytes | None
     heading: str
+    expired: bool
 
 
 async def find(
@@ -170,10 +197,46 @@ async def store(
                         "metadata": Jsonb(document.metadata),
                         "created_at": document.created_at,
                         "content_hash": document.content_hash,
+                        "expires_at": document.expires_at,
                     }
                     for document_id, document in documents.items()
                 ],
             )
+
+
+async def set_expiry(
+    connection: Connection, scope: Scope, unchanged: Mapping[UUID, IncomingDocument]
+) -> None:
+    """Set the expiry of documents with the same content."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _SET_EXPIRY,
+            [
+                {
+                    **scope.parameters,
+                    "document_id": document_id,
+                    "expires_at": document.expires_at,
+                }
+                for document_id, document in unchanged.items()
+            ],
+        )
+
+
+async def postpone_expiry(
+    connection: Connection, scope: Scope, ends: Mapping[UUID, datetime]
+) -> list[UUID]:
+    """Postpone the expiry of current documents that have an earlier one; returns which."""
+    cursor = await connection.execute(
+        _POSTPONE,
+        {**scope.parameters, "document_ids": list(ends), "ends": list(ends.values())},
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def find_expired(connection: Connection, *, limit: int) -> list[tuple[Scope, UUID]]:
+    """Documents of all users that have expired, the longest expired first."""
+    cursor = await connection.execute(_EXPIRED, {"limit": limit})
+    return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
 
 
 async def assign(

@@ -73,11 +73,11 @@ _DOCUMENTS = """
 INSERT INTO documents (
     tenant_id, user_id, document_id, source_type, source_id, content_type, title, summary,
     content, author, metadata, source_created_at, content_hash, ingested_hash,
-    ingested_heading, job_id, created_at, updated_at)
+    ingested_heading, job_id, created_at, updated_at, expires_at)
 SELECT %(tenant_id)s, %(user_id)s, r.document_id, r.source_type, r.source_id, r.content_type,
        r.title, r.summary, r.content, r.author, r.metadata, r.source_created_at,
        r.content_hash, r.ingested_hash, r.ingested_heading, r.job_id, r.created_at,
-       r.updated_at
+       r.updated_at, r.expires_at
 FROM jsonb_populate_recordset(NULL::documents, %(rows)s::jsonb) AS r
 ON CONFLICT (tenant_id, user_id, document_id) DO NOTHING
 """

@@ -226,6 +226,7 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
             budget=base.money.budget,
         ),
         idle_minutes=settings.extract_idle_minutes,
+        removal=databases.removal,
         depth=QueueDepth(databases.maintenance) if settings.metrics_listen else None,
         budget_left=BudgetLeft(databases.maintenance, settings.daily_budget_usd)
         if settings.metrics_listen and settings.daily_budget_usd

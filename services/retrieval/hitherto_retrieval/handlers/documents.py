@@ -93,4 +93,5 @@ def _message(document: Document) -> document_pb2.Document:
         metadata=struct(document.metadata),
         id=str(document.document_id),
         updated_at=timestamp(document.updated_at),
+        expires_at=timestamp(document.expires_at) if document.expires_at else None,
     )

@@ -19,6 +19,8 @@ WITH nearest AS (
     FROM document_chunk_embeddings
     WHERE %(vector)s::halfvec IS NOT NULL
       AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+      AND chunk_id NOT IN (
+          SELECT chunk_id FROM expired_chunks(%(tenant_id)s, %(user_id)s))
     ORDER BY embedding <#> %(vector)s::halfvec, chunk_id DESC
     LIMIT %(wanted)s
 ), mentions AS (
@@ -30,7 +32,12 @@ WITH nearest AS (
     SELECT chunk_id FROM nearest
     UNION
     SELECT c.chunk_id
-    FROM unnest(%(lexical_nos)s::int[]) AS l (lexical_no)
+    FROM (SELECT w.lexical_no
+          FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS w (lexical_no, place)
+          WHERE w.lexical_no NOT IN (
+              SELECT lexical_no FROM expired_chunks(%(tenant_id)s, %(user_id)s))
+          ORDER BY w.place
+          LIMIT %(wanted)s) AS l
     JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
          AND c.lexical_no = l.lexical_no
     UNION
@@ -38,6 +45,7 @@ WITH nearest AS (
      FROM mentions
      JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
           AND d.document_id = mentions.document_id
+          AND (d.expires_at IS NULL OR d.expires_at > now())
      JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
           AND c.document_id = d.document_id AND c.position = 0
      ORDER BY mentions.entities DESC, d.source_created_at DESC, c.chunk_id DESC
@@ -122,4 +130,6 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
     ]
 
 
-find = PassageSearch(_ALL, _FILTERED, lambda filters: filters.all_documents, candidates).find
+find = PassageSearch(
+    _ALL, _FILTERED, lambda filters: filters.all_documents, candidates, expire=True
+).find

@@ -19,7 +19,7 @@ FROM unnest(%(chunk_ids)s::uuid[]) WITH ORDINALITY AS k (chunk_id, place)
 JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.chunk_id = k.chunk_id
 JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
-     AND d.document_id = c.document_id
+     AND d.document_id = c.document_id AND (d.expires_at IS NULL OR d.expires_at > now())
 ORDER BY k.place
 """
 

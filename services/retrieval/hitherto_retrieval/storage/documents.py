@@ -16,15 +16,16 @@ from hitherto_shared.models import Scope
 
 _READ = """
 SELECT document_id, source_type, source_id, content_type, title, summary, content, author,
-       source_created_at, metadata, updated_at
+       source_created_at, metadata, updated_at, expires_at
 FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+  AND (expires_at IS NULL OR expires_at > now())
 """
 
 # A page starts after the last document of the previous page.
 _PAGE = """
 SELECT d.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary, '', d.author,
-       d.source_created_at, d.metadata, d.updated_at
+       d.source_created_at, d.metadata, d.updated_at, d.expires_at
 FROM filtered_documents(
     %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
     %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
@@ -59,6 +60,7 @@ class Document:
     created_at: datetime
     metadata: Mapping[str, Any]
     updated_at: datetime
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

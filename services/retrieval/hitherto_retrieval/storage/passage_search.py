@@ -24,12 +24,14 @@ class PassageSearch:
         filtered: The statement over those that pass filters.
         all_pass: Whether filters let every passage of the corpus pass.
         candidates: Converts the rows of both.
+        expire: Whether passages expire, so that the best by words may be past.
     """
 
     everything: str
     filtered: str
     all_pass: Callable[[PassageFilters], bool]
     candidates: Callable[[Rows, Scores], list[Candidate]]
+    expire: bool = False
 
     def find(
         self,
@@ -59,13 +61,14 @@ class PassageSearch:
             text_query: The text of the question, if `Candidate.text_rank` of chunks is needed.
         """
         everything = self.all_pass(filters)
+        ranked = wanted if everything and not self.expire else len(bm25)
         return Statement(
             self.everything if everything else self.filtered,
             {
                 **scope.parameters,
                 **compared(vector, model),
                 **({} if everything else filters.parameters()),
-                "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
+                "lexical_nos": Integers(bm25.best(ranked)),
                 "wanted": wanted,
                 "with_words": with_words,
                 "named": Uuids(named),
