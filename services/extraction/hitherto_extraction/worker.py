@@ -51,7 +51,7 @@ LOOK_AGAIN_SECONDS = 600.0
 """Interval of checking a job without budget again: there may be more by then."""
 _STATEMENT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
-_CLAIM_SECONDS = 0.05
+_CLAIM_SECONDS = 0.01
 """Minimum time between two claims once nothing was left to claim."""
 _REST_SECONDS = 60.0
 """Time for which no further job of a tenant and kind is claimed after one found no budget, unless
