@@ -261,7 +261,7 @@ class Erasing:
         """Delete the profile, the user's name in others' histories and the user's row, and sign.
 
         Raises:
-            StillHeld: New rows were written in between.
+            RowsRemain: New rows were written in between.
         """
         held = await erasure.hold(connection, scope.tenant_id, receipt_id)
         if held.erased_at is not None:

@@ -229,7 +229,7 @@ async def remove_some(
     """Delete up to `limit` rows of the user from a table and count them on the receipt.
 
     Raises:
-        StillHeld: New rows refer to these.
+        RowsRemain: New rows refer to these.
     """
     values = {**scope.parameters, "limit": limit}
     if table == USAGE:
@@ -267,7 +267,7 @@ async def remove_user(connection: Connection, scope: Scope) -> None:
     """Delete the user's row; waits for all transactions that hold it.
 
     Raises:
-        StillHeld: Something of the user is left.
+        RowsRemain: Something of the user is left.
     """
     try:
         await connection.execute(_DELETE_USER, scope.parameters)
@@ -279,7 +279,7 @@ async def require_none_left(connection: Connection, scope: Scope, tables: Sequen
     """Check that no table and no API key's list names the user any more.
 
     Raises:
-        StillHeld: One does.
+        RowsRemain: One does.
     """
     for table in tables:
         cursor = await connection.execute(
