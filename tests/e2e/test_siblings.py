@@ -1,4 +1,5 @@
-"""Facts with one frame are one memory each, also for an embedder that finds all of them equal."""
+"""Facts with one frame are one memory each, also for an embedder that finds all of them equal (row
+75)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short deadlines, callers who leave, overload, unkind texts, a frozen Postgres (promise R5).
+"""Short deadlines, callers who leave, overload, unkind texts, a frozen Postgres (R5, row 68).
 
 No process ends, nobody else waits long, and afterwards everything is as before: answers, sessions
 at the database, descriptors.

@@ -1,4 +1,4 @@
-"""What a server with constrained decoding may write by our schemas has an end.
+"""What a server with constrained decoding may write by our schemas has an end (row 77).
 
 Servers that make a grammar of a schema refuse large repetitions, and hosted ones know a part of
 JSON Schema only: the schemas keep to what all of them take.
