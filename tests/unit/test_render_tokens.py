@@ -217,6 +217,7 @@ def test_a_line_is_encoded_once() -> None:
     assert lines("two\nthree\n") == 10
     assert lines("two\n") == 4
     assert encoded == ["one\n", "two\n", "three\n"]
+    assert LineCounts(len)("two\ntwo") == 7, "a line without its end counts like one with it"
     # A fourth is one too many: what was known goes, and the counts stay right.
     assert lines("four\ntwo\n") == 9
     assert encoded[3:] == ["four\n", "two\n"]

@@ -21,7 +21,7 @@ _EXCERPT_SOURCE = 4_000
 _TITLE_BYTES = 300
 _PLACE_BYTES = 40
 """Maximum bytes of a conversation's name in the line of one of its messages."""
-_LINE, _OUTLINE = "line", "outline"
+_LINE, _OUTLINE, _PLACE = "line", "outline", "place"
 _NOT_THE_USER = {
     "assistant": "said by the assistant",
     "tool": "from a tool",
@@ -37,12 +37,12 @@ class Lines:
     Attributes:
         context: The context.
         annotate: Whether memories come with origin, date and id.
-        titles: Known titles of conversations.
+        summaries: Known summaries of conversations, for their titles.
     """
 
     context: PromptContext
     annotate: bool
-    titles: Mapping[str, str]
+    summaries: Mapping[str, Summary]
     _style: Hashable
     _places: dict[str, str] = field(default_factory=dict)
 
@@ -50,8 +50,8 @@ class Lines:
     def of(cls, context: PromptContext, *, annotate: bool) -> Lines:
         """The lines of `context`."""
         known = [*context.conversations, *(i.summary_of for i in context.relevant if i.summary_of)]
-        titles = {one.conversation_id: clean(one.title) for one in known if one.title}
-        return cls(context, annotate, titles, (annotate, context.dated, context.zone))
+        summaries = {one.conversation_id: one for one in known if one.title}
+        return cls(context, annotate, summaries, (annotate, context.dated, context.zone))
 
     def memory(self, memory: Memory, tag: str) -> Entry:
         """`tag content`, with the requested provenance."""
@@ -133,9 +133,17 @@ class Lines:
     def _placed(self, said_in: str) -> str:
         if said_in == self.context.ongoing:
             return " in this conversation"
-        title = self.titles.get(said_in)
-        named = f"“{shortened(title, _PLACE_BYTES)}”" if title else clean(said_in)
-        return f" in {shortened(named, _PLACE_BYTES)}"
+        summary = self.summaries.get(said_in)
+        kept = None if summary is None else summary.kept
+        if kept is not None and _PLACE in kept:
+            place: str = kept[_PLACE]
+            return place
+        title = "" if summary is None else shortened(clean(summary.title), _PLACE_BYTES)
+        named = f"“{title}”" if title else clean(said_in)
+        place = f" in {shortened(named, _PLACE_BYTES)}"
+        if kept is not None:
+            kept[_PLACE] = place
+        return place
 
     def _day(self, at: datetime | None) -> str:
         return f"{self._iso(at)} " if self.context.dated and at is not None else ""

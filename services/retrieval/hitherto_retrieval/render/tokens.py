@@ -36,7 +36,7 @@ CHARACTER_TOKENS = Path(__file__).with_name("character_tokens.bin")
 _PIECE = re.compile(r" +(?= )| ?(?:[A-Z]?[a-z]+|[A-Z]+|[^\x00-\x7f]{1,16})|[0-9]{1,3}|.", re.DOTALL)
 # Vocabularies merge a line break with what precedes it, never with what follows unless that is
 # white space or a slash.
-_LINE_START = re.compile(r"(?<=\n)(?=[^\s/])")
+_LINE_END = re.compile(r"\n(?=[^\s/])")
 _TOKEN = 100
 """Costs are hundredths of a token."""
 _SPACE_BEFORE_A_WORD = 25
@@ -131,17 +131,23 @@ class LineCounts:
 
     def __call__(self, text: str) -> int:
         """The tokens of `text`, exactly as if it were counted as a whole."""
-        known = self._known
+        *lines, last = _LINE_END.split(text)
         total = 0
-        for line in _LINE_START.split(text):
-            key = hash(line)
-            tokens = known.get(key)
-            if tokens is None:
-                if len(known) >= self._most:
-                    known.clear()
-                tokens = known[key] = self._count(line)
-            total += tokens
-        return total
+        for line in lines:
+            total += self._known.get(hash(line)) or self._tokens(line, "\n")
+        if last[-1:] == "\n":
+            return total + self._tokens(last[:-1], "\n")
+        return total + self._tokens(last, "")
+
+    def _tokens(self, line: str, end: str) -> int:
+        # Most lines end in a line break, so that those have the plain key.
+        key = hash(line if end else (line,))
+        tokens = self._known.get(key)
+        if tokens is None:
+            if len(self._known) >= self._most:
+                self._known.clear()
+            tokens = self._known[key] = self._count(line + end)
+        return tokens
 
 
 class _Costs(dict[str, int]):
