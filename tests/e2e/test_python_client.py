@@ -237,6 +237,7 @@ async def test_documents(client: AsyncHitherto) -> None:
         "title": "Ferry",
         "content": "The ferry to Setúbal leaves at nine.",
         "metadata": {"from": "rui@example.com"},
+        "expires_at": datetime(2100, 1, 1, tzinfo=UTC),
     }
     ingested = await client.ingest_documents("ana", [email])
     assert ingested.new_count == 1
@@ -245,6 +246,11 @@ async def test_documents(client: AsyncHitherto) -> None:
     document = await client.get_document("ana", listed.id)
     assert document is not None
     assert "nine" in document.content
+    later = datetime(2101, 1, 1, tzinfo=UTC)
+    assert await client.refresh_documents("ana", [{**email, "expires_at": later}]) == 1
+    refreshed = await client.get_document("ana", listed.id)
+    assert refreshed is not None
+    assert refreshed.expires_at == later
     found = await client.search("ana", "ferry", scopes=["documents"])
     assert "nine" in found[0].text
     assert await client.delete_document("ana", listed.id)

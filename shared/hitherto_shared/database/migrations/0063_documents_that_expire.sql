@@ -1,3 +1,5 @@
+-- oldest-program: 0051
+--
 -- When reads stop returning a document, by this database's clock; the sweep deletes it after that.
 ALTER TABLE documents ADD COLUMN expires_at timestamptz;
 
