@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import re
 
-from hitherto_shared.text.normalise import fold, normalized
+from hitherto_shared.text.normalise import INVISIBLE, SELECTORS, fold, normalized
 
 _LONGEST = 16_384
 """Characters examined; a memory is far shorter."""
 
-_INVISIBLE = re.compile(
-    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
-)
+_UNSEEN = re.compile(rf"[{INVISIBLE}{SELECTORS}\u200c\u200d]")
 _SPELLED_OUT = re.compile(r"(?<!\w)(?:[a-z][ .\-_*]){3,}[a-z](?!\w)")
 _JOINERS = re.compile(r"(?<=\w)[_*~`\-]+(?=\w)")
 _QUOTED = re.compile(
@@ -299,7 +297,7 @@ def _views(text: str) -> tuple[str, str]:
     In both, a run of white space is one space or, if it contains a line break, one line break.
     """
     plain = normalized("NFKC", text[:_LONGEST])[:_LONGEST]
-    plain = _INVISIBLE.sub("", plain).replace("’", "'").replace("‘", "'").casefold()
+    plain = _UNSEEN.sub("", plain).replace("’", "'").replace("‘", "'").casefold()
     folded = "\n".join(fold(line) for line in plain.splitlines())
     folded = _SPELLED_OUT.sub(lambda found: re.sub(r"[^a-z]", "", found[0]), folded)
     return _single_spaced(plain), _single_spaced(_JOINERS.sub(" ", folded))

@@ -7,12 +7,26 @@ import unicodedata
 from itertools import groupby
 from typing import Literal
 
+INVISIBLE = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters that are not white space
+    "\xad\u034f\u061c\u180e"  # soft hyphen, grapheme joiner, Arabic letter mark, vowel separator
+    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # zero-width, directions, signs
+    "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # blank letters
+    "\ufff0-\ufffb\ufffe\uffff"  # annotation marks, non-characters
+    "\ud800-\udfff"  # lone surrogates
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # controls of shorthand and music
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tag characters
+)
+"""The inside of a character class: what no text needs to be read, and no reader sees."""
+SELECTORS = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""The inside of a character class: what selects one of several forms of the character before it."""
+
 _SPACE = re.compile(r"\s+")
 _NOT_LABEL = re.compile(r"[^\w]+")
 # Letters, marks and symbols without visible form (Unicode: default ignorable, and the blank of
 # Braille).
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-_VARIES = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_VARIES = re.compile(f"[{SELECTORS}]")
 # It matches all combining marks, including the two half-width Japanese ones, and other characters.
 _MARKS = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32,}")
 _FEW = 64

@@ -9,36 +9,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from string import ascii_lowercase
 
 from hitherto_shared.models import MEMORY_TYPES
-from hitherto_shared.text.normalise import nfc
+from hitherto_shared.text.normalise import INVISIBLE, SELECTORS, nfc
 
-_REMOVED = (
-    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters that are not white space
-    "\xad\u034f\u061c\u180e"  # soft hyphen, grapheme joiner, Arabic letter mark, vowel separator
-    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # zero-width, directions, invisible signs
-    "\u3164\uffa0\ufff0-\ufffb\ufffe\uffff"  # blank letters, annotation marks, non-characters
-    "\ud800-\udfff"  # lone surrogates
-    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tag characters
-)
-_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _EMOJI = "\xa9\xae\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff"
 _VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca\u1039\u17d2"
 # Arabic, Syriac, Indic, Burmese and Khmer letters, whose words may contain a non-joiner.
 _JOINING = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\ufb50-\ufdff\ufe70-\ufefc"
 
 _ROLES = "system|assistant|user|human|developer|tool|function|model|bot|ai|instructions?"
-_ROLE = re.compile(rf"([\W_]{{0,8}})({_ROLES})(\W{{0,3}}?\s?[:：])", re.IGNORECASE)
+_WIDE_ROLES = _ROLES.translate({ord(letter): ord(letter) + 0xFEE0 for letter in ascii_lowercase})
+_ROLE = re.compile(
+    rf"([\W_]{{0,8}})({_ROLES}|{_WIDE_ROLES})(\W{{0,3}}?\s?[:：∶꞉︓﹕])", re.IGNORECASE
+)
 # Characters that require a closer look wherever they occur.
 _SUSPECT_ASCII = re.compile(r"[\x00-\x1f\x7f<\[#`~]")
-_SUSPECT = re.compile(rf"[{_REMOVED}{_SELECTORS}\u200c\u200d<＜\[［#＃`~]|[^\S ]")
+_SUSPECT = re.compile(rf"[{INVISIBLE}{SELECTORS}\u200c\u200d<＜\[［#＃`~]|[^\S ]")
 _SUSPECT_START = frozenset(("===", "***", "___"))
-_INVISIBLE = re.compile(f"[{_REMOVED}]")
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _JOINER = re.compile(
     rf"((?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])|(?<=[{_VIRAMA}])\u200d"
     rf"|(?<=[{_JOINING}])\u200c(?=[{_JOINING}]))|[\u200c\u200d]"
 )
-_SELECTOR_RUN = re.compile(f"([{_SELECTORS}])[{_SELECTORS}]+")
+_SELECTOR_RUN = re.compile(f"([{SELECTORS}])[{SELECTORS}]+")
+# Of ASCII, only digits, # and * have other forms.
+_STRAY_SELECTOR = re.compile(rf"(?<=[\x00-\"$-)+-/:-\x7f])[{SELECTORS}]")
 
 _LEADING_BRACKET = re.compile(r"[\[［]([^\[\]［］]{0,120})([\]］]?)")
 _LEADING_SIGN = re.compile(r"([^\w#＃]{0,8})([#＃])(?!#)")
@@ -175,7 +172,7 @@ def _extends(character: str) -> bool:
 def _neutral(text: str) -> str:
     text = _INVISIBLE.sub("", text)
     text = _JOINER.sub(lambda match: match[1] or "", text)
-    text = nfc(_SELECTOR_RUN.sub(r"\1", text))
+    text = nfc(_STRAY_SELECTOR.sub("", _SELECTOR_RUN.sub(r"\1", text)))
     # After joining, a model still recognises what began a line in the original.
     text = " ".join(line for part in text.splitlines() if (line := _neutral_start(part)))
     text = _TAG.sub("‹", text)
