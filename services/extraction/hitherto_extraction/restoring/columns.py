@@ -46,7 +46,7 @@ def text(max_bytes: int, *, required: bool = False) -> Kind:
 
     def check(checks: Checks, field: str, value: Any) -> Any:
         if not isinstance(value, str):
-            return _refused(checks, field, "must be a text")
+            return refused(checks, field, "must be a text")
         return checks.text(field, value, max_bytes=max_bytes, required=required)
 
     return check
@@ -57,7 +57,7 @@ def name(max_chars: int, *, required: bool = True) -> Kind:
 
     def check(checks: Checks, field: str, value: Any) -> Any:
         if not isinstance(value, str):
-            return _refused(checks, field, "must be a text")
+            return refused(checks, field, "must be a text")
         return checks.identifier(field, value, required=required, max_chars=max_chars)
 
     return check
@@ -68,7 +68,7 @@ def one_of(*words: str) -> Kind:
 
     def check(checks: Checks, field: str, value: Any) -> Any:
         if value not in words or not isinstance(value, str):
-            return _refused(checks, field, f"must be one of {', '.join(words)}")
+            return refused(checks, field, f"must be one of {', '.join(words)}")
         return value
 
     return check
@@ -79,23 +79,31 @@ def whole(least: int, most: int) -> Kind:
 
     def check(checks: Checks, field: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            return _refused(checks, field, f"must be a whole number from {least} to {most}")
+            return refused(checks, field, f"must be a whole number from {least} to {most}")
         return value
 
     return check
 
 
-def share(checks: Checks, field: str, value: Any) -> Any:
-    """A number from 0 to 1."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        return _refused(checks, field, "must be a number from 0 to 1")
-    return value
+def number(least: int, most: int) -> Kind:
+    """A number."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        known = isinstance(value, int | float) and not isinstance(value, bool)
+        if not known or not least <= value <= most:
+            return refused(checks, field, f"must be a number from {least} to {most}")
+        return value
+
+    return check
+
+
+share = number(0, 1)
 
 
 def flag(checks: Checks, field: str, value: Any) -> Any:
     """True or false."""
     if not isinstance(value, bool):
-        return _refused(checks, field, "must be true or false")
+        return refused(checks, field, "must be true or false")
     return value
 
 
@@ -106,9 +114,9 @@ def moment(checks: Checks, field: str, value: Any) -> Any:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        return _refused(checks, field, "must be a time such as 2026-03-01T12:00:00+00:00")
+        return refused(checks, field, "must be a time such as 2026-03-01T12:00:00+00:00")
     if found.year not in _YEARS:
-        return _refused(checks, field, "must lie between the years 1900 and 2200")
+        return refused(checks, field, "must lie between the years 1900 and 2200")
     return found.isoformat()
 
 
@@ -116,21 +124,21 @@ def uid(checks: Checks, field: str, value: Any) -> Any:
     """An id created by a service."""
     found = parse_uuid(value) if isinstance(value, str) else None
     if found is None:
-        return _refused(checks, field, "must be an id as the service exported it (a UUID)")
+        return refused(checks, field, "must be an id as the service exported it (a UUID)")
     return str(found)
 
 
 def digest(checks: Checks, field: str, value: Any) -> Any:
     """32 bytes in the notation of Postgres."""
     if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        return _refused(checks, field, "must be \\x and 64 hexadecimal digits")
+        return refused(checks, field, "must be \\x and 64 hexadecimal digits")
     return value
 
 
 def time_zone(checks: Checks, field: str, value: Any) -> Any:
     """An IANA time zone."""
     if not isinstance(value, str) or not value:
-        return _refused(checks, field, "must be an IANA time zone such as Europe/Berlin")
+        return refused(checks, field, "must be an IANA time zone such as Europe/Berlin")
     return checks.time_zone(field, value)
 
 
@@ -144,9 +152,9 @@ def several(kind: Kind, most: int) -> Kind:
 
     def check(checks: Checks, field: str, value: Any) -> Any:
         if not isinstance(value, list):
-            return _refused(checks, field, "must be a list")
+            return refused(checks, field, "must be a list")
         if len(value) > most:
-            return _refused(checks, field, f"must have at most {most} items, this has {len(value)}")
+            return refused(checks, field, f"must have at most {most} items, this has {len(value)}")
         return [kind(checks, f"{field}[{i}]", item) for i, item in enumerate(value)]
 
     return check
@@ -158,10 +166,34 @@ def free(max_bytes: int, kind: type | None = dict) -> Kind:
     def check(checks: Checks, field: str, value: Any) -> Any:
         if kind is not None and not isinstance(value, kind):
             what = "an object" if kind is dict else "a list"
-            return _refused(checks, field, f"must be {what}")
+            return refused(checks, field, f"must be {what}")
         found = _cleaned(checks, field, value, 0)
         if len(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")) > max_bytes:
-            return _refused(checks, field, f"must have at most {max_bytes} bytes")
+            return refused(checks, field, f"must have at most {max_bytes} bytes")
+        return found
+
+    return check
+
+
+def shaped(values: Mapping[str, ImportedColumn], max_bytes: int, *, closed: bool = False) -> Kind:
+    """Free-form JSON: an object with these values, with `closed` no others.
+
+    A value that is absent stays so, whatever its default.
+    """
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        found = free(max_bytes)(checks, field, value)
+        if not isinstance(found, dict):
+            return found
+        for unknown in found.keys() - values.keys() if closed else ():
+            checks.add(
+                f"{field}.{unknown[:_SHOWN]!r}", "is not known to this version of the service"
+            )
+        for key, rule in values.items():
+            if key in found:
+                found[key] = rule.kind(checks, f"{field}.{key}", found[key])
+            elif rule.default is ...:
+                checks.add(f"{field}.{key}", "is required")
         return found
 
     return check
@@ -190,7 +222,7 @@ def check_row(
 
 def _cleaned(checks: Checks, field: str, value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        return _refused(checks, field, f"must not be nested deeper than {MAX_DEPTH}")
+        return refused(checks, field, f"must not be nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
         return _normal(checks, field, value)
     if isinstance(value, dict):
@@ -203,7 +235,7 @@ def _cleaned(checks: Checks, field: str, value: Any, depth: int) -> Any:
     if isinstance(value, list):
         return [_cleaned(checks, f"{field}[{i}]", item, depth + 1) for i, item in enumerate(value)]
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return value if _finite(value) else _refused(checks, field, "must be a finite number")
+        return value if _finite(value) else refused(checks, field, "must be a finite number")
     return value
 
 
@@ -221,5 +253,6 @@ def _normal(checks: Checks, field: str, value: str) -> str:
     return nfc(value)
 
 
-def _refused(checks: Checks, field: str, why: str) -> None:
+def refused(checks: Checks, field: str, why: str) -> None:
+    """Note a violation; what is stored is nothing."""
     checks.add(field, why)

@@ -102,6 +102,8 @@ def _read(number: int, line: bytes) -> ExportedRecord:
     elif table in IMPORTED and not lost:
         known = IMPORTED[table]
         row = check_row(checks, f"{field}.row", raw, known.columns, known.ignored)
+        if known.also is not None:
+            known.also(checks, f"{field}.row", row)
     if table in IMPORTED:
         for owner in sorted(OWNERS):
             if not isinstance(raw.get(owner), str):

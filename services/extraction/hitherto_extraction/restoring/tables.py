@@ -6,8 +6,9 @@ anew, and tables that hold only such columns are left out with the log of the in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hitherto_extraction.restoring.columns import (
     ImportedColumn,
@@ -25,6 +26,7 @@ from hitherto_extraction.restoring.columns import (
     uid,
     whole,
 )
+from hitherto_extraction.restoring.shapes import CONTEXT_ITEMS, PROFILE, check_said, said_at
 from hitherto_shared.convert import (
     CONFIDENCE,
     ENTITY_TYPE,
@@ -35,6 +37,7 @@ from hitherto_shared.convert import (
     OUTCOME,
     ROLE,
 )
+from hitherto_shared.validation import Checks
 
 USERS = "users"
 OWNERS = frozenset({"tenant_id", "user_id"})
@@ -91,14 +94,20 @@ class ImportedTable:
     Attributes:
         columns: What its records hold.
         ignored: Columns that are computed anew.
+        also: Checks what depends on several columns of a checked row.
     """
 
     columns: Mapping[str, ImportedColumn]
     ignored: frozenset[str] = OWNERS
+    also: Callable[[Checks, str, dict[str, Any]], None] | None = None
 
 
-def _table(columns: Mapping[str, ImportedColumn], *computed: str) -> ImportedTable:
-    return ImportedTable(columns, OWNERS | set(computed))
+def _table(
+    columns: Mapping[str, ImportedColumn],
+    *computed: str,
+    also: Callable[[Checks, str, dict[str, Any]], None] | None = None,
+) -> ImportedTable:
+    return ImportedTable(columns, OWNERS | set(computed), also)
 
 
 IMPORTED: Mapping[str, ImportedTable] = {
@@ -130,7 +139,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "access_level": ImportedColumn(name(64, required=False), "standard"),
             "facts": _OBJECT,
             "metadata": _OBJECT,
-            "said_at": _LARGE_OBJECT,
+            "said_at": ImportedColumn(said_at, {}),
             "version": _POSITIVE,
             "last_extracted_at": _MOMENT_OR_NONE,
             "created_at": _MOMENT,
@@ -140,7 +149,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
     "profile_versions": _table(
         {
             "version": _POSITIVE,
-            "profile": _LARGE_OBJECT,
+            "profile": ImportedColumn(PROFILE),
             "actor": ImportedColumn(text(2 * _KIB, required=True)),
             "job_id": _UID_OR_NONE,
             "recorded_at": _MOMENT,
@@ -168,7 +177,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "content": ImportedColumn(text(64 * _KIB)),
             "said_at": _MOMENT,
             "accepted_at": _MOMENT,
-            "context_items": ImportedColumn(free(128 * _KIB, list), []),
+            "context_items": ImportedColumn(CONTEXT_ITEMS, []),
             "pending_action_ids": ImportedColumn(several(name(256), 200), []),
             "metadata": _OBJECT,
         },
@@ -366,7 +375,8 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "said": _LARGE_OBJECT,
             "recorded_at": _MOMENT,
             "taken_back_at": _MOMENT_OR_NONE,
-        }
+        },
+        also=check_said,
     ),
     "consolidation_groups": _table(
         {
@@ -387,7 +397,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
     ),
     "recent_items": _table(
         {
-            "items": ImportedColumn(free(256 * _KIB, list)),
+            "items": ImportedColumn(CONTEXT_ITEMS),
             "updated_at": _MOMENT,
             "expires_at": _MOMENT,
         }

@@ -201,9 +201,9 @@ class _RebuiltMemory:
         held["expires_at"] = _moment(said.get("expires_at"))
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
         successor = said.get("superseded_by")
-        if said.get("status") == "contradicted" and successor not in self._gone:
+        if said.get("status") == "contradicted" and successor and successor not in self._gone:
             held["status"] = "contradicted"
-            held["valid_to"] = _moment(said["valid_to"])
+            held["valid_to"] = _moment(said.get("valid_to"))
             held["superseded_by"] = UUID(successor)
 
     def _restate(self, statement: StoredStatement) -> None:
