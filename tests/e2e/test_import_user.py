@@ -399,6 +399,18 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "null": ("conversations", lambda line: line["row"].update(watermark=None)),
     "ahead of its messages": ("conversations", lambda line: line["row"].update(watermark=10**6)),
     "huge": ("conversations", lambda line: line["row"].update(last_message_no=10**12)),
+    "at the end of all numbers": (
+        "memories",
+        lambda line: line["row"].update(version=2**31 - 1),
+    ),
+    "a last message": (
+        "conversations",
+        lambda line: line["row"].update(last_message_no=2**31 - 1),
+    ),
+    "a version that cannot stand again": (
+        "memory_versions",
+        lambda line: line["row"].update(status="superseded", superseded_by=None),
+    ),
     # What roll-backs, extraction and reads rely on in free-form JSON.
     "no words": ("statements", lambda line: line["row"].update(said={})),
     "no pairs": ("statements", lambda line: line["row"]["said"].update(entities=["x"])),

@@ -87,7 +87,7 @@ async def undo_merge(
         after = replace(each, memory=replace(each.memory, status="active", superseded_by=None))
         await editing.write_version(connection, scope, after, at=at)
         events.append(_event("restored", each, after, reason, related=memory_id))
-        if ended is not None:
+        if ended is not None and ended.superseded_by != each.memory.memory_id:
             events.append(await _end_too(connection, scope, after, ended, reason, at))
     if merged.memory.superseded_by is not None:
         await memories.remove_superseded(

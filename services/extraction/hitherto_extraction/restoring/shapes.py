@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import datetime
 from typing import Any
 
 from hitherto_extraction.pipeline.profile import ProfilePatch
@@ -43,6 +44,7 @@ _FLAG = ImportedColumn(flag)
 _STATUS = ImportedColumn(one_of(*MEMORY_STATUS.values()))
 _CONFIDENCE = one_of(*CONFIDENCE.values())
 _ANYTHING = free(_MOST, None)
+_WITHOUT_SUCCESSOR = ("active", "quarantined", "forgotten")
 
 
 def _may(column: ImportedColumn) -> ImportedColumn:
@@ -178,3 +180,15 @@ def check_said(checks: Checks, field: str, row: dict[str, Any]) -> None:
         row["said"] = kind(checks, f"{field}.said", row["said"])
     elif subject is not None and action is not None:
         refused(checks, f"{field}.action", f"is no action of a statement about a {subject}")
+
+
+def check_ending(checks: Checks, field: str, row: dict[str, Any]) -> None:
+    """Check that status, successor and times of a memory agree: a version may be written again."""
+    status, successor = row["status"], row["superseded_by"]
+    if successor is not None and (status in _WITHOUT_SUCCESSOR or successor == row["memory_id"]):
+        refused(checks, f"{field}.superseded_by", "must be null, or another memory if it has ended")
+    if status == "superseded" and successor is None:
+        refused(checks, f"{field}.superseded_by", "must name a memory")
+    since, until = row["valid_from"], row["valid_to"]
+    if since and until and datetime.fromisoformat(until) < datetime.fromisoformat(since):
+        refused(checks, f"{field}.valid_to", "must not precede valid_from")

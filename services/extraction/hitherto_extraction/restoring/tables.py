@@ -26,7 +26,13 @@ from hitherto_extraction.restoring.columns import (
     uid,
     whole,
 )
-from hitherto_extraction.restoring.shapes import CONTEXT_ITEMS, PROFILE, check_said, said_at
+from hitherto_extraction.restoring.shapes import (
+    CONTEXT_ITEMS,
+    PROFILE,
+    check_ending,
+    check_said,
+    said_at,
+)
 from hitherto_shared.convert import (
     CONFIDENCE,
     ENTITY_TYPE,
@@ -50,8 +56,9 @@ _UID_OR_NONE = ImportedColumn(optional(uid), None)
 _UIDS = ImportedColumn(several(uid, 10_000), [])
 _MOMENT = ImportedColumn(moment)
 _MOMENT_OR_NONE = ImportedColumn(optional(moment), None)
-_COUNT = ImportedColumn(whole(0, 2**31 - 1))
-_POSITIVE = ImportedColumn(whole(1, 2**31 - 1))
+# Whatever is counted goes on: the largest number of its type would admit no further change.
+_COUNT = ImportedColumn(whole(0, 10**9))
+_POSITIVE = ImportedColumn(whole(1, 10**9))
 _LABELS = ImportedColumn(several(text(1024), 1_000), [])
 _OBJECT = ImportedColumn(free(128 * _KIB), {})
 _LARGE_OBJECT = ImportedColumn(free(1024 * _KIB), {})
@@ -265,6 +272,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
         "lexical_length",
         "embedding_state",
         "text_version",
+        also=check_ending,
     ),
     "memory_versions": _table(
         {
@@ -274,6 +282,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "known_to": _MOMENT,
         },
         "sealed_version",
+        also=check_ending,
     ),
     "memory_sources": _table(
         {"memory_id": _UID, "conversation_id": _ID, "message_id": _ID}, "source_key"
