@@ -14,6 +14,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Generic, TypeVar
 
+from psycopg.errors import ForeignKeyViolation
+
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
@@ -103,7 +105,10 @@ class Counts(Generic[Key]):
                         timeout=_WRITE_SECONDS,
                     )
             except Exception as error:
-                if not isinstance(error, HithertoError) and faults.translate(error) is None:
+                # What a count is of may have been removed since the statement began; the next one
+                # does not find it any more.
+                passes = isinstance(error, HithertoError | ForeignKeyViolation)
+                if not passes and faults.translate(error) is None:
                     # A batch that can never be written must not end the counting. Only the type is
                     # logged: a driver's message may quote a row.
                     self._logger.error("%s are lost: %s", self._name, type(error).__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
+import psycopg
+
 from hitherto_retrieval.usage_counts import AccessCounter
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
@@ -47,3 +49,26 @@ async def test_d11_the_same_holds_for_a_service_that_ends(
     counter.returned(ANA, [tea])
     await counter.stop()
     assert counters(superuser_conninfo) == {tea: 2}
+
+
+async def test_d11_a_memory_that_is_removed_meanwhile_costs_no_other_its_count(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """As when a user is erased just as the counts of others of the tenant are written."""
+    tea, jam = await remember(superuser_conninfo, "ana", [Fact("tea"), Fact("jam")])
+    counter = AccessCounter(reader)
+    counter.returned(ANA, [tea, jam])
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as removing:
+        await removing.execute("DELETE FROM memories WHERE memory_id = %s", [tea])
+        writing = asyncio.create_task(counter._counts.flush())
+        blocked = (
+            "SELECT 1 FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        async with asyncio.timeout(30):
+            while not rows(superuser_conninfo, blocked):  # noqa: ASYNC110 - another's work
+                await asyncio.sleep(0.02)
+        await removing.commit()
+    await writing
+    await counter._counts.flush()
+    assert counters(superuser_conninfo) == {jam: 1}
