@@ -1,6 +1,7 @@
 """The version before this one, to be run beside it.
 
-It is the newest release or, before the first one, the last commit with another schema.
+It is the newest release or, before the first one, the last commit whose schema lacks migrations of
+the present one.
 """
 
 from __future__ import annotations
@@ -28,8 +29,17 @@ def _revision() -> str:
     tag = _git("describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^").decode().strip()
     if tag:
         return tag
-    changed = _git("log", "-1", "--format=%H", "--", _MIGRATIONS).decode().strip()
-    return _git("rev-parse", "--verify", "--quiet", f"{changed}^").decode().strip()
+    present = _migrations_at("HEAD")
+    for changed in _git("log", "--format=%H", "--", _MIGRATIONS).decode().split():
+        # A commit that rewrote a migration before any release of it begins no upgrade.
+        if _migrations_at(f"{changed}^") < present:
+            return f"{changed}^"
+    return ""
+
+
+def _migrations_at(revision: str) -> set[bytes]:
+    """Every migration with its contents' hash."""
+    return set(_git("ls-tree", "-r", revision, "--", _MIGRATIONS).splitlines())
 
 
 def unpack_earlier(folder: Path) -> str:

@@ -23,6 +23,10 @@ from hitherto.v1 import (
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
+from hitherto_client import Hitherto
+
+PATIENT_SECONDS = 120.0
+"""The deadline of what is not tested for its time."""
 
 
 @dataclass(frozen=True)
@@ -323,6 +327,13 @@ def start() -> Running:
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     port = server.add_insecure_port("127.0.0.1:0")
     return Running(server, f"127.0.0.1:{port}", status)
+
+
+def connected(client: Hitherto) -> Hitherto:
+    """The client once its channels stand: connecting must not use up attempts or deadlines."""
+    for channel in client.connection.channels.values():
+        grpc.channel_ready_future(channel).result(PATIENT_SECONDS)
+    return client
 
 
 @dataclass(frozen=True)

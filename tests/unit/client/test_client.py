@@ -12,7 +12,7 @@ from hitherto.v1 import conversation_pb2, extraction_service_pb2, job_pb2, retri
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy, Violation
 from hitherto_client.calls import changes_nothing
 from hitherto_client.inputs import TranscriptInput
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
 
@@ -22,8 +22,8 @@ WRITE_CONFLICT = Failure(grpc.StatusCode.ABORTED, "WRITE_CONFLICT", retry_after=
 
 @pytest.fixture
 def client(fakes: Fakes) -> Iterator[Hitherto]:
-    with Hitherto(api_key="mk_0123456789ab_secret", retry=QUICK) as client:
-        yield client
+    with Hitherto(api_key="mk_0123456789ab_secret", retry=QUICK, timeout=PATIENT_SECONDS) as client:
+        yield connected(client)
 
 
 TALK: TranscriptInput = {
@@ -34,11 +34,10 @@ TALK: TranscriptInput = {
 
 
 class TestMetadata:
-    def test_every_call_carries_credential_request_id_and_deadline(
-        self, client: Hitherto, fakes: Fakes
-    ) -> None:
-        client.get_context("sarah", "hello")
-        client.submit_transcripts([TALK])
+    def test_every_call_carries_credential_request_id_and_deadline(self, fakes: Fakes) -> None:
+        with Hitherto(api_key="mk_0123456789ab_secret") as client:
+            connected(client).get_context("sarah", "hello")
+            client.submit_transcripts([TALK])
         read, write = fakes.calls("GetContext")[0], fakes.calls("SubmitTranscripts")[0]
         assert read.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
         assert write.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
@@ -214,7 +213,7 @@ class TestRetries:
             Hitherto(retry=RetryPolicy(attempts=1)) as client,
             pytest.raises(HithertoCallError),
         ):
-            client.get_context("sarah")
+            connected(client).get_context("sarah")
         assert len(fakes.calls("GetContext")) == 1
 
     def test_without_read_or_key_only_retry_info_allows_one(self) -> None:
@@ -286,7 +285,7 @@ class TestErrors:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENT_SECONDS)
         assert found == ["known"] * 8
         assert len({asked.metadata["x-request-id"] for asked in fakes.calls("GetContext")}) == 8
 

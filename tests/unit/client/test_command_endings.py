@@ -82,7 +82,7 @@ def press_ctrl_c(process: subprocess.Popen[str]) -> tuple[str, str]:
             continue
     # It is asked where it stands: its stacks are worth more than the failure.
     process.send_signal(signal.SIGABRT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=180)
     pytest.fail(f"the command went on after five interrupts:\n{err}")
 
 
@@ -106,7 +106,7 @@ with interruptible():
         for _ in range(3):
             assert process.stdout.readline().strip() == "here"
             process.send_signal(signal.SIGINT)
-        assert process.wait(60) == -signal.SIGINT
+        assert process.wait(180) == -signal.SIGINT
 
 
 class TestEndings:
@@ -157,7 +157,7 @@ class TestEndings:
     def test_ctrl_c(self, fakes: Fakes, tmp_path: Path) -> None:
         fakes.extraction.release.clear()
         with hitherto("submit", lines_file(tmp_path, "chat-1", "chat-2")) as process:
-            assert fakes.extraction.running.wait(60)
+            assert fakes.extraction.running.wait(180)
             out, err = press_ctrl_c(process)
         assert process.returncode in (130, -signal.SIGINT)
         assert out == ""
@@ -176,7 +176,7 @@ class TestEndings:
                 process.stdout.close()
                 assert process.stderr is not None
                 err = process.stderr.read()
-                assert process.wait(60) == 141
+                assert process.wait(180) == 141
             assert err == ""
 
     @pytest.mark.faults
@@ -184,10 +184,10 @@ class TestEndings:
         fakes.retrieval.search.results.add(memory=memory("Huế 東京"), score=0.5)
         environment = {"PYTHONIOENCODING": "ascii"}
         with hitherto("search", "sarah", "--json", environment=environment) as process:
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=180)
         assert json.loads(out)["results"][0]["memory"]["content"] == "Huế 東京"
         with hitherto("search", "sarah", environment=environment) as process:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
         assert "Hu? ??" in out
 
@@ -207,7 +207,11 @@ class TestInstallation:
             "sys.exit(main(['health']))\n"
         )
         done = subprocess.run(
-            [sys.executable, "-c", blocked], capture_output=True, text=True, check=False, timeout=60
+            [sys.executable, "-c", blocked],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
         )
         return done.returncode, done.stderr
 

@@ -377,7 +377,7 @@ def test_a_terminal_shows_a_bar(ready: Fakes, tmp_path: Path, piped: bool) -> No
             if not piece:
                 break
             shown += piece
-        assert process.wait(60) == 0
+        assert process.wait(180) == 0
     finally:
         os.close(leader)
     text = shown.decode()

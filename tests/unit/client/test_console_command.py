@@ -69,11 +69,11 @@ def test_it_serves_until_it_is_interrupted() -> None:
                 url = found[0]
                 break
         try:
-            assert httpx2.get(f"{url}/health", timeout=60, trust_env=False).text == "ok\n"
-            page = httpx2.get(f"{url}/memories?user=ana", timeout=60, trust_env=False)
+            assert httpx2.get(f"{url}/health", timeout=180, trust_env=False).text == "ok\n"
+            page = httpx2.get(f"{url}/memories?user=ana", timeout=180, trust_env=False)
             assert page.status_code == 303
         finally:
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=180)
     assert "ana" not in err
     assert "Traceback" not in err

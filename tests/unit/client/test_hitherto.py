@@ -16,7 +16,7 @@ from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.tokens import OwnWrites
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 FAST = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 
@@ -30,13 +30,16 @@ Scenario = Callable[[Any], Any]
 
 
 def run_blocking(scenario: Scenario, **options: Any) -> Any:
-    with Hitherto(retry=FAST, **options) as client:
-        return scenario(client)
+    with Hitherto(retry=FAST, **{"timeout": PATIENT_SECONDS, **options}) as client:
+        return scenario(connected(client))
 
 
 def run_waiting(scenario: Scenario, **options: Any) -> Any:
     async def main() -> Any:
-        async with AsyncHitherto(retry=FAST, **options) as client:
+        async with AsyncHitherto(retry=FAST, **{"timeout": PATIENT_SECONDS, **options}) as client:
+            async with asyncio.timeout(PATIENT_SECONDS):
+                for channel in client.connection.channels.values():
+                    await channel.channel_ready()
             found = scenario(client)
             if hasattr(found, "__aiter__"):
                 return [item async for item in found]
@@ -83,7 +86,7 @@ def test_errors_are_typed(run: Run, fakes: Fakes) -> None:
         ),
     )
     with pytest.raises(HithertoCallError) as failed:
-        run(lambda m: m.get_context("ana", timeout=5))
+        run(lambda m: m.get_context("ana", timeout=50))
     error = failed.value
     assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "RATE_LIMITED")
     assert error.retry_after == 60
@@ -116,7 +119,7 @@ def test_reads_carry_the_tokens_of_own_writes(fakes: Fakes) -> None:
         (job,) = client.submit_transcripts([SUBMITTED])
         client.get_context("ana")
         client.get_context("rui")
-        client.wait_for_job(job, timeout=60)
+        client.wait_for_job(job, timeout=PATIENT_SECONDS)
         client.search("ana", "x")
         sent = [call.request.consistency_token for call in fakes.recorder.calls["GetContext"]]
         learnt = fakes.recorder.calls["SearchMemories"][0].request.consistency_token.split(" ")
@@ -152,7 +155,9 @@ def test_a_token_that_is_no_longer_valid_is_dropped(run: Run, fakes: Fakes) -> N
 def test_a_job_that_did_not_succeed_is_returned(fakes: Fakes) -> None:
     fakes.extraction.outcomes["c1"] = job_pb2.JOB_STATE_DEAD
     with Hitherto() as client:
-        job = client.wait_for_job(client.submit_transcripts([SUBMITTED])[0], timeout=60)
+        job = client.wait_for_job(
+            client.submit_transcripts([SUBMITTED])[0], timeout=PATIENT_SECONDS
+        )
     assert job.state == "dead"
     assert job.final
     assert not job.succeeded

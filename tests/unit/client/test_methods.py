@@ -23,7 +23,7 @@ from hitherto.v1 import (
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.calls import changes_nothing
 from hitherto_client.results import ContextItem
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 Call = Callable[[Hitherto], Any]
 
@@ -288,8 +288,8 @@ def client(fakes: Fakes) -> Iterator[Hitherto]:
     # Page tokens are the numbers of the pages there.
     fakes.retrieval.memories = [retrieval_service_pb2.ListMemoriesResponse(total_size=3)]
     retry = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
-    with Hitherto(api_key="mk_0123456789ab_secret", retry=retry) as client:
-        yield client
+    with Hitherto(api_key="mk_0123456789ab_secret", retry=retry, timeout=PATIENT_SECONDS) as client:
+        yield connected(client)
 
 
 def rpcs_of_the_contract() -> set[str]:

@@ -14,7 +14,7 @@ from hitherto_client import Hitherto, HithertoCallError, Progress, RetryPolicy
 from hitherto_client.inputs import MemoryInput, TranscriptInput
 from hitherto_client.results import ImportedMemories, ImportedTranscripts, ItemError
 from hitherto_client.streams import MAX_ERRORS
-from tests.unit.client.fake_services import Failure, Fakes
+from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
 UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE)
@@ -25,8 +25,8 @@ QUEUE_FULL = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_aft
 def client(fakes: Fakes) -> Iterator[Hitherto]:
     fakes.others.replies["StreamTranscripts"] = take_transcripts
     fakes.others.replies["StreamMemories"] = save_memories
-    with Hitherto(retry=QUICK) as client:
-        yield client
+    with Hitherto(retry=QUICK, timeout=PATIENT_SECONDS) as client:
+        yield connected(client)
 
 
 def take_transcripts(

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hitherto.v1 import retrieval_service_pb2_grpc
 from hitherto_client import Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.command import main
-from tests.unit.client.fake_services import FakeRetrieval, Recorder, make
+from tests.unit.client.fake_services import PATIENT_SECONDS, FakeRetrieval, Recorder, make
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -68,6 +68,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 def test_the_given_authority_is_trusted(secure: tuple[str, Path]) -> None:
     address, authority = secure
     with Hitherto(address, tls_ca_file=authority, retry=ONCE) as client:
+        grpc.channel_ready_future(client.connection.channels["retrieval"]).result(PATIENT_SECONDS)
         client.get_context("sarah")
 
 

@@ -109,7 +109,7 @@ def test_a_job_is_followed_across_a_broken_stream(
         job = job_pb2.Job(id="j1", state=state)
         rpc.send_response(extraction_service_pb2.WatchJobResponse(job=job))
         # What it has not read yet would be lost with the stream.
-        assert seen.get(timeout=60) == word
+        assert seen.get(timeout=180) == word
         if word == "running":
             rpc.terminate((), grpc.StatusCode.UNAVAILABLE, "restarting")
     watching.result(60)
