@@ -33,19 +33,8 @@ WRITERS = {
     # Of persons whose row is marked as erased, of whom nothing is told any more.
     "erasure": {NAMED_ELSEWHERE},
     "imported": {"memories"},
-    "imported_rows": {
-        "conversation_summaries",
-        "document_chunks",
-        "document_mentions",
-        "documents",
-        "entities",
-        "entity_mentions",
-        "memories",
-        "memory_sources",
-        "messages",
-        "preferences",
-        "profiles",
-    },
+    # All that an import knows.
+    "imported_rows": {NAMED_ELSEWHERE},
     "keyword_index": {"passage_postings", "postings"},
     "memories": {"memories", "memory_embeddings", "memory_source_embeddings", "memory_sources"},
     "preferences": {"preferences"},

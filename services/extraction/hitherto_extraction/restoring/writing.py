@@ -138,7 +138,7 @@ async def _write_chunks(connection: Connection, scope: Scope, rows: Rows) -> int
 async def _sealed(connection: Connection, scope: Scope, table: str, rows: Rows) -> Rows:
     """The rows as they are stored for a user with encryption on."""
     if table in _SEALED_WHOLE:
-        return [_sealed_row(scope, BY_TABLE[table], {**row, **_SEALED_FIRST}) for row in rows]
+        return [_sealed_row(scope, BY_TABLE[table], row) for row in rows]
     if table not in {"memory_versions", "statements", "entity_mentions", "history"}:
         return rows
     ids = [row["memory_id"] for row in rows if row["memory_id"] is not None]
@@ -162,7 +162,7 @@ async def _sealed(connection: Connection, scope: Scope, table: str, rows: Rows) 
 
 
 def _sealed_row(scope: Scope, kind: SealedRow, row: dict[str, Any]) -> dict[str, Any]:
-    sealed = kind.seal(key_at_hand(scope), row)
+    sealed = kind.seal(key_at_hand(scope), {**row, **_SEALED_FIRST})
     return {**row, **kind.columns, "sealed": f"\\x{sealed.hex()}"}
 
 

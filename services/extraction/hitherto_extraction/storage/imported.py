@@ -16,7 +16,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
 _READ_USER = """
-SELECT created_at, memory_enabled, encrypt_sensitive
+SELECT created_at, memory_enabled
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -99,11 +99,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 
 @dataclass(frozen=True, slots=True)
 class KnownUser:
-    """The user's row; None in a setting: the user has not chosen."""
+    """The user's row; None: the user has not chosen whether memory is on."""
 
     created_at: datetime
     memory_enabled: bool | None
-    encrypt_sensitive: bool | None
 
 
 async def read_user(connection: Connection, scope: Scope) -> KnownUser | None:
