@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
 from hitherto_client import AsyncHitherto
+from hitherto_client.inputs import DocumentInput
 from tests.e2e.conftest import Services, Shared
 from tests.e2e.consoles import Visitor, console_over, visitor
 from tests.e2e.test_tools import credential
@@ -136,6 +139,66 @@ async def test_a_quarantined_memory_is_reviewed(
     now = await memory.get_memory("ana", saved.id)
     assert now is not None
     assert now.status == {"approve": "active", "reject": "forgotten"}[decision]
+
+
+def expiry(page: str) -> str:
+    """The day that a page shows after "expires", for machines."""
+    shown = re.search(r'expires <time[^>]* datetime="(\d{4}-\d\d-\d\d)', page)
+    return shown[1] if shown else ""
+
+
+async def test_the_expiry_of_a_memory_is_shown_and_changed(
+    ana: Visitor, memory: AsyncHitherto
+) -> None:
+    await ana.open("/memories/new")
+    await ana.send("/memories/new", content="Ana has a guest card.", expires_at="2199-05-01")
+    place = "/memories/" + ana.url.partition("?")[0].partition("/memories/")[2]
+    assert expiry(ana.page) == "2199-05-01"
+    assert expiry(await ana.open("/memories")) == "2199-05-01"
+    assert expiry(await ana.open("/memories?q=guest card")) == "2199-05-01"
+    await ana.open(place)
+    same = {"content": "Ana has a guest card."}
+    await ana.send(f"{place}/correct", **same, expires_at="2199-06-01")
+    assert expiry(ana.page) == "2199-06-01"
+    await ana.send(f"{place}/correct", **same, expires_at="")
+    assert expiry(ana.page) == ""
+    assert [one.expires_at async for one in memory.memories("ana")] == [None]
+
+
+async def test_the_expiry_of_a_document_is_shown_and_changed(
+    ana: Visitor, memory: AsyncHitherto
+) -> None:
+    """And nothing else of it, whatever it holds."""
+    given: DocumentInput = {
+        "source_type": "gdrive",
+        "source_id": "menu-1",
+        "content_type": "document",
+        "title": "Thực đơn",
+        "summary": "What there is",
+        "content": "Soup.\n\nBread 🍞",
+        "author": "Bo",
+        "metadata": {"pages": 2, "from": "bo@example.org"},
+        "created_at": datetime(2026, 3, 1, 9, 30, tzinfo=UTC),
+    }
+    [document_id] = (await memory.ingest_documents("ana", [given])).document_ids
+    before = await memory.get_document("ana", document_id)
+    place = f"/documents/{document_id}"
+    assert expiry(await ana.open(place)) == ""
+    # Set, postponed, brought forward, taken away.
+    for day in ("2199-05-01", "2199-06-01", "2199-04-01", ""):
+        await ana.send(f"{place}/expiry", expires_at=day)
+        assert ana.status == 200
+        assert expiry(ana.page) == day
+        assert expiry(await ana.open("/documents")) == day
+        await ana.open(place)
+    assert await memory.get_document("ana", document_id) == before
+    await ana.send(f"{place}/expiry", expires_at="2020-01-01")
+    assert ana.status == 400
+    assert "would expire at once" in ana.text
+    assert await memory.get_document("ana", document_id) == before
+    await ana.open("/documents/new")
+    await ana.send("/documents/new", title="Notes", content="Text", expires_at="2199-05-01")
+    assert expiry(ana.page) == "2199-05-01"
 
 
 async def test_lists_go_on_page_after_page(ana: Visitor, memory: AsyncHitherto) -> None:
