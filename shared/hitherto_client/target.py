@@ -53,13 +53,7 @@ def find_target(
         api_key, token = env.get("HITHERTO_API_KEY"), env.get("HITHERTO_TOKEN")
     ca, certificate, key = tls_files
     return Target(
-        Endpoint(
-            "retrieval", retrieval or env.get("HITHERTO_RETRIEVAL_ADDRESS") or DEFAULT_RETRIEVAL
-        ),
-        Endpoint(
-            "extraction",
-            extraction or env.get("HITHERTO_EXTRACTION_ADDRESS") or DEFAULT_EXTRACTION,
-        ),
+        *find_endpoints(retrieval, extraction),
         _credential(api_key, token),
         TlsFiles(
             _path(ca or env.get("HITHERTO_TLS_CA_FILE")),
@@ -68,6 +62,20 @@ def find_target(
         ).credentials(),
         timeout,
         retry or RetryPolicy(),
+    )
+
+
+def find_endpoints(retrieval: str | None, extraction: str | None) -> tuple[Endpoint, Endpoint]:
+    """The services at these addresses or, for unset ones, at those of the environment."""
+    env = os.environ
+    return (
+        Endpoint(
+            "retrieval", retrieval or env.get("HITHERTO_RETRIEVAL_ADDRESS") or DEFAULT_RETRIEVAL
+        ),
+        Endpoint(
+            "extraction",
+            extraction or env.get("HITHERTO_EXTRACTION_ADDRESS") or DEFAULT_EXTRACTION,
+        ),
     )
 
 

@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -28,7 +29,9 @@ def console_over(services: Services, **given: Any) -> AbstractAsyncContextManage
 
 
 @asynccontextmanager
-async def served(target: ConsoleTarget, pair: Pair | None = None) -> AsyncIterator[str]:
+async def served(
+    target: ConsoleTarget, pair: Pair | None = None, sessions: Path | None = None
+) -> AsyncIterator[str]:
     """A console on a free port of this machine, with TLS if there is a pair; its address."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -38,6 +41,7 @@ async def served(target: ConsoleTarget, pair: Pair | None = None) -> AsyncIterat
             ListenAddress("127.0.0.1", port),
             certificate_file=str(pair.certificate) if pair else None,
             key_file=str(pair.key) if pair else None,
+            sessions=sessions,
         )
         server = uvicorn.Server(config)
         # Signals are pytest's.

@@ -140,7 +140,11 @@ def test_the_console_holds_nothing_and_listens_where_it_is_probed() -> None:
         "HITHERTO_TLS_CA_FILE",
     }
     assert "env_file" not in console
-    assert console["volumes"] == ["./docker/tls:/etc/hitherto/tls:ro"]
+    # A volume of its own, not the one with the secrets of the deployment.
+    assert console["volumes"] == [
+        "console:/var/lib/hitherto",
+        "./docker/tls:/etc/hitherto/tls:ro",
+    ]
     stage = stages()["console"].replace("\\\n", " ")
     program, *given = json.loads(re.findall(r"^CMD (\[.*\])$", stage, flags=re.MULTILINE)[-1])
     assert program == "hitherto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.options import Argument, Switch
@@ -56,13 +57,17 @@ def _console(options: argparse.Namespace, output: Output) -> int:
         user=options.user,
         on_loopback=address.is_loopback,
     )
-    config = server_config(
-        target,
-        address,
-        public_hosts=public,
-        certificate_file=options.tls_certificate,
-        key_file=options.tls_key,
-    )
+    try:
+        config = server_config(
+            target,
+            address,
+            public_hosts=public,
+            certificate_file=options.tls_certificate,
+            key_file=options.tls_key,
+            sessions=options.sessions,
+        )
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--sessions cannot be used: {error}") from None
     uvicorn.Server(config).run()
     return OK
 
@@ -96,6 +101,13 @@ COMMANDS = (
         Switch(
             "--allow-http",
             "listen beyond loopback without TLS, such as behind a proxy that adds it",
+        ),
+        Argument(
+            "--sessions",
+            "keep sessions in this directory, sealed, so that they outlive a restart and several"
+            " consoles share them",
+            "DIR",
+            type=Path,
         ),
         run=_console,
     ),

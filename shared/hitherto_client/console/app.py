@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
@@ -63,12 +64,19 @@ class _Assets(StaticFiles):
         return reply
 
 
-def make_app(target: ConsoleTarget, hosts: Iterable[str]) -> Protection:
+def make_app(
+    target: ConsoleTarget, hosts: Iterable[str], sessions: Path | None = None
+) -> Protection:
     """The console.
 
     Args:
         target: The services and how people get in.
         hosts: The names by which browsers may ask for it.
+        sessions: The directory of the sessions. Unset: they end with the process.
+
+    Raises:
+        OSError: The directory cannot be used.
+        ValueError: Its key has other contents, or other users may read it.
     """
 
     @asynccontextmanager
@@ -86,8 +94,8 @@ def make_app(target: ConsoleTarget, hosts: Iterable[str]) -> Protection:
         max_body_size=MOST_REQUEST_BYTES,
     )
     app.state.target = target
-    app.state.sessions = ConsoleSessions()
-    app.state.sign_in_forms = SignInForms()
+    app.state.sessions = ConsoleSessions(target, sessions)
+    app.state.sign_in_forms = SignInForms(app.state.sessions.directory)
     # Around everything, so that pages about faults of the console are protected too.
     return Protection(app, hosts)
 
@@ -122,6 +130,7 @@ def server_config(
     public_hosts: tuple[str, ...] = (),
     certificate_file: str | None = None,
     key_file: str | None = None,
+    sessions: Path | None = None,
 ) -> uvicorn.Config:
     """What serves the console.
 
@@ -131,9 +140,14 @@ def server_config(
         public_hosts: Further names by which browsers may ask for it.
         certificate_file: PEM file with the certificate chain for TLS. Unset: no TLS.
         key_file: PEM file with its private key.
+        sessions: The directory of the sessions. Unset: they end with the process.
+
+    Raises:
+        OSError: The directory cannot be used.
+        ValueError: Its key has other contents, or other users may read it.
     """
     return uvicorn.Config(
-        make_app(target, address.hosts(public_hosts)),
+        make_app(target, address.hosts(public_hosts), sessions),
         host=address.host,
         port=address.port,
         # Addresses name people.

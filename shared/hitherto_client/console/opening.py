@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.console.rights import Rights, SignInRefused
+from hitherto_client.target import find_endpoints
 
 
 class ListenRefused(ValueError):
@@ -28,6 +29,11 @@ class ConsoleTarget:
     """With `local`, the only person that is shown; empty: all that the credential reaches."""
     on_loopback: bool = True
     """Only this machine can reach the console."""
+
+    def identity(self) -> tuple[str, ...]:
+        """What sessions are bound to: a credential goes to the services that it was given for."""
+        retrieval, extraction = find_endpoints(self.retrieval, self.extraction)
+        return (retrieval.address, extraction.address, str(self.local), self.user)
 
     def client(self, credential: str) -> AsyncHitherto:
         """A client with the credential of a sign-in form.

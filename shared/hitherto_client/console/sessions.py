@@ -1,99 +1,146 @@
-"""Who is signed in. Sessions are kept in memory; the browser holds a random id and nothing else."""
+"""Who is signed in. The browser holds a random id and nothing else."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 from hitherto_client._async.client import AsyncHitherto
-from hitherto_client.console.rights import Rights
+from hitherto_client.console.opening import ConsoleTarget
+from hitherto_client.console.rights import Rights, SignInRefused
+from hitherto_client.console.session_files import STATE, SessionFiles
+from hitherto_shared.sealing import load_secret
 
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_SESSIONS = 1_000
+_NOTICES = "notices"
 
 
 @dataclass(eq=False, slots=True)
 class ConsoleSession:
-    """One browser that has signed in."""
+    """One browser that has signed in, during one request."""
 
     id: str
     client: AsyncHitherto
     """Holds the credential; the session itself does not."""
     rights: Rights
-    began: float
-    used: float
-    form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    """Every form of the session repeats it, so that no other site can send one."""
     notices: list[str] = field(default_factory=list)
     """What the next page should say."""
     receipts: dict[str, str] = field(default_factory=dict)
-    """Proofs of erasures, as JSON by id, until they are downloaded or the session ends."""
+    """Proofs of erasures, as JSON by id, until the session ends."""
+    stored: tuple[str, ...] = ()
+    """The notices and the ids of the receipts that are stored already."""
+
+    @property
+    def form_token(self) -> str:
+        """Every form of the session repeats it, so that no other site can send one."""
+        return hmac.new(self.id.encode(), b"form", hashlib.sha256).hexdigest()
 
 
 class ConsoleSessions:
-    """The sessions of this process."""
+    """The sessions in a directory: of all processes that use it, or of this one alone."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        target: ConsoleTarget,
+        directory: Path | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._target = target
         self._clock = clock
-        self._sessions: dict[bytes, ConsoleSession] = {}
+        self._own = None if directory else tempfile.TemporaryDirectory(prefix="hitherto-console-")
+        self.directory = directory or Path(self._own.name if self._own else "")
+        self._files = SessionFiles(self.directory, target.identity())
+        self._clients: dict[str, AsyncHitherto] = {}
+        """By the names of their sessions; every process makes its own."""
 
-    async def begin(self, client: AsyncHitherto, rights: Rights) -> ConsoleSession:
+    async def begin(self, credential: str, client: AsyncHitherto, rights: Rights) -> ConsoleSession:
         """A new session, with a new id."""
-        await self._end_old()
         now = self._clock()
-        session = ConsoleSession(secrets.token_urlsafe(32), client, rights, now, now)
-        self._sessions[_key(session.id)] = session
+        left = await asyncio.to_thread(self._files.sweep, now - IDLE_SECONDS, MOST_SESSIONS - 1)
+        for name in self._clients.keys() - left:
+            await self._clients.pop(name).close()
+        session = ConsoleSession(secrets.token_urlsafe(32), client, rights)
+        state = {"credential": credential, "rights": asdict(rights), "began": now}
+        await asyncio.to_thread(self._files.write, session.id, STATE, state)
+        await asyncio.to_thread(self._files.touch, session.id, now)
+        self._clients[self._files.name(session.id)] = client
         return session
 
     async def find(self, session_id: str) -> ConsoleSession | None:
         """The session with this id, if it is in force."""
-        session = self._sessions.get(_key(session_id)) if session_id else None
-        if session is None:
+        stored = await asyncio.to_thread(self._files.read, session_id) if session_id else None
+        if stored is None:
+            await self._forget(session_id)
             return None
-        if self._is_over(session):
-            await self.end(session)
+        used, files = stored
+        state, now = files.pop(STATE), self._clock()
+        if now - used > IDLE_SECONDS or now - state["began"] > LONGEST_SECONDS:
+            await self._remove(session_id)
             return None
-        session.used = self._clock()
+        name = self._files.name(session_id)
+        try:
+            if name not in self._clients:
+                self._clients[name] = self._target.client(state["credential"])
+            session = ConsoleSession(session_id, self._clients[name], Rights(**state["rights"]))
+        except (SignInRefused, TypeError, ValueError):
+            # Stored by another version, or before the console was started in another way.
+            await self._remove(session_id)
+            return None
+        session.notices = files.pop(_NOTICES, {"texts": []})["texts"]
+        session.receipts = {one["id"]: one["text"] for one in files.values()}
+        session.stored = (*session.notices, *session.receipts)
+        await asyncio.to_thread(self._files.touch, session_id, now)
         return session
 
+    async def keep(self, session: ConsoleSession) -> None:
+        """Store what a request changed in a session, for the next one."""
+        if (*session.notices, *session.receipts) == session.stored:
+            return
+        files: dict[str, dict[str, Any]] = {
+            f"receipt-{hashlib.sha256(one.encode()).hexdigest()}": {"id": one, "text": text}
+            for one, text in session.receipts.items()
+            if one not in session.stored
+        }
+        for file, value in (*files.items(), (_NOTICES, {"texts": session.notices})):
+            await asyncio.to_thread(self._files.write, session.id, file, value)
+        await asyncio.to_thread(self._files.touch, session.id, self._clock())
+
     async def end(self, session: ConsoleSession) -> None:
-        """Sign out; the credential is dropped."""
-        self._sessions.pop(_key(session.id), None)
-        await session.client.close()
+        """Sign out, in all processes; the credential is dropped."""
+        await self._remove(session.id)
 
     async def close(self) -> None:
-        """End all sessions."""
-        for session in list(self._sessions.values()):
-            await self.end(session)
+        """Stop using the sessions. Those of this process alone end."""
+        for name in list(self._clients):
+            await self._clients.pop(name).close()
+        if self._own:
+            await asyncio.to_thread(self._own.cleanup)
 
-    def _is_over(self, session: ConsoleSession) -> bool:
-        now = self._clock()
-        return now - session.used > IDLE_SECONDS or now - session.began > LONGEST_SECONDS
+    async def _remove(self, session_id: str) -> None:
+        await asyncio.to_thread(self._files.remove, session_id)
+        await self._forget(session_id)
 
-    async def _end_old(self) -> None:
-        """End sessions that are over and, above the limit, those that were used longest ago."""
-        sessions = sorted(self._sessions.values(), key=lambda session: session.used)
-        surplus = len(sessions) - MOST_SESSIONS + 1
-        for index, session in enumerate(sessions):
-            if index < surplus or self._is_over(session):
-                await self.end(session)
-
-
-def _key(session_id: str) -> bytes:
-    """What a session is found by; comparing it tells nothing about the id."""
-    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).digest()
+    async def _forget(self, session_id: str) -> None:
+        client = self._clients.pop(self._files.name(session_id), None)
+        if client is not None:
+            await client.close()
 
 
 class SignInForms:
     """Ties the sign-in form to the browser that asked for it, which has no session yet."""
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
+    def __init__(self, directory: Path) -> None:
+        self._key = load_secret(directory / "sign-in-forms")
 
     def token(self, browser: str) -> str:
         """What the form repeats for the browser with this cookie."""

@@ -128,6 +128,8 @@ def _visited(
             failure = explain(error)
             if failure.status != 401:
                 return visit.fail(failure)
+        finally:
+            await sessions.keep(session)
         await sessions.end(session)
         return to_sign_in(request)
 

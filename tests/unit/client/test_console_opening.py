@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hitherto_client import AsyncHitherto
 from hitherto_client.console import sessions as limits
-from hitherto_client.console.opening import ListenRefused, check_openness, listen_address
+from hitherto_client.console.opening import (
+    ConsoleTarget,
+    ListenRefused,
+    check_openness,
+    listen_address,
+)
 from hitherto_client.console.rights import Rights
 from hitherto_client.console.sessions import ConsoleSessions
 
@@ -55,48 +62,57 @@ class Clock:
         return self.seconds
 
 
-async def test_sessions_end_when_nobody_uses_them() -> None:
+async def test_sessions_end_when_nobody_uses_them(tmp_path: Path) -> None:
     clock = Clock()
-    sessions = ConsoleSessions(clock)
-    session = await sessions.begin(AsyncHitherto(), RIGHTS)
+    sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
+    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
     clock.seconds += limits.IDLE_SECONDS - 1
-    assert await sessions.find(session.id) is session
+    assert await sessions.find(session.id)
     clock.seconds += limits.IDLE_SECONDS - 1
-    assert await sessions.find(session.id) is session
+    assert await sessions.find(session.id)
     clock.seconds += limits.IDLE_SECONDS + 1
     assert await sessions.find(session.id) is None
     clock.seconds -= limits.IDLE_SECONDS
     assert await sessions.find(session.id) is None
 
 
-async def test_sessions_end_after_half_a_day_in_any_case() -> None:
+async def test_sessions_end_after_half_a_day_in_any_case(tmp_path: Path) -> None:
     clock = Clock()
-    sessions = ConsoleSessions(clock)
-    session = await sessions.begin(AsyncHitherto(), RIGHTS)
+    sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
+    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
     for _ in range(int(limits.LONGEST_SECONDS // 1_000)):
-        assert await sessions.find(session.id) is session
+        assert await sessions.find(session.id)
         clock.seconds += 1_000
     clock.seconds += 1_000
     assert await sessions.find(session.id) is None
 
 
-async def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(limits, "MOST_SESSIONS", 2)
     clock = Clock()
-    sessions = ConsoleSessions(clock)
+    sessions = ConsoleSessions(ConsoleTarget(), tmp_path, clock)
     begun = []
     for _ in range(3):
         clock.seconds += 1
-        begun.append(await sessions.begin(AsyncHitherto(), RIGHTS))
+        begun.append(await sessions.begin("", AsyncHitherto(), RIGHTS))
     found = [await sessions.find(session.id) for session in begun]
-    assert found == [None, *begun[1:]]
+    assert [one and one.id for one in found] == [None, *(one.id for one in begun[1:])]
     await sessions.close()
-    assert await sessions.find(begun[1].id) is None
+
+
+async def test_sessions_of_one_process_end_with_it() -> None:
+    sessions = ConsoleSessions(ConsoleTarget())
+    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
+    assert await sessions.find(session.id)
+    await sessions.close()
+    assert await sessions.find(session.id) is None
+    assert not sessions.directory.exists()
 
 
 @pytest.mark.parametrize("session_id", ["", "unknown", "\ud800"])
 async def test_unknown_ids_find_nothing(session_id: str) -> None:
-    sessions = ConsoleSessions()
-    session = await sessions.begin(AsyncHitherto(), RIGHTS)
+    sessions = ConsoleSessions(ConsoleTarget())
+    session = await sessions.begin("", AsyncHitherto(), RIGHTS)
     assert await sessions.find(session_id) is None
     await sessions.end(session)
+    await sessions.close()

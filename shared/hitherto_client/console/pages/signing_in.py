@@ -84,7 +84,7 @@ async def _begin(request: Request, credential: str, person: str) -> ConsoleSessi
     before = await sessions.find(request.cookies.get(cookie_name(request), ""))
     if before is not None:
         await sessions.end(before)
-    return await sessions.begin(client, rights)
+    return await sessions.begin(credential, client, rights)
 
 
 def _form(request: Request, wanted: str, *, person: str = "", problem: str = "") -> Response:
