@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from hitherto_shared.database.connect import LOGINS, service_passwords
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 180.0
 # As docs/poolers.md has it.
 _SECRETS = """
 SELECT format('"%%s" "%%s"', rolname, rolpassword) FROM pg_authid WHERE rolname = ANY (%s)

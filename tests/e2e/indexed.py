@@ -121,7 +121,7 @@ async def backfill(conninfo: str, model: ScriptedModel, **given: Any) -> AsyncIt
 
 async def filled(filling: Backfill, conninfo: str) -> None:
     """Fill until nothing waits, whoever fills it: the service's own sweep may be faster."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while await filling.run() or rows(conninfo, WAITING):  # noqa: ASYNC110 - others fill too
             await asyncio.sleep(0.01)
 

@@ -35,7 +35,7 @@ class Export:
         return [row for name, row in self.rows if name == table]
 
 
-async def until(condition: Callable[[], object], *, seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], object], *, seconds: float = 180.0) -> None:
     """Wait for what the database shows; `seconds` only keep a broken test from hanging.
 
     Each look takes a new connection and holds the loop of the services: the longer the wait, the

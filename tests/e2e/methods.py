@@ -95,7 +95,7 @@ async def call(
     request: Message | bytes,
     *,
     metadata: Sequence[tuple[str, str]] = (),
-    timeout: float = 30.0,
+    timeout: float = 120.0,
 ) -> list[Any]:
     """The answers of one call; `request` may be bytes that are no message at all."""
     channel = (
@@ -153,7 +153,7 @@ async def refused(
     request: Message | bytes,
     *,
     metadata: Sequence[tuple[str, str]] = (),
-    timeout: float = 30.0,
+    timeout: float = 120.0,
 ) -> Refusal:
     """How a call was refused, with details as `ErrorReason` documents them.
 

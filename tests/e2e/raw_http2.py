@@ -18,7 +18,7 @@ class RawConnection:
 
     def __init__(self, address: str, *, window: int = 0) -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=60)
+        self._socket = socket.create_connection((host, int(port)), timeout=120)
         self._next = 1
         settings = struct.pack(">HI", _INITIAL_WINDOW_SIZE, window)
         self._socket.sendall(_PREFACE + _frame(_SETTINGS, 0, 0, settings))

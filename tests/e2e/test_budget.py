@@ -31,7 +31,7 @@ PAUSED = (0, "BUDGET_EXHAUSTED", True, True)
 
 async def paused(services: Services, job_id: str) -> job_pb2.Job:
     """The job once it waits for money."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         async for response in services.extraction.WatchJob(
             extraction_service_pb2.WatchJobRequest(job_id=job_id)
         ):

@@ -54,7 +54,7 @@ async def found(services: Services, query: str) -> list[str]:
 
 
 async def waits(services: Services, job_id: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         async for response in services.extraction.WatchJob(
             extraction_service_pb2.WatchJobRequest(job_id=job_id)
         ):
@@ -97,7 +97,7 @@ async def test_b14_without_budget_all_is_stored_without_a_vector_and_made_up_for
         assert dict(rows(superuser_conninfo, _STATES)) == {"pending": 4}
         assert "Ana is afraid of geese." in await found(services, "geese")
     async with start_services(**model_settings(model), daily_budget_usd=5.0) as services:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while dict(rows(superuser_conninfo, _STATES)) != {"stored": 4}:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         later = await usage(services, KIND, kinds=["reembedding"])
@@ -122,7 +122,7 @@ async def test_b14_the_back_fill_leaves_a_spent_tenant_alone_and_serves_the_othe
             " INSERT INTO memories SELECT * FROM m RETURNING 1",
         )
         other = "SELECT embedding_state FROM memories WHERE tenant_id = 'other'"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while rows(superuser_conninfo, other) != [("stored",)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         ours = "SELECT DISTINCT embedding_state FROM memories WHERE tenant_id = 'default'"

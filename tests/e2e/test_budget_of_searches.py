@@ -36,7 +36,7 @@ async def test_b14_questions_are_on_the_bill_and_repeated_ones_are_not(
         for query in ("What does Ana play?", "What does Ana play?", "Does Ana play the cello?"):
             assert (await semantic(services, query))[1] == search_pb2.LEG_STATE_RAN
         assert model.calls["embeddings"] == before + 2
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while True:
                 told = await usage(services, KIND, USER, kinds=["search"])
                 if told.total.embedding_calls == 2:
@@ -75,9 +75,9 @@ async def test_b14_vectors_of_sealed_memories_wait_for_the_budget(
             lambda: (
                 not rows(superuser_conninfo, "SELECT 1 FROM hitherto.memories WHERE sealed IS NULL")
             ),
-            seconds=60,
+            seconds=180,
         )
         assert model.calls["embeddings"] == before
         assert rows(superuser_conninfo, _SEALED_VECTORS) == [(0,)]
     async with start_services(**settings, daily_budget_usd=5.0):
-        await until(lambda: rows(superuser_conninfo, _SEALED_VECTORS) == [(2,)], seconds=60)
+        await until(lambda: rows(superuser_conninfo, _SEALED_VECTORS) == [(2,)], seconds=180)

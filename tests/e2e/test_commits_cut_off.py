@@ -42,7 +42,7 @@ async def cut_off(
         connection.execute(f"LOCK TABLE hitherto.{table} IN EXCLUSIVE MODE".encode())
         job_id = await begin()
         found: list[Any] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not found:
                 await asyncio.sleep(0.02)
                 found = rows(superuser_conninfo, _WAITING.format(table))

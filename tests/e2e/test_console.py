@@ -80,7 +80,7 @@ async def test_a_memory_shows_the_words_that_it_was_learnt_from(
     ]
     await memory.add("ana", messages, conversation="chat/1 ü")  # type: ignore[arg-type]
     job = await memory.end_conversation("ana", "chat/1 ü")
-    await memory.wait_for_job(job, timeout=60)
+    await memory.wait_for_job(job, timeout=120)
     [learnt] = [one async for one in memory.memories("ana") if "Porto" in one.content]
     await ana.open(f"/memories/{learnt.id}")
     assert "I live in Porto." in ana.text
@@ -92,7 +92,7 @@ async def test_what_was_replaced_stays_on_the_timeline(ana: Visitor, memory: Asy
     for number, words in enumerate(("I live in Porto.", "I moved to Glasgow.")):
         message = {"role": "user", "content": words}
         await memory.add("ana", [message], conversation=f"c{number}")  # type: ignore[list-item]
-        await memory.wait_for_job(await memory.end_conversation("ana", f"c{number}"), timeout=60)
+        await memory.wait_for_job(await memory.end_conversation("ana", f"c{number}"), timeout=120)
     await ana.open("/timeline")
     assert "no longer true" in ana.text
     [now] = [one async for one in memory.memories("ana") if "Glasgow" in one.content]

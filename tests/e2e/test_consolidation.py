@@ -401,7 +401,7 @@ class Held:
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         if request.consolidation:
             self.asked.set()
-            await asyncio.wait_for(self.go_on.wait(), 30)
+            await asyncio.wait_for(self.go_on.wait(), 180)
         return self._learn(request)
 
 
@@ -414,7 +414,7 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
     begun = await modelled.maintenance.Consolidate(
         maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
     )
-    await asyncio.wait_for(held.asked.wait(), 30)
+    await asyncio.wait_for(held.asked.wait(), 180)
     # No lock is held meanwhile: whoever writes does not wait for the model.
     rows_changed = rows(
         tenant_conninfo,

@@ -33,7 +33,7 @@ from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
 from tests.scripted_model import Hang, ScriptedModel, StatusFault, text_vector
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 FACTS = [Fact("Ana lives in Porto"), Fact("Ana writes Python"), Fact("Ana drinks tea")]
 
 

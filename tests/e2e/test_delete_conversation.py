@@ -98,7 +98,7 @@ async def test_a_job_that_is_asking_the_model_writes_nothing_more(
     """Row 57's fence: the job is cancelled, cannot be run again, and its late answer is refused."""
     model.queue(Hang(), endpoint="chat")
     (job_id,) = await submit(modelled, talk("canary:late", conversation="gone", at=NOON))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(180):
         while not model.calls["chat"]:  # noqa: ASYNC110 - the model's server is what changes
             await asyncio.sleep(0.01)
     response = await delete(modelled, "gone")

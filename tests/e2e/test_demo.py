@@ -321,7 +321,7 @@ def test_ended_on_request_it_leaves_nothing(
     # As early as there is something to leave behind: both services and perhaps their database.
     _await(lambda: len(_alive(demo_dir)) >= 3 or process.poll() is not None)
     process.send_signal(number)
-    assert process.wait(60) == code, process.stderr and process.stderr.read()
+    assert process.wait(180) == code, process.stderr and process.stderr.read()
     assert process.stderr is not None
     process.stderr.close()
 

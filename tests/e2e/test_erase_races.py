@@ -83,7 +83,7 @@ class TestRow55:
         job_ids = await submit(
             modelled, *(talk(f"canary:late{n}", conversation=f"c{n}") for n in range(3))
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             await model.called(1)
         receipt = await erase(modelled)
         assert receipt.counts["jobs"] == 3
@@ -98,7 +98,7 @@ class TestRow55:
         """A job that is gone ends its stream."""
         model.queue(SlowDrip(seconds=0.05, size=16))
         (job_id,) = await submit(modelled, talk("canary:late"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             await model.called(1)
         watching = asyncio.ensure_future(ended(modelled, job_id, within=20))
         await asyncio.sleep(0)
@@ -112,7 +112,7 @@ class TestRow55:
         await save(modelled, "The user plays the cello.")
         model.queue(SlowDrip(seconds=0.02, size=64))
         await submit(modelled, talk("canary:late"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             await model.called(1)
         async with holding(superuser_conninfo):
             await waiting(superuser_conninfo, 1)
@@ -129,7 +129,7 @@ class TestRow55:
         await save(modelled, "The user plays the cello.")
         model.queue(SlowDrip(seconds=0.02, size=64))
         await submit(modelled, talk("canary:late"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             await model.called(1)
         async with holding(superuser_conninfo):
             erasing_ = asyncio.ensure_future(erase(modelled))

@@ -199,7 +199,7 @@ async def test_a_call_that_is_given_up_leaves_no_statement(
     async with await connecting as watcher:
 
         async def until(wanted: bool) -> None:
-            async with asyncio.timeout(20):  # the statement alone would take ten minutes
+            async with asyncio.timeout(180):  # the statement alone would take ten minutes
                 while True:
                     if (await _statements(watcher) > 0) is wanted:
                         return

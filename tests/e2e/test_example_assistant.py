@@ -127,12 +127,12 @@ class Stage:
     async def over(self, session: str) -> None:
         """The end of a chat, and the learning from it."""
         job = await asyncio.to_thread(self.client.end_conversation, "ana", session)
-        await asyncio.to_thread(self.client.wait_for_job, job, timeout=60)
+        await asyncio.to_thread(self.client.wait_for_job, job, timeout=120)
 
     async def knows(self, *documents: Any) -> None:
         """Documents that were read before."""
         ingested = await asyncio.to_thread(self.client.ingest_documents, "ana", documents)
-        await asyncio.to_thread(self.client.wait_for_job, ingested.job, timeout=60)
+        await asyncio.to_thread(self.client.wait_for_job, ingested.job, timeout=120)
 
     def executed(self) -> list[dict[str, Any]]:
         """What was carried out."""

@@ -320,7 +320,7 @@ async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_
     model.script = broken_at_the_third
     async with start_services(**model_settings(model), batch_tokens=200) as services:
         (job_id,) = await submit(services, talk(*lines))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await model.called(3)
         # What the first calls yielded is there while the third fails.
         assert [m.content for m in await memories(services)] == [line.strip() for line in lines[:2]]

@@ -145,7 +145,7 @@ async def test_row_76_a_commit_that_is_cut_off_costs_no_second_call(
         with psycopg.connect(superuser_conninfo) as connection:
             connection.execute("LOCK TABLE history IN EXCLUSIVE MODE")
             (job_id,) = await submit(services, talk("remember canary:heron", conversation="c2"))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(180):
                 while not (found := rows(superuser_conninfo, waiting)):  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             await asyncio.sleep(2 * settings["lease_seconds"])

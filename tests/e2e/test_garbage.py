@@ -31,7 +31,7 @@ from tests.scripted_model.garbage import (
 
 KNOWN = 30
 AT_ONCE = 4
-PATIENCE = 60.0
+PATIENCE = 180.0
 HELLO = "Hello. I am Ansel in Porto, and collect old instruments for Ilse in my museum."
 JOBS = 2
 """Garbage jobs of each user; of the kind that gets through, as many as would close all."""

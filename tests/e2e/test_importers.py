@@ -320,7 +320,7 @@ async def test_what_was_exported_comes_back_after_an_erasure(
         said = [{"role": "user", "content": text} for text in ("I live in Porto.", "Chào 🐈")]
         await asyncio.to_thread(client.add, "ana", said, conversation="c1")  # type: ignore[arg-type]
         job = await asyncio.to_thread(client.end_conversation, "ana", "c1")
-        await asyncio.to_thread(client.wait_for_job, job, timeout=60)
+        await asyncio.to_thread(client.wait_for_job, job, timeout=120)
         await asyncio.to_thread(client.save_memory, "ana", "Ana plays the cello.", tags=["music"])
         before = await asyncio.to_thread(contents, client)
     export = tmp_path / "ana.jsonl"
@@ -330,7 +330,7 @@ async def test_what_was_exported_comes_back_after_an_erasure(
     await at("import", "--from", "hitherto", "--user", "ana", str(export))
     with client_of(services) as client:
         for each in await asyncio.to_thread(lambda: list(client.jobs(user="ana"))):
-            await asyncio.to_thread(client.wait_for_job, each, timeout=60)
+            await asyncio.to_thread(client.wait_for_job, each, timeout=120)
         assert await asyncio.to_thread(contents, client) == before
 
 

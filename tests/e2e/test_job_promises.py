@@ -103,7 +103,7 @@ async def test_row_10_whoever_watches_a_job_is_told_that_the_service_stops(
     """And does not hold the drain: it would last ten minutes."""
     model.always(StatusFault(503, retry_after="900"))
     async with AsyncExitStack() as stack:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             async with start_services(**model_settings(model), drain_seconds=600.0) as services:
                 (job_id,) = await submit(services, talk("hello"))
                 # A channel that is still open when the service stops.

@@ -98,7 +98,7 @@ async def code_of(
 
 async def until_in(services: Services, token: str, *, let_in: bool = True) -> None:
     """Wait until both services let the token in, or no longer do."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         for method in ON_BOTH:
             while True:
                 code = await code_of(services, token, method)

@@ -69,14 +69,14 @@ LARGE: Items = [
 @pytest.fixture
 async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
     addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=60) as client:
+    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
         yield client
 
 
 @pytest.fixture
 def blocking(services: Services) -> Iterator[Hitherto]:
     addresses = (services.retrieval_address, services.extraction_address)
-    with Hitherto(*addresses, token=services.token, timeout=60) as client:
+    with Hitherto(*addresses, token=services.token, timeout=120) as client:
         yield client
 
 
@@ -183,7 +183,7 @@ async def test_the_agent_knows_what_was_said_elsewhere(
         [{"role": "user", "content": "I live in Porto."}]
     )
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
-        client = remembering(plain, memory=memory, user="ana", keep=False, timeout=60)
+        client = remembering(plain, memory=memory, user="ana", keep=False, timeout=120)
         agent = Agent(name="A", model=OpenAIChatCompletionsModel("scripted", openai_client=client))
         config = RunConfig(tracing_disabled=True)
         await Runner.run(agent, "Where do I live?", session=session(memory), run_config=config)

@@ -46,7 +46,7 @@ async def in_thread(blocking: Callable[[], Any]) -> Any:
 @pytest.fixture
 def memory(services: Services) -> Iterator[Hitherto]:
     addresses = (services.retrieval_address, services.extraction_address)
-    with Hitherto(*addresses, token=services.token, timeout=60) as client:
+    with Hitherto(*addresses, token=services.token, timeout=120) as client:
         yield client
 
 

@@ -43,13 +43,13 @@ class Bar:
     async def embed(self, texts: list[str]) -> list[Vector] | StatusFault:
         if self.held and any(self.held in text for text in texts):
             self.asked.set()
-            await asyncio.wait_for(self.go_on.wait(), 120)
+            await asyncio.wait_for(self.go_on.wait(), 180)
         elif self.away:
             return StatusFault(503)
         return [text_vector(text, self.size) for text in texts]
 
     async def reached(self) -> None:
-        await asyncio.wait_for(self.asked.wait(), 60)
+        await asyncio.wait_for(self.asked.wait(), 180)
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ async def test_row_32_a_vector_that_is_made_while_the_words_change_is_not_kept(
     await update(services, memory_id, "content", content=NEW)
     bar.go_on.set()
     bar.held = ""
-    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
     # Whatever was in hand at the bar has come back by now: another batch was made after it.
     bar.away = True
     await save(services, "engines need clean oil")
     bar.away = False
-    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
     stored = [row[0] for row in rows(superuser_conninfo, _VECTOR.format(SIZE))]
     assert len(stored) == 2
     assert all(near(vector, OLD) < 0.5 for vector in stored)
@@ -146,7 +146,7 @@ async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(
     bar.go_on.set()
     if refilled:
         await ended(services, started.job.id)
-    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
     for table in ("memory_source_embeddings", "message_embeddings", "summary_embeddings"):
         assert rows(superuser_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
 
@@ -171,7 +171,7 @@ async def test_row_72_words_that_were_taken_back_have_no_vector(
             pb.RollbackSourceRequest(user_id="ana", conversation_id=conversation)
         )
         assert [each.content for each in await memories(services)] == [content]
-        await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+        await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
         ((own,),) = rows(superuser_conninfo, _VECTOR.format(SIZE))
         assert near(own, content) > 0.99
     posted = {term for (term,) in rows(superuser_conninfo, "SELECT term FROM hitherto.postings")}

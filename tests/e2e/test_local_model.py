@@ -68,7 +68,7 @@ async def local_model() -> AsyncIterator[str]:
     )
     try:
         assert server.stdout is not None
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(180):
             assert b"listening" in await server.stdout.readline()
         yield f"http://127.0.0.1:{port}/v1"
     finally:

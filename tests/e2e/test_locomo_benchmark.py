@@ -64,7 +64,7 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
             _question("q3", "Where does the cat sleep, on the radiator?", "m3"),
         ],
     )
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(180):
         place = BenchmarkDatabase(conninfo, tmp_path)
         run = await measure(data, "offline", place, lambda *_: None)
     held = run.held

@@ -226,7 +226,7 @@ async def test_a_sealed_memory_keeps_none_in_clear(
         await learn(services, said("other words", conversation="c2", days=1))
         await until(
             lambda: not holding(dump(superuser_conninfo), ["residence", "vegetable", "kohlrabi"]),
-            seconds=60,
+            seconds=180,
         )
         assert {content for content, _ in rows(superuser_conninfo, STORED)} == {""}
         assert {tuple(asked) for _, asked in rows(superuser_conninfo, STORED)} == {()}

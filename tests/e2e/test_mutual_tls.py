@@ -93,7 +93,7 @@ async def test_row_64_the_client_shows_its_certificate(
         address = f"127.0.0.1:{server.port}"
 
         def asked() -> bool:
-            with Hitherto(address, tls_ca_file=ours.file, timeout=30) as client:
+            with Hitherto(address, tls_ca_file=ours.file, timeout=120) as client:
                 return not list(client.memories("ana"))
 
         monkeypatch.setenv("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE", str(caller.certificate))

@@ -217,7 +217,7 @@ async def houses(
         houses = Houses(services, await key(conninfo, "a"), await key(conninfo, "b"), {})
         await furnish(houses)
         # What was changed by hand is looked at by jobs, which write too.
-        await until(lambda: not rows(superuser_conninfo, _UNFINISHED), seconds=60)
+        await until(lambda: not rows(superuser_conninfo, _UNFINISHED), seconds=180)
         yield houses
 
 

@@ -117,7 +117,7 @@ async def test_what_no_job_has_indexed_is_indexed_all_the_same(
     asked = model.calls["chat"]
     (cancelled,) = await submit(modelled, talk("I like late tea", conversation="cancelled"))
     # Cancelled before that, it would leave the hanging call to the next job.
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await model.called(asked + 1)
     await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=cancelled))
     assert (await ended(modelled, cancelled)).state == job_pb2.JOB_STATE_CANCELLED
@@ -268,7 +268,7 @@ async def test_c7_a_change_of_model_covers_messages_and_summaries(
     assert all(is_vector_of(vector, text) for text, vector in new.items())
     assert set(summary_vectors(superuser_conninfo, "text-embedding-3-large")) == set(new)
     await modelled.maintenance.Reembed(reembed(phase=maintenance_service_pb2.REEMBED_PHASE_SWITCH))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         number = 0
         while "later 0" not in "".join(
             message_vectors(superuser_conninfo, "text-embedding-3-large")

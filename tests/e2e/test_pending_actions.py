@@ -128,7 +128,7 @@ class TestActions:
             await holder.execute("SELECT FROM pending_actions FOR UPDATE")
             both = [asyncio.ensure_future(resolve(services, action.id, one)) for one in pair]
             async with (
-                asyncio.timeout(30),
+                asyncio.timeout(180),
                 await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True) as seen,
             ):
                 waiting = (

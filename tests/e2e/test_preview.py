@@ -39,7 +39,7 @@ def personal(profile: profile_pb2.Profile) -> dict[str, Any]:
 
 
 async def preview(
-    services: Services, transcript: conversation_pb2.Transcript, *, timeout: float = 60.0
+    services: Services, transcript: conversation_pb2.Transcript, *, timeout: float = 120.0
 ) -> extraction_service_pb2.PreviewExtractionResponse:
     return await services.extraction.PreviewExtraction(
         extraction_service_pb2.PreviewExtractionRequest(transcript=transcript), timeout=timeout

@@ -69,10 +69,10 @@ async def client(
 ) -> AsyncIterator[AsyncHitherto]:
     addresses = (services.retrieval_address, services.extraction_address)
     if request.param == "synchronous":
-        with Hitherto(*addresses, token=services.token, timeout=60) as blocking:
+        with Hitherto(*addresses, token=services.token, timeout=120) as blocking:
             yield cast(AsyncHitherto, Threaded(blocking))
     else:
-        async with AsyncHitherto(*addresses, token=services.token, timeout=60) as found:
+        async with AsyncHitherto(*addresses, token=services.token, timeout=120) as found:
             yield found
 
 
@@ -101,7 +101,7 @@ async def test_a_chat_is_learnt_from(client: AsyncHitherto) -> None:
     assert job.succeeded
     assert job.result.memories_created
     assert (await client.get_job(job)).final
-    states = [state.state async for state in client.watch_job(job.id, timeout=60)]
+    states = [state.state async for state in client.watch_job(job.id, timeout=120)]
     assert states == ["succeeded"]
     assert [known.id async for known in client.jobs("ana", states=["succeeded"])] == [job.id]
     memories = [memory async for memory in client.memories("ana", conversation="c1")]
@@ -360,7 +360,7 @@ async def test_errors_say_what_to_do(client: AsyncHitherto) -> None:
 
 async def test_an_assistant_without_memory_is_better_than_none(client: AsyncHitherto) -> None:
     await client.save_memory("ana", "Ana lives in Porto.")
-    enhanced = await client.enhance_prompt("Be kind.", "ana", "Where am I?", timeout=60)
+    enhanced = await client.enhance_prompt("Be kind.", "ana", "Where am I?", timeout=120)
     assert enhanced.text.startswith("Be kind.\n\n")
     assert "Porto" in enhanced.text
     plain = await client.enhance_prompt("Be kind.", "", "Where am I?")

@@ -58,7 +58,7 @@ async def found_by(services: Services, word: str) -> tuple[list[str], int, str]:
 async def right(services: Services) -> None:
     """Every memory is found by its own words, with the semantic leg."""
     for word in WORDS:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while True:
                 contents, state, _ = await found_by(services, word)
                 if state == search_pb2.LEG_STATE_RAN:
@@ -113,7 +113,7 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await step(taught, pb.REEMBED_PHASE_ROLLBACK)
     assert read_refusal(caught.value).reason == "REEMBEDDING_NOT_READY"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while rows(  # noqa: ASYNC110 - the back-fill of every ten seconds is what changes
             superuser_conninfo,
             "SELECT 1 FROM hitherto.memories WHERE embedding_state <> 'stored'",

@@ -47,7 +47,7 @@ async def model() -> AsyncIterator[ScriptedAssistant]:
 async def memory(services: Services) -> AsyncIterator[AsyncHitherto]:
     """Ours to look with; the wrapped client has one of its own."""
     addresses = (services.retrieval_address, services.extraction_address)
-    async with AsyncHitherto(*addresses, token=services.token, timeout=60) as client:
+    async with AsyncHitherto(*addresses, token=services.token, timeout=120) as client:
         yield client
 
 
@@ -140,7 +140,7 @@ async def kept_soon(
     memory: AsyncHitherto, expected: list[tuple[str, str]], conversation: str = "c1"
 ) -> None:
     """What is added without anybody waiting for it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while await kept(memory, conversation) != expected:  # noqa: ASYNC110 - the services'
             await asyncio.sleep(0.02)
 
@@ -369,8 +369,8 @@ async def test_wrapping_twice_remembers_once(
     with pytest.raises(TypeError, match="OpenAI client with a Hitherto"):
         remembering(mixed, memory=memory, user="ana")
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
-        first = remembering(plain, memory=memory, user="ana", conversation="c1", timeout=30)
-        second = remembering(first, memory=memory, user="ana", conversation="c2", timeout=30)
+        first = remembering(plain, memory=memory, user="ana", conversation="c1", timeout=120)
+        second = remembering(first, memory=memory, user="ana", conversation="c2", timeout=120)
         await chat(second, "Where do I live?")
         await chat(plain, "Where do I live?")
     assert [r.instructions.count(FENCE) for r in model.requests] == [1, 0]
@@ -422,9 +422,9 @@ async def test_a_cancelled_reader_leaves_what_was_received(
                 arrived.set()
 
     async with openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain:
-        client = remembering(plain, memory=memory, user="ana", conversation="c1", timeout=30)
+        client = remembering(plain, memory=memory, user="ana", conversation="c1", timeout=120)
         task = asyncio.create_task(serve(client))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await arrived.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -444,7 +444,7 @@ async def test_silent_memory_does_not_hold_an_answer_up(
         Listener(listen) as silent,
         AsyncHitherto(f"127.0.0.1:{silent.port}", f"127.0.0.1:{silent.port}") as ours,
         openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain,
-        asyncio.timeout(60),
+        asyncio.timeout(180),
     ):
         client = remembering(plain, memory=ours, user="ana", conversation="c1", timeout=0.2)
         with caplog.at_level(logging.WARNING, "hitherto_client"):
@@ -472,7 +472,7 @@ async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
         openai.AsyncOpenAI(base_url=model.base_url, api_key="test") as plain,
     ):
         client = remembering(plain, memory=ours, user="ana", conversation="c1", timeout=2)
-        await ours.get_user_settings("ana", timeout=60)
+        await ours.get_user_settings("ana", timeout=120)
         relay.hold = True
         await chat(client, "One.")
         assert len(await kept(memory)) == 2
@@ -482,7 +482,7 @@ async def test_what_memory_did_not_confirm_is_added_again_and_kept_once(
         one = [("user", "One."), ("assistant", "You said: One.")]
         history = [{"role": role, "content": content} for role, content in one]
         expected = [*one, ("user", "Two."), ("assistant", "You said: Two.")]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(180):
             while await kept(memory) != expected:
                 # The channel may need longer than a call to find the service again.
                 await chat(client, *history, "Two.")

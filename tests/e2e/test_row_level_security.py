@@ -157,22 +157,22 @@ async def test_row_62_a_pooled_connection_never_carries_another_tenant(
         async def hang(connection: Connection) -> None:
             await connection.execute("SELECT pg_sleep(60)")
 
-        assert await database.run(tenants, timeout=60) == []
+        assert await database.run(tenants, timeout=120) == []
         with acting_for("default"):
-            assert await database.run(tenants, timeout=60) == ["default"]
+            assert await database.run(tenants, timeout=120) == ["default"]
             with pytest.raises(errors.DivisionByZero):
-                await database.run(fail, timeout=60)
-        assert await database.run(tenants, timeout=60) == []
+                await database.run(fail, timeout=120)
+        assert await database.run(tenants, timeout=120) == []
         with acting_for("other"):
-            assert await database.run(tenants, timeout=60) == ["other"]
-            cut_off = asyncio.create_task(database.run(hang, timeout=60))
+            assert await database.run(tenants, timeout=120) == ["other"]
+            cut_off = asyncio.create_task(database.run(hang, timeout=120))
             await asyncio.sleep(0)
             cut_off.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cut_off
         with acting_for("default"):
-            assert await database.run(tenants, timeout=60) == ["default"]
-        assert await database.run(tenants, timeout=60) == []
+            assert await database.run(tenants, timeout=120) == ["default"]
+        assert await database.run(tenants, timeout=120) == []
     finally:
         await database.close()
 
@@ -185,7 +185,7 @@ async def test_tasks_of_different_tenants_share_a_pool(lived_in: None, conninfo:
 
         async def look(tenant: str) -> Sequence[str]:
             act_for(tenant)
-            return await database.run(tenants, timeout=60)
+            return await database.run(tenants, timeout=120)
 
         asked = ["default", "other", "nobody"] * 40
         found = await asyncio.gather(*(asyncio.create_task(look(tenant)) for tenant in asked))

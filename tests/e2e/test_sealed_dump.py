@@ -275,7 +275,7 @@ class TestADump:
         await choose(encrypting, encrypt_sensitive=True)
         await until(
             lambda: rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0") == [],
-            seconds=90,
+            seconds=180,
         )
         nothing_told(superuser_conninfo, model)
         held = {m.content for m in await memories(encrypting)}

@@ -44,7 +44,7 @@ class Held:
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         if self.holding:
             self.asked.set()
-            await asyncio.wait_for(self.go_on.wait(), 60)
+            await asyncio.wait_for(self.go_on.wait(), 180)
         if request.consolidation:
             ids = [each.local_id for each in request.memories]
             return ChatAnswer.of(memories=[merged(ONE_STYLE, ids)])
@@ -94,7 +94,7 @@ async def test_h3_a_merge_indexes_no_words_that_were_sealed_during_its_call(
     begun = await services.maintenance.Consolidate(
         maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
     )
-    await asyncio.wait_for(held.asked.wait(), 30)
+    await asyncio.wait_for(held.asked.wait(), 180)
     await turn_on(services, superuser_conninfo, off_again=off_again)
     held.go_on.set()
     job = await ended(services, begun.job.id)
@@ -110,7 +110,7 @@ async def test_h3_a_job_begins_anew_where_what_it_read_was_sealed_meanwhile(
     held.holding = True
     model.script = held.answer
     (job_id,) = await submit(services, talk(f"{STYLES[0]} | {HEARD}"))
-    await asyncio.wait_for(held.asked.wait(), 30)
+    await asyncio.wait_for(held.asked.wait(), 180)
     await turn_on(services, superuser_conninfo, off_again=True)
     held.go_on.set()
     job = await ended(services, job_id)

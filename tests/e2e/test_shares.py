@@ -115,9 +115,9 @@ async def test_a_tenant_takes_its_share_of_the_places_and_no_more(place: Place) 
         job = extraction.AppendMessagesResponse.FromString(data).job
         watch = extraction.WatchJobRequest(job_id=job.id).SerializeToString()
         start = opened.unary_stream(f"{SERVICE}WatchJob")
-        watching = [start(watch, metadata=place.ana, timeout=60) for _ in range(OF_ONE_TENANT)]
+        watching = [start(watch, metadata=place.ana, timeout=120) for _ in range(OF_ONE_TENANT)]
         for call in watching:
-            await asyncio.wait_for(call.read(), 30)
+            await asyncio.wait_for(call.read(), 180)
 
         error = await refused(list_jobs(opened, place.ana))
 
@@ -137,7 +137,7 @@ async def test_a_tenant_has_its_share_of_the_room_for_bodies_and_no_more(place: 
         start = opened.stream_unary(f"{SERVICE}StreamTranscripts")
         streams = [start(metadata=place.ana) for _ in range(BODIES // 2)]
         for call in streams:
-            await asyncio.wait_for(call.wait_for_connection(), 30)
+            await asyncio.wait_for(call.wait_for_connection(), 180)
         # Not in a moment: the streams are only now on their way.
         found: list[HithertoCallError] = []
 
@@ -171,15 +171,15 @@ async def test_a_request_that_is_too_large_is_told_so(place: Place) -> None:
     async with channel(place) as opened:
         submit = opened.unary_unary(f"{SERVICE}SubmitTranscripts")
         # An unknown field, so that size alone is the reason.
-        error = await refused(submit(field(4 * MEBIBYTE), metadata=place.ana, timeout=60))
+        error = await refused(submit(field(4 * MEBIBYTE), metadata=place.ana, timeout=120))
         assert (error.code.name, error.reason) == ("RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE")
         assert error.metadata == {"max_bytes": str(4 * MEBIBYTE)}
         assert error.retry_after is None
         items = opened.stream_unary(f"{SERVICE}StreamTranscripts")
-        error = await refused(items(iter([field(4 * MEBIBYTE)]), metadata=place.ana, timeout=60))
+        error = await refused(items(iter([field(4 * MEBIBYTE)]), metadata=place.ana, timeout=120))
         assert error.reason == "REQUEST_TOO_LARGE"
         # Far above it gRPC answers by itself.
-        error = await refused(submit(field(6 * MEBIBYTE), metadata=place.ana, timeout=60))
+        error = await refused(submit(field(6 * MEBIBYTE), metadata=place.ana, timeout=120))
         assert (error.code.name, error.reason) == ("RESOURCE_EXHAUSTED", "")
         await free_again(opened, place)
 

@@ -58,7 +58,7 @@ async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
             return int(row[0])
 
         if how == "cancels":
-            call = asyncio.ensure_future(method(request_, timeout=60))
+            call = asyncio.ensure_future(method(request_, timeout=120))
 
             async def waits() -> bool:
                 return await busy() > 0

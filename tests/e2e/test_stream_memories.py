@@ -121,7 +121,7 @@ async def test_a_stream_that_breaks_off_keeps_what_was_saved(
     for n in range(4):
         await going.write(pb.StreamMemoriesRequest(item=statement(f"Fact number {n} of the list")))
     # What has come does not wait for the end of the stream.
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(180):
         while len(await memories(services)) < 4:  # noqa: ASYNC110 - nothing tells of a row
             await asyncio.sleep(0.01)
     going.cancel()

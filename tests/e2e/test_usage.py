@@ -237,7 +237,7 @@ async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
     await database.open()
     try:
         # The service's own sweep may be the one that fills it.
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while rows(superuser_conninfo, "SELECT embedding_state FROM memories") != [("stored",)]:
                 await Backfill(database, embedder).run()
     finally:

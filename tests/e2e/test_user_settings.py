@@ -217,7 +217,7 @@ class TestMemoryOff:
         """The answer comes, and is not written down."""
         model.queue(SlowDrip(seconds=0.05, size=8))
         (job_id,) = await submit(modelled, talk("canary:late", at=NOON))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             await model.called(1)
         await choose(modelled, memory_enabled=False)
         job = await ended(modelled, job_id)

@@ -30,8 +30,8 @@ _ARGUMENTS = (
     "--hide-scrollbars",
 )
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-START_SECONDS = 60.0
-WAIT_SECONDS = 60.0
+START_SECONDS = 180.0
+WAIT_SECONDS = 180.0
 
 
 def missing_tools() -> list[str]:

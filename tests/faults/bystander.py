@@ -23,7 +23,7 @@ from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.faults.processes import CHANNEL_OPTIONS
 
 _PAUSE_SECONDS = 0.05
-_GIVE_UP_SECONDS = 60.0
+_GIVE_UP_SECONDS = 180.0
 
 
 @dataclass

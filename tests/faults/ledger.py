@@ -85,7 +85,7 @@ class Ledger:
         with self._file.open(encoding="utf-8") as lines:
             return [Entry(**json.loads(line)) for line in lines]
 
-    async def settled(self, conninfo: str, *, seconds: float = 60.0) -> None:
+    async def settled(self, conninfo: str, *, seconds: float = 180.0) -> None:
         """Wait until no job waits or runs."""
         give_up = time.monotonic() + seconds
         while True:

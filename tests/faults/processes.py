@@ -32,7 +32,7 @@ Name = Literal["extraction", "retrieval"]
 
 ROOT = Path(__file__).resolve().parents[2]
 API_KEY = "sk-faults-6f1d2c0b9a"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 # Connections that come back at once when a killed service is there again.
 CHANNEL_OPTIONS: list[tuple[str, int]] = [

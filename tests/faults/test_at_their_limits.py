@@ -473,9 +473,9 @@ class Stage:
         async with grpc.aio.insecure_channel(service.address, options=OPTIONS) as channel:
             try:
                 if case.method in STREAMS:
-                    await channel.stream_unary(path)(iter([data]), metadata=self.mine, timeout=60)
+                    await channel.stream_unary(path)(iter([data]), metadata=self.mine, timeout=120)
                 else:
-                    await channel.unary_unary(path)(data, metadata=self.mine, timeout=60)
+                    await channel.unary_unary(path)(data, metadata=self.mine, timeout=120)
             except grpc.aio.AioRpcError as error:
                 return error.code().name
         return "OK"
@@ -493,7 +493,7 @@ class Stage:
             call: Any = channel.unary_unary("/hitherto.v1.ExtractionService/ListJobs")
 
             async def nothing_left() -> bool:
-                reply = await call(asked, metadata=self.mine, timeout=60)
+                reply = await call(asked, metadata=self.mine, timeout=120)
                 return not extraction.ListJobsResponse.FromString(reply).total_size
 
             await eventually(nothing_left, "the jobs to end", seconds=600)

@@ -160,7 +160,7 @@ async def test_what_was_acknowledged_before_the_dump_is_there_after_the_restore(
     async with grpc.aio.insecure_channel(retrieval.address, options=CHANNEL_OPTIONS) as channel:
         reply = await retrieval_service_pb2_grpc.RetrievalServiceStub(channel).GetContext(
             retrieval_service_pb2.GetContextRequest(user_id="user-1", consistency_token=token),
-            timeout=30,
+            timeout=120,
         )
     assert "Carla sails." in reply.prompt_block
     one = caller(lambda: extraction.address)

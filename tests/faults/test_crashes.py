@@ -47,7 +47,7 @@ async def test_row_1_killed_during_the_model_call(
     model.queue(Hang())
     extraction = await shared.start("extraction")
     entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await model.called(1)
     extraction.kill()
     extraction = await shared.start("extraction")

@@ -44,7 +44,7 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(
     extraction = await shared.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
     one = caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await model.called(8)
     assert await extraction.end() == 0
     found = jobs(superuser_conninfo)
@@ -70,7 +70,7 @@ async def test_row_9_a_hanging_model_call_is_handed_back_with_its_attempt(
     extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="1")
     one = caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n}")) for n in range(3)]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await model.called(3)
     assert await extraction.end() == 0
     found = jobs(superuser_conninfo)
@@ -100,7 +100,7 @@ async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(
         watch = health.Watch(health_pb2.HealthCheckRequest())
         assert (await watch.read()).status == SERVING
         await blocker.execute("SELECT FROM users WHERE user_id = 'ana' FOR UPDATE")
-        in_flight = asyncio.ensure_future(stub.SubmitTranscripts(batch.request(), timeout=30))
+        in_flight = asyncio.ensure_future(stub.SubmitTranscripts(batch.request(), timeout=120))
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND wait_event_type = 'Lock'"
@@ -159,7 +159,7 @@ async def test_a_second_sigterm_ends_at_once(
     model.queue(Hang())
     extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="600")
     await caller(lambda: extraction.address).submit(Batch.new("ana"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await model.called(1)
     extraction.send(signal.SIGTERM)
     await eventually(lambda: "draining" in extraction.said, "the drain")

@@ -117,7 +117,7 @@ async def outcome(
     async def one() -> AsyncIterator[bytes]:
         yield request
 
-    going = start(one() if method.client_streaming else request, metadata=metadata, timeout=60)
+    going = start(one() if method.client_streaming else request, metadata=metadata, timeout=120)
     try:
         if method.server_streaming:
             async for _ in going:
@@ -140,9 +140,9 @@ async def test_row_69_a_model_s_reply_delays_nobody_else(
         for number, (piece, size) in enumerate(itertools.product(PIECES, (8_000, 20_000))):
             model.script = texts_everywhere(filled(piece, size))
             said = submit(transcript(message("I keep bees."), user=f"u{number}"))
-            reply = await jobs.SubmitTranscripts(said, metadata=mine, timeout=60)
+            reply = await jobs.SubmitTranscripts(said, metadata=mine, timeout=120)
             asked = extraction.WatchJobRequest(job_id=reply.jobs[0].id)
-            async for update in jobs.WatchJob(asked, metadata=mine, timeout=60):
+            async for update in jobs.WatchJob(asked, metadata=mine, timeout=120):
                 last = update.job
             assert last.attempt == 1, (piece, last.error)
             assert last.state == job_pb2.JOB_STATE_SUCCEEDED, (piece, last)
@@ -162,7 +162,7 @@ async def test_row_69_sigterm_ends_a_service_that_reads_such_texts(
                 text = f"{number} {turn} " + filled(piece, 8_000)
                 await memories.SaveMemory(
                     memory.SaveMemoryRequest(user_id=f"u{number}", content=text, detail=text),
-                    timeout=60,
+                    timeout=120,
                 )
 
         callers = [asyncio.create_task(save(number)) for number in range(16)]

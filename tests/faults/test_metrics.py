@@ -46,7 +46,7 @@ async def search(service: Service, times: int = 1, **fields: Any) -> None:
     for _ in range(times):
         async with grpc.aio.insecure_channel(service.address, options=options) as channel:
             stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
-            await stub.SearchMemories(request, timeout=30)
+            await stub.SearchMemories(request, timeout=120)
 
 
 async def test_what_services_do_shows_in_their_metrics(private: Processes) -> None:
@@ -57,9 +57,9 @@ async def test_what_services_do_shows_in_their_metrics(private: Processes) -> No
     async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
         stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
         request = memory_service_pb2.SaveMemoryRequest(user_id="zoë-canary", content="Likes tea.")
-        await stub.SaveMemory(request, timeout=30)
+        await stub.SaveMemory(request, timeout=120)
         with pytest.raises(grpc.aio.AioRpcError):
-            await stub.SaveMemory(memory_service_pb2.SaveMemoryRequest(), timeout=30)
+            await stub.SaveMemory(memory_service_pb2.SaveMemoryRequest(), timeout=120)
     await search(retrieval, query="tea")
 
     page, samples = await scraped(extraction)

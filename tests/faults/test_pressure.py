@@ -135,7 +135,7 @@ async def survives(private: Processes, seconds: float, patience: float, **caller
         await freeze_now_and_then(private, observer, seconds)
     for each in services:
         assert each.alive, f"{each.name} ended with {each.process.returncode}"
-    await eventually(lambda: answers_both(retrieval, extraction), "answers", seconds=30)
+    await eventually(lambda: answers_both(retrieval, extraction), "answers", seconds=180)
     with psycopg.connect(administrator, autocommit=True) as admin:
 
         def sessions() -> dict[tuple[int, Any], tuple[Any, ...]]:

@@ -47,7 +47,7 @@ class Reader:
                 stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
                 while address == self._address() and not self.ended.is_set():
                     try:
-                        await stub.GetContext(request, timeout=30)
+                        await stub.GetContext(request, timeout=120)
                         self.outcomes["OK"] += 1
                     except grpc.aio.AioRpcError as error:
                         self.outcomes[error.code().name] += 1

@@ -58,7 +58,7 @@ def listening(reply: bytes) -> Iterator[int]:
         thread.start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(180)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from tests.scripted_model import Hang, ScriptedModel, StatusFault, canary_script
 
 pytestmark = pytest.mark.chaos
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 180.0
 SEARCH = "hitherto.v1.RetrievalService/SearchMemories"
 MODEL_CALLS = "hitherto_model_calls_total"
 LAG = "hitherto_replica_lag_seconds"
@@ -68,14 +68,14 @@ class Walked:
 
     async def save(self, user: str, content: str) -> Any:
         request = memory_service_pb2.SaveMemoryRequest(user_id=user, content=content)
-        return await self.writes.SaveMemory(request, timeout=30)
+        return await self.writes.SaveMemory(request, timeout=120)
 
     async def search(self, user: str, query: str = "", token: str = "") -> Any:
         # A new question, whose vector nobody has asked for yet.
         request = retrieval_service_pb2.SearchMemoriesRequest(
             user_id=user, query=query or f"tea {uuid4().hex}", consistency_token=token
         )
-        return await self.reads.SearchMemories(request, timeout=30)
+        return await self.reads.SearchMemories(request, timeout=120)
 
     async def becomes(
         self, service: Service, right: Callable[[Samples], bool], what: str
@@ -283,7 +283,7 @@ async def test_one_tenant_floods(walked: Walked) -> None:
         reads: Any = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
         request = retrieval_service_pb2.SearchMemoriesRequest(user_id="eve", query="tea")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await without_end(lambda: reads.SearchMemories(request, timeout=30))
+            await without_end(lambda: reads.SearchMemories(request, timeout=120))
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     line = await walked.logs(limited, reason="RATE_LIMITED", message="refused")
     assert line["tenant_id"] == "default"
@@ -302,7 +302,7 @@ async def test_the_model_key_has_expired(walked: Walked) -> None:
     for endpoint in ("chat", "embeddings"):
         walked.model.always(StatusFault(401, code="invalid_api_key"), endpoint=endpoint)
     request = Batch.new("ana").request()
-    await walked.submits.SubmitTranscripts(request, timeout=30)
+    await walked.submits.SubmitTranscripts(request, timeout=120)
     # One that has not yet warned of its embedder, which it does once a minute.
     retrieval = await walked.processes.start("retrieval")
     async with walked.channel(retrieval) as channel:
@@ -310,7 +310,7 @@ async def test_the_model_key_has_expired(walked: Walked) -> None:
         search = retrieval_service_pb2.SearchMemoriesRequest(
             user_id="ana", query="coffee", consistency_token=told.consistency_token
         )
-        assert (await reads.SearchMemories(search, timeout=30)).degraded
+        assert (await reads.SearchMemories(search, timeout=120)).degraded
     states = {"kind": "memory-extraction", "state": "failed"}
     await walked.becomes(
         walked.extraction,

@@ -96,15 +96,15 @@ def test_row_12_killed_and_locked_out_migrations_run_again(
             first.kill()
             first.communicate()
             second = stack.enter_context(command(killed))
-            _, said = second.communicate(timeout=120)
+            _, said = second.communicate(timeout=180)
             assert (second.returncode, said.count("Traceback")) == (1, 0), said
             assert "run the command again" in said
         assert FEW <= applied(killed) < len(all_migrations())
 
         third = stack.enter_context(command(killed))
-        _, said = third.communicate(timeout=120)
+        _, said = third.communicate(timeout=180)
         assert third.returncode == 0, said
-        assert stack.enter_context(command(fresh)).wait(120) == 0
+        assert stack.enter_context(command(fresh)).wait(180) == 0
         assert schema(killed) == schema(fresh)
-        printed, said = stack.enter_context(command(killed)).communicate(timeout=120)
+        printed, said = stack.enter_context(command(killed)).communicate(timeout=180)
         assert "applied" not in printed, said

@@ -50,5 +50,5 @@ def test_postgres_ends_with_the_run(number: signal.Signals, tmp_path: Path) -> N
         postmaster = int(written.read_text().partition("pid ")[2].split()[0])
         assert psutil.pid_exists(postmaster)
         run.send_signal(number)
-        run.wait(60)
+        run.wait(180)
     until(lambda: not psutil.pid_exists(postmaster))

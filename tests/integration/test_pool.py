@@ -46,7 +46,7 @@ async def opened(conninfo: str, *, max_waiting: int = 256) -> AsyncIterator[Data
             await barrier.wait()
             return connection.info.backend_pid
 
-        pids = await asyncio.gather(*(database.run(meet, timeout=60) for _ in range(SIZE)))
+        pids = await asyncio.gather(*(database.run(meet, timeout=120) for _ in range(SIZE)))
         assert len(set(pids)) == SIZE
         yield database
     finally:
@@ -93,16 +93,16 @@ async def test_a_healthy_connection_is_lent_without_asking_it(
     database: Database, asked: list[int]
 ) -> None:
     for _ in range(3 * SIZE):
-        await database.run(pid_of, timeout=60)
+        await database.run(pid_of, timeout=120)
     assert asked == []
 
 
 async def test_calls_one_after_the_other_have_one_connection(database: Database) -> None:
     """Its process has everything at hand; those at once have one each, as ever."""
-    pids = {await database.run(pid_of, timeout=60) for _ in range(3 * SIZE)}
+    pids = {await database.run(pid_of, timeout=120) for _ in range(3 * SIZE)}
     assert len(pids) == 1
     await until_full(database)
-    assert len({await database.run(pid_of, timeout=60) for _ in range(3 * SIZE)}) == 1
+    assert len({await database.run(pid_of, timeout=120) for _ in range(3 * SIZE)}) == 1
 
 
 async def test_a_pool_begins_with_as_many_connections_as_it_was_told(conninfo: str) -> None:
@@ -114,7 +114,7 @@ async def test_a_pool_begins_with_as_many_connections_as_it_was_told(conninfo: s
 
     wide = Database(conninfo, "hitherto_read", application="pool", max_size=SIZE, configure=note)
     await wide.open()
-    await wide.run(pid_of, timeout=60)
+    await wide.run(pid_of, timeout=120)
     # Waits for connections that are being made.
     await wide.close()
     assert len(made) == 1
@@ -126,20 +126,20 @@ async def test_one_call_alone_after_every_connection_was_cut(
     """faults.md row 17; not even work that may not be repeated notices."""
     for _ in range(2):
         cut_all(superuser_conninfo)
-        assert await database.run(pid_of, timeout=60) > 0
-        await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(4 * SIZE)))
+        assert await database.run(pid_of, timeout=120) > 0
+        await asyncio.gather(*(database.run(pid_of, timeout=120) for _ in range(4 * SIZE)))
         await until_full(database)
 
 
 async def until_full(database: Database) -> None:
     """Wait until every connection is made anew."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         met = asyncio.Barrier(SIZE)
 
         async def meet(connection: Connection) -> None:
             await met.wait()
 
-        await asyncio.gather(*(database.run(meet, timeout=60) for _ in range(SIZE)))
+        await asyncio.gather(*(database.run(meet, timeout=120) for _ in range(SIZE)))
 
 
 async def test_a_cut_that_cannot_be_seen_yet_costs_one_repetition(
@@ -151,13 +151,13 @@ async def test_a_cut_that_cannot_be_seen_yet_costs_one_repetition(
     """The end of a connection may be under way still; the repetition must not meet the next."""
     cut_all(superuser_conninfo)
     monkeypatch.setattr(pool, "_can_be_read", lambda descriptor: False)
-    assert await database.run(pid_of, timeout=60, repeatable=True) > 0
+    assert await database.run(pid_of, timeout=120, repeatable=True) > 0
     assert 1 <= len(asked) < SIZE
     # All that are left from before are asked by whoever is lent them, so that nobody repeats.
-    await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(2 * SIZE)))
+    await asyncio.gather(*(database.run(pid_of, timeout=120) for _ in range(2 * SIZE)))
     assert len(asked) <= SIZE
     asked.clear()
-    await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(2 * SIZE)))
+    await asyncio.gather(*(database.run(pid_of, timeout=120) for _ in range(2 * SIZE)))
     assert asked == []
 
 
@@ -172,13 +172,13 @@ async def test_a_connection_with_something_to_say_is_asked_and_kept(
             await connection.execute("LISTEN something")
             return await pid_of(connection)
 
-        pid = await database.run(listen, timeout=60)
+        pid = await database.run(listen, timeout=120)
         with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 while not asked:
                     # One that comes during a statement is read along with the answer to it.
                     connection.execute("NOTIFY something")
-                    assert await database.run(pid_of, timeout=60) == pid
+                    assert await database.run(pid_of, timeout=120) == pid
         assert set(asked) == {pid}
     finally:
         await database.close()
@@ -212,7 +212,7 @@ async def test_calls_after_a_restart_of_postgres(private_postgres: EmbeddedPostg
             return True
 
         await asyncio.to_thread(wait_until, back, "the return of Postgres")
-        found = await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(2 * SIZE)))
+        found = await asyncio.gather(*(database.run(pid_of, timeout=120) for _ in range(2 * SIZE)))
         assert all(found)
 
 
@@ -220,7 +220,7 @@ async def test_whether_a_database_answers(
     private_postgres: EmbeddedPostgres, conninfo: str
 ) -> None:
     async with opened(private_postgres.conninfo()) as database:
-        assert await database.answers(timeout=60)
+        assert await database.answers(timeout=120)
         await asyncio.to_thread(private_postgres.release)
         assert not await database.answers(timeout=2)
         with pytest.raises((Unavailable, TooLate)):
@@ -237,7 +237,7 @@ async def test_a_pool_that_shrinks_keeps_the_connection_in_use(
     await database.open()
     try:
         await until_full(database)
-        used = await database.run(pid_of, timeout=60)
+        used = await database.run(pid_of, timeout=120)
 
         async def others(connection: Connection) -> int:
             cursor = await connection.execute(
@@ -248,10 +248,10 @@ async def test_a_pool_that_shrinks_keeps_the_connection_in_use(
             assert row is not None
             return int(row[0])
 
-        async with asyncio.timeout(60):
-            while await database.run(others, timeout=60):
-                assert await database.run(pid_of, timeout=60) == used
-        assert await database.run(pid_of, timeout=60) == used
+        async with asyncio.timeout(180):
+            while await database.run(others, timeout=120):
+                assert await database.run(pid_of, timeout=120) == used
+        assert await database.run(pid_of, timeout=120) == used
     finally:
         await database.close()
 
@@ -264,7 +264,7 @@ async def test_what_lies_ready_goes_to_whoever_waits(conninfo: str) -> None:
     await database.open()
     try:
         for _ in range(5):
-            pids = await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(100)))
+            pids = await asyncio.gather(*(database.run(pid_of, timeout=120) for _ in range(100)))
             assert len(set(pids)) <= 2
     finally:
         await database.close()
@@ -296,7 +296,7 @@ async def test_callers_who_gave_up_leave_their_places_to_others(
         finally:
             for pid in reversed(pids):
                 os.kill(pid, signal.SIGCONT)
-        await asyncio.wait_for(until_answered(database), timeout=60)
+        await asyncio.wait_for(until_answered(database), timeout=120)
         await until_full(database)
 
 
@@ -357,7 +357,7 @@ async def test_a_connection_survives_a_borrower_who_is_cut_off_while_returning_i
 
         holder = asyncio.create_task(database.run(hold, timeout=0.5))
         await lent.wait()
-        waiting = asyncio.create_task(database.run(pid_of, timeout=60))
+        waiting = asyncio.create_task(database.run(pid_of, timeout=120))
         await asyncio.sleep(0)
         async with database._pool._lock:
             go_on.set()

@@ -126,7 +126,7 @@ async def test_nothing_is_left_in_the_session(database: Database, pooler: PgBoun
                 await later(connection, "SELECT %s::text", ["a"])
                 await row(connection, _WHERE)
 
-        await database.run(work, timeout=60)
+        await database.run(work, timeout=120)
     login = with_role(pooler.conninfo, "hitherto_read", application="other", pooler="transaction")
     with connected(login) as other:
         settings = other.execute(_SETTINGS).fetchone()
@@ -149,7 +149,7 @@ async def test_a_transaction_has_the_settings_of_a_session(database: Database) -
             assert await row(connection, "SHOW transaction_isolation") == ("repeatable read",)
 
     with acting_for("a"):
-        await database.run(work, timeout=60)
+        await database.run(work, timeout=120)
 
 
 async def test_times_are_utc_wherever_the_server_is(database: Database) -> None:
@@ -170,7 +170,7 @@ async def test_times_are_utc_wherever_the_server_is(database: Database) -> None:
             assert time.utcoffset() == noon.utcoffset()
 
     with acting_for("a"):
-        await database.run(work, timeout=60)
+        await database.run(work, timeout=120)
 
 
 async def test_many_rows_and_an_error_in_between(pooler: PgBouncer) -> None:
@@ -189,7 +189,7 @@ async def test_many_rows_and_an_error_in_between(pooler: PgBouncer) -> None:
             assert await row(connection, "SELECT %s::int", attempt) == (attempt,)
 
     async with opened(pooler.conninfo, "hitherto_maintenance") as database:
-        await database.run(work, timeout=60)
+        await database.run(work, timeout=120)
 
 
 async def test_abandoned_work_gives_its_server_back(database: Database) -> None:
@@ -202,11 +202,11 @@ async def test_abandoned_work_gives_its_server_back(database: Database) -> None:
         return await row(connection, _WHERE)
 
     with acting_for("a"):
-        await database.run(look, timeout=60)
+        await database.run(look, timeout=120)
         with pytest.raises(TooLate):
             await database.run(sleep, timeout=0.5)
-        async with asyncio.timeout(20):
-            assert (await database.run(look, timeout=60))[0] == "a"
+        async with asyncio.timeout(180):
+            assert (await database.run(look, timeout=120))[0] == "a"
 
 
 async def test_a_pooler_that_dies_is_replaced(postgres: EmbeddedPostgres, base: str) -> None:
@@ -226,11 +226,11 @@ async def test_a_pooler_that_dies_is_replaced(postgres: EmbeddedPostgres, base: 
                 await barrier.wait()
                 await work(connection)
 
-            await asyncio.gather(*(database.run(all_at_once, timeout=60) for _ in range(4)))
+            await asyncio.gather(*(database.run(all_at_once, timeout=120) for _ in range(4)))
             pooler.kill()
             pooler.start()
             found = await asyncio.gather(
-                *(database.run(work, timeout=60, repeatable=True) for _ in range(8))
+                *(database.run(work, timeout=120, repeatable=True) for _ in range(8))
             )
             assert {tenant for tenant, _ in found} == {"a"}
 

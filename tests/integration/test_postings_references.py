@@ -22,6 +22,6 @@ async def test_no_posting_looks_for_its_user(
     database = Database(conninfo, "hitherto_removal", application="test")
     await database.open()
     try:
-        assert table in await database.run(find_erasable, timeout=30)
+        assert table in await database.run(find_erasable, timeout=120)
     finally:
         await database.close()

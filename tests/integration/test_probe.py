@@ -38,7 +38,7 @@ async def server(
 
 async def test_a_serving_server_has_no_problem() -> None:
     async with server(health_pb2.HealthCheckResponse.SERVING) as address:
-        assert await asyncio.to_thread(probe, address, timeout=30) is None
+        assert await asyncio.to_thread(probe, address, timeout=120) is None
 
 
 async def test_a_server_that_drains_is_told_apart_from_one_that_is_gone(

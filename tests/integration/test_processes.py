@@ -103,7 +103,7 @@ async def call(service: Service) -> None:
     while True:
         async with connected(service) as stub:
             try:
-                await stub.GetContext(REQUEST, timeout=30, wait_for_ready=True)
+                await stub.GetContext(REQUEST, timeout=120, wait_for_ready=True)
                 return
             except grpc.aio.AioRpcError as error:
                 if error.code() != grpc.StatusCode.UNAVAILABLE:
@@ -185,7 +185,7 @@ async def test_sigterm_drains(processes: Processes, superuser_conninfo: str) -> 
         async with connected(service) as stub:
             await stub.GetContext(REQUEST)
             await blocker.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
-            in_flight = asyncio.ensure_future(stub.GetContext(REQUEST, timeout=60))
+            in_flight = asyncio.ensure_future(stub.GetContext(REQUEST, timeout=120))
 
             async def waits() -> bool:
                 cursor = await blocker.execute(
@@ -215,7 +215,7 @@ async def test_a_second_signal_ends_them_at_once(
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as blocker:
         await blocker.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
         async with connected(service) as stub:
-            in_flight = asyncio.ensure_future(stub.GetContext(REQUEST, timeout=60))
+            in_flight = asyncio.ensure_future(stub.GetContext(REQUEST, timeout=120))
             service.send(signal.SIGTERM)
             await eventually(
                 lambda: service.said.count("SIGTERM: draining") > COUNT, "all to be told"

@@ -27,7 +27,7 @@ async def _in_one(database: Database, *steps: object) -> None:
             for step in steps:
                 await step(connection)  # type: ignore[operator]
 
-    await database.run(work, timeout=30.0)
+    await database.run(work, timeout=120)
 
 
 def _revision(conninfo: str, user_id: str = "maren") -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 HOLDER = Path(__file__).with_name("holder.py")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

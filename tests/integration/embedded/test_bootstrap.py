@@ -135,6 +135,6 @@ def test_at_once_from_several_processes(data_dir: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(180)
         assert failures == []
         assert not any(thread.is_alive() for thread in threads)

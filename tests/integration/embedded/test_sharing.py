@@ -66,7 +66,7 @@ def test_a_signal_to_the_holders_group_does_not_reach_postgres(hold: Hold) -> No
         assert os.getsid(postmaster) != os.getsid(process.process.pid)
         assert os.getpgid(postmaster) != os.getpgid(process.process.pid)
     os.killpg(holder.process.pid, signal.SIGTERM)
-    holder.process.wait(60)
+    holder.process.wait(180)
     assert runs(postmaster)
     other.finish()
     assert not runs(postmaster)

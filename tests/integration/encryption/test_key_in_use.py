@@ -74,7 +74,7 @@ async def two_keys(database: Database, keys: UserKeys) -> tuple[UserKey, UserKey
             )
 
     for work in (enter, say, choose):
-        await database.run(work, timeout=30)
+        await database.run(work, timeout=120)
     return old, new
 
 
@@ -98,9 +98,9 @@ async def test_h3_an_old_key_seals_nothing_once_another_was_turned_on(
 
     for work in (write, write_profile):
         with pytest.raises(KeyNeeded), keys_at_hand(old):
-            await database.run(work, timeout=30)
+            await database.run(work, timeout=120)
         with keys_at_hand(new):
-            assert await database.run(work, timeout=30)
+            assert await database.run(work, timeout=120)
 
 
 class FilledAlready:
@@ -145,9 +145,9 @@ async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
 
         assert await sweep.run() == 0
         with keys_at_hand(new):
-            assert await database.run(said, timeout=30) == []
+            assert await database.run(said, timeout=120) == []
             assert await sweep.run() == 1
-            assert await database.run(said, timeout=30) == ["zzclear"]
+            assert await database.run(said, timeout=120) == ["zzclear"]
     finally:
         for each in (maintenance, removal):
             await each.close()
@@ -195,5 +195,5 @@ async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
         async with connection.transaction():
             return dict((await work.change(connection)).counts)
 
-    assert (await database.run(change, timeout=30))["groups"] == 0
+    assert (await database.run(change, timeout=120))["groups"] == 0
     assert asked.of == before

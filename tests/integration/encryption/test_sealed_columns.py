@@ -228,18 +228,18 @@ class TestTurningOn:
                     async with connection.transaction():
                         await users.enter_user(connection, SCOPE)
 
-                await database.run(enter, timeout=30)
-                accepting = asyncio.ensure_future(database.run(accept, timeout=60))
+                await database.run(enter, timeout=120)
+                accepting = asyncio.ensure_future(database.run(accept, timeout=120))
                 await entered.wait()
-                turning = asyncio.ensure_future(database.run(turn_on, timeout=60))
-                async with asyncio.timeout(30):
-                    while not await database.run(waits, timeout=30):  # noqa: ASYNC110
+                turning = asyncio.ensure_future(database.run(turn_on, timeout=120))
+                async with asyncio.timeout(180):
+                    while not await database.run(waits, timeout=120):  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
                 go_on.set()
                 assert await accepting is False
                 assert (await turning).encrypt_sensitive
                 assert order == ["accepted", "on"]
-                assert await database.run(seen, timeout=30) == (True, 1)
+                assert await database.run(seen, timeout=120) == (True, 1)
         finally:
             await database.close()
 
@@ -266,6 +266,6 @@ class TestTurningOn:
                 key = await keys.make(SCOPE.tenant_id, SCOPE.user_id)
                 await keys.erase(SCOPE.tenant_id, SCOPE.user_id)
                 with pytest.raises(Conflict):
-                    await database.run(turn_on, timeout=30)
+                    await database.run(turn_on, timeout=120)
         finally:
             await database.close()

@@ -136,7 +136,7 @@ async def test_two_back_fills_at_once_store_each_vector_once(stage: Stage) -> No
         async def embed(
             self, texts: Sequence[str], *, timeout: float | None = None
         ) -> EmbeddingBatch:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(180):
                 await self._both.wait()
             return await super().embed(texts)
 

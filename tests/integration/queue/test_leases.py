@@ -54,7 +54,7 @@ async def test_a_commit_that_is_rolled_back_leaves_a_renewed_lease(stage: Stage)
     async with (
         stage.maintenance.connection() as blocker,
         stage.maintenance.connection() as connection,
-        asyncio.timeout(30),
+        asyncio.timeout(180),
     ):
         async with blocker.transaction(force_rollback=True):
             await claims.hold(blocker, held)
@@ -75,7 +75,7 @@ async def test_a_job_that_ended_while_its_renewal_waited_is_left_alone(stage: St
     async with (
         stage.maintenance.connection() as committing,
         stage.maintenance.connection() as connection,
-        asyncio.timeout(30),
+        asyncio.timeout(180),
     ):
         async with committing.transaction():
             await claims.hold(committing, held)

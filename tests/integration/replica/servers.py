@@ -135,7 +135,7 @@ class Servers:
         if self._standby is not None:
             self.thaw()
             self._standby.send_signal(signal.SIGQUIT)
-            self._standby.wait(60)
+            self._standby.wait(180)
             self._standby = None
 
     def freeze_standby(self) -> None:

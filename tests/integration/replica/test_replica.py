@@ -28,7 +28,7 @@ from tests.e2e.test_deadlines import retrieval_alone
 from tests.integration.replica.servers import Servers
 from tests.integration.retrieval.seed import Fact, remember
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 async def contents(services: Services, token: str = "", **call: Any) -> list[str]:

@@ -23,7 +23,7 @@ _ANY = TypeVar("_ANY")
 
 async def answer(reader: Database, statement: Statement[Answer]) -> Answer:
     """The answer to a statement."""
-    return await reader.run(lambda connection: answer_of(connection, statement), timeout=30)
+    return await reader.run(lambda connection: answer_of(connection, statement), timeout=120)
 
 
 async def words(

@@ -43,7 +43,7 @@ async def test_d11_the_same_holds_for_a_service_that_ends(
     counter = AccessCounter(reader)
     await counter.start()
     counter.returned(ANA, [tea])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(180):
         while counters(superuser_conninfo) != {tea: 1}:  # noqa: ASYNC110 - another's work
             await asyncio.sleep(0.05)
     counter.returned(ANA, [tea])
@@ -65,7 +65,7 @@ async def test_d11_a_memory_that_is_removed_meanwhile_costs_no_other_its_count(
             "SELECT 1 FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             while not rows(superuser_conninfo, blocked):  # noqa: ASYNC110 - another's work
                 await asyncio.sleep(0.02)
         await removing.commit()

@@ -50,10 +50,10 @@ async def found(
     looked_for = Sought(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
     if quick:
         look = among_all(scope, looked_for, memories=held)
-        await reader.run(lambda connection: ask(connection, look), timeout=30)
+        await reader.run(lambda connection: ask(connection, look), timeout=120)
         return look.answer.candidates
     exact = filtered_candidates.find(scope, looked_for, filters)
-    await reader.run(lambda connection: ask(connection, exact), timeout=30)
+    await reader.run(lambda connection: ask(connection, exact), timeout=120)
     return exact.answer
 
 
@@ -239,7 +239,7 @@ async def test_each_filter_lets_through_what_it_names(
     listed = memories.page(
         Scope(TENANT, "ana"), filters, order_by="created_at", after=None, limit=200
     )
-    await reader.run(lambda connection: ask(connection, listed), timeout=30)
+    await reader.run(lambda connection: ask(connection, listed), timeout=120)
     assert {contents[memory_id] for memory_id in listed.answer.ids} == expected
     assert (listed.answer.following, listed.answer.total) == (None, len(expected))
 
@@ -301,7 +301,7 @@ async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: st
     ]
     ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
     named = people.lookup(Scope(TENANT, "ana"), terms=[], named=["hoa"])
-    await reader.run(lambda connection: ask(connection, named), timeout=30)
+    await reader.run(lambda connection: ask(connection, named), timeout=120)
     legs: dict[UUID, dict[str, Any]] = {
         ids[100]: {"entity_ids": [entity.entity_id for entity in named.answer.entities]},
         ids[101]: {"since": NOW - timedelta(days=40), "until": NOW - timedelta(days=20)},
@@ -333,7 +333,7 @@ async def test_a_quick_look_says_when_others_were_pushed_out(
     async def whole(bm25: dict[int, float]) -> bool:
         sought = Sought(vector=query, model=MODEL[0], bm25=Scores.of(bm25), wanted=20)
         look = among_all(scope, sought, memories=200)
-        await reader.run(lambda connection: ask(connection, look), timeout=30)
+        await reader.run(lambda connection: ask(connection, look), timeout=120)
         return look.answer.whole
 
     await remember(superuser_conninfo, "ana", [*crowd, *hidden], model=MODEL)

@@ -116,7 +116,7 @@ class Person:
     async def held(self, reader: Database) -> HeldMemories:
         """What a process would hold of them."""
         loading = Loading(self.scope, self.model)
-        await reader.run(loading.run, timeout=60)
+        await reader.run(loading.run, timeout=120)
         snapshot = loading.snapshot()
         assert snapshot is not None
         return snapshot.memories
@@ -219,7 +219,7 @@ async def quick_or_exact(
         await ask(connection, *corpus.first(looking, sought.bm25))
         await ask(connection, *corpus.second())
 
-    await reader.run(read, timeout=60)
+    await reader.run(read, timeout=120)
     return corpus.candidates()
 
 

@@ -92,7 +92,7 @@ async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
 async def at_hand(reader: Database, person: Person) -> AtHand:
     """What a process holds of somebody."""
     loading = Loading(person.scope, person.model)
-    await reader.run(loading.run, timeout=60)
+    await reader.run(loading.run, timeout=120)
     snapshot = loading.snapshot()
     assert snapshot is not None
     state = await answer(reader, state_and_uses(person.scope))
@@ -177,7 +177,7 @@ async def _asked(
         await ask(connection, *corpus.first(looking, bm25))
         await ask(connection, *corpus.second())
 
-    await reader.run(read, timeout=60)
+    await reader.run(read, timeout=120)
 
 
 async def test_what_is_told_is_what_the_database_has(

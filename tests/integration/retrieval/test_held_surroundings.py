@@ -24,7 +24,7 @@ NAMES = ("Oslo", "oslo bank", "Éva", "Zoë", "東京", "Kite", "Ångström", "M
 async def held(reader: Database, scope: Scope = ANA) -> HeldSurroundings | None:
     """What a process would hold."""
     around = Surroundings(scope)
-    await reader.run(lambda connection: ask(connection, *around.statements), timeout=30)
+    await reader.run(lambda connection: ask(connection, *around.statements), timeout=120)
     return around.held()
 
 

@@ -75,6 +75,6 @@ async def test_no_plan_calls_the_function(reader: Database, named: str) -> None:
         cursor = await connection.execute(f"EXPLAIN {statement.sql}".encode(), statement.parameters)
         return "\n".join(row[0] for row in await cursor.fetchall())
 
-    plan = await reader.run(explain, timeout=30)
+    plan = await reader.run(explain, timeout=120)
     assert not re.search(rf"Function Scan on {FUNCTION.pattern}", plan)
     assert "Scan" in plan

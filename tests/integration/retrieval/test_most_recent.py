@@ -151,5 +151,5 @@ async def test_row_23_documents_are_ranked_once_on_a_database_without_statistics
         (row,) = await cursor.fetchall()
         return list(row[0])
 
-    (plan,) = await reader.run(planned, timeout=60)
+    (plan,) = await reader.run(planned, timeout=120)
     assert _rankings(plan["Plan"]) == [1]

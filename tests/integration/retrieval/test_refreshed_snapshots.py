@@ -191,7 +191,7 @@ def contents(held: object) -> Any:
 async def load(reader: Database, person: Person, before: Snapshot | None = None) -> Loading:
     """Load somebody."""
     loading = Loading(person.scope, person.model, before)
-    await reader.run(loading.run, timeout=60)
+    await reader.run(loading.run, timeout=120)
     return loading
 
 
@@ -300,7 +300,7 @@ async def test_reads_during_writes(
 
     async def ask_often() -> int:
         with acting_for(TENANT):
-            return sum([await database.run(read, timeout=60) for _ in range(4)])
+            return sum([await database.run(read, timeout=120) for _ in range(4)])
 
     def change_often() -> None:
         for name in changing.chance.choices(sorted(CHANGES), k=4):

@@ -55,7 +55,7 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
     )
     try:
         with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
-            await reader.run(lambda c: ask(c, *searching.statements), timeout=60)
+            await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
             assert not searching.user.may_be_sealed
             key = await keys.make(ANA.tenant_id, ANA.user_id)
             await hide(superuser_conninfo, key, [SECRET], embedder=OfflineEmbedder())
@@ -89,7 +89,7 @@ async def test_h3_who_encrypts_nothing_asks_for_no_key(
     )
     try:
         with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
-            await reader.run(lambda c: ask(c, *searching.statements), timeout=60)
+            await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
             found = await searching.finish(reader, Legs())
     finally:
         await queries.close()

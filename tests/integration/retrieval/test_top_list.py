@@ -23,7 +23,7 @@ def aged(content: str, importance: float, days: float, **more: object) -> Fact:
 
 async def top(reader: Database, *, limit: int, fresh: int) -> list[UUID]:
     listed = memories.top(SCOPE, limit=limit, fresh=fresh)
-    await reader.run(lambda connection: ask(connection, listed), timeout=30)
+    await reader.run(lambda connection: ask(connection, listed), timeout=120)
     return [memory.memory_id for memory in listed.answer]
 
 
@@ -35,7 +35,7 @@ async def test_importance_then_recency_of_use(reader: Database, superuser_connin
     )
     light, old, older, mid = ids
     assert await top(reader, limit=10, fresh=5) == [old, older, mid, light]
-    await reader.run(lambda c: count_access(c, TENANT, [("ana", older, 1)]), timeout=30)
+    await reader.run(lambda c: count_access(c, TENANT, [("ana", older, 1)]), timeout=120)
     assert await top(reader, limit=10, fresh=5) == [older, old, mid, light]
 
 
@@ -86,7 +86,7 @@ async def test_only_current_memories_are_told(reader: Database, superuser_connin
     )
     assert await top(reader, limit=10, fresh=5) == [ids[1], ids[0]]
     newest = memories.newest(SCOPE, limit=10)
-    await reader.run(lambda connection: ask(connection, newest), timeout=30)
+    await reader.run(lambda connection: ask(connection, newest), timeout=120)
     assert {memory.memory_id for memory in newest.answer} == {ids[0], ids[1]}
 
 
@@ -98,11 +98,11 @@ async def test_among_many_of_one_importance_those_told_last_come_first(
     facts += [aged(f"reached {n}", 0.5, 80 + n, status="achieved") for n in range(3)]
     ids = await remember(superuser_conninfo, "ana", [*facts, aged("light", 0.4, 40)])
     oldest, reached = ids[11], ids[14]
-    await reader.run(lambda c: count_access(c, TENANT, [("ana", oldest, 3)]), timeout=30)
-    await reader.run(lambda c: count_access(c, TENANT, [("ana", reached, 2)]), timeout=30)
+    await reader.run(lambda c: count_access(c, TENANT, [("ana", oldest, 3)]), timeout=120)
+    await reader.run(lambda c: count_access(c, TENANT, [("ana", reached, 2)]), timeout=120)
     assert await top(reader, limit=3, fresh=0) == [reached, oldest, ids[0]]
     listed = memories.top(SCOPE, limit=3, fresh=0)
-    await reader.run(lambda connection: ask(connection, listed), timeout=30)
+    await reader.run(lambda connection: ask(connection, listed), timeout=120)
     assert [memory.access_count for memory in listed.answer] == [2, 3, 0]
     told = [memory.last_accessed_at for memory in listed.answer]
     assert told[0] is not None

@@ -94,7 +94,7 @@ async def stored(superuser_conninfo: str) -> Memory:
 
 
 async def read(reader: Database, statement: Statement[list[Memory]]) -> dict[str, Any]:
-    (found,) = await reader.run(lambda connection: answer_of(connection, statement), timeout=30)
+    (found,) = await reader.run(lambda connection: answer_of(connection, statement), timeout=120)
     values = {field.name: getattr(found, field.name) for field in fields(Memory)}
     return values | {"supersedes": list(found.supersedes)}
 
