@@ -343,7 +343,7 @@ async def _record(
         "corrected into an instruction to the assistant" if held_back else "corrected by hand",
         sealed=sealed,
     )
-    if not sealed and before.entities != after.entities:
+    if before.entities != after.entities:
         event = replace(
             event,
             before={**(event.before or {}), "entities": list(before.entities)},

@@ -158,9 +158,8 @@ class Saving:
             # The event of the new version includes these too.
             known = plan.rewrites[-1].before
             before = (await editing.read_one(connection, scope, known.memory_id)).memory
-            joined = _with_joined(before, statement)
-            hidden = known.sealed or occasion.seals(before.type, joined.sensitive)
-            occasion = replace(occasion, joined=editing.difference(before, joined, sealed=hidden))
+            joined = editing.difference(before, _with_joined(before, statement))
+            occasion = replace(occasion, joined=joined)
         await write_plan(connection, occasion, plan, vectors)
         memory_id = plan.stated.get(_ONLY, known_id)
         assert memory_id is not None

@@ -1,9 +1,9 @@
-"""Records a plan in the history, without the words of sealed memories."""
+"""Records a plan in the history."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -31,22 +31,15 @@ class NewFields:
     joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
 
 
-def events_of(
-    plan: Plan, new: NewFields, *, reason: str, sealed: frozenset[UUID], encrypts: bool
-) -> Sequence[ChangeEvent]:
+def events_of(plan: Plan, new: NewFields, *, reason: str, encrypts: bool) -> Sequence[ChangeEvent]:
     """The history of a plan.
 
     Args:
         plan: What is written.
         new: Fields of new memories besides those of the plan.
         reason: Why memories are new.
-        sealed: Memories whose words are left out.
-        encrypts: The user has encryption on: a model's words are left out too.
+        encrypts: The user has encryption on: a model's words are left out.
     """
-
-    def shown(known: CurrentMemory) -> dict[str, Any]:
-        return _shown(known, sealed=known.memory_id in sealed)
-
     created = [
         ChangeEvent(
             "memory",
@@ -54,7 +47,7 @@ def events_of(
             1,
             reason,
             made.memory_id,
-            after=editing.shown_of_new(_made(made, new), sealed=made.memory_id in sealed),
+            after=editing.shown_of_new(_made(made, new)),
         )
         for made in plan.creations
     ]
@@ -65,8 +58,8 @@ def events_of(
             change.after.version,
             change.reason,
             change.before.memory_id,
-            before={**shown(change.before), **new.joined[0]},
-            after={**shown(change.after), **new.joined[1]},
+            before={**_shown(change.before), **new.joined[0]},
+            after={**_shown(change.after), **new.joined[1]},
             related=_challenged(plan, change) if change.action == "quarantined" else None,
         )
         for change in plan.rewrites
@@ -89,11 +82,11 @@ def events_of(
             "memory",
             closure.status,
             closure.before.version + 1,
-            _stored_reason(closure, sealed, encrypts=encrypts),
+            _stored_reason(closure, plan.sealed, encrypts=encrypts),
             closure.before.memory_id,
-            before=shown(closure.before),
+            before=_shown(closure.before),
             after={
-                **shown(closure.before),
+                **_shown(closure.before),
                 "status": closure.status,
                 "importance": closure.importance,
                 "valid_to": max(closure.valid_to, closure.before.valid_from).isoformat(),
@@ -103,7 +96,8 @@ def events_of(
         )
         for closure in plan.closures
     ]
-    return [*created, *quarantined, *rewritten, *closed]
+    events = (*created, *quarantined, *rewritten, *closed)
+    return [replace(event, sealed=event.memory_id in plan.sealed) for event in events]
 
 
 def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
@@ -144,18 +138,15 @@ def _made(made: Creation, new: NewFields) -> Memory:
     )
 
 
-def _shown(known: CurrentMemory, *, sealed: bool) -> dict[str, Any]:
-    words = {
-        "content": known.content,
-        "detail": known.detail,
-        "tags": list(known.tags),
-        "keywords": list(known.keywords),
-    }
+def _shown(known: CurrentMemory) -> dict[str, Any]:
     return {
         "importance": known.importance,
         "confidence": known.confidence,
         "origin": known.origin,
         "status": known.status,
         "valid_to": known.valid_to.isoformat() if known.valid_to else None,
-        **({} if sealed else words),
+        "content": known.content,
+        "detail": known.detail,
+        "tags": list(known.tags),
+        "keywords": list(known.keywords),
     }

@@ -29,26 +29,22 @@ class IndexEntry:
 
 
 async def index_plan(
-    connection: Connection,
-    scope: Scope,
-    plan: Plan,
-    *,
-    sealed: frozenset[UUID],
-    heard: bool,
+    connection: Connection, scope: Scope, plan: Plan, *, heard: bool
 ) -> dict[UUID, IndexEntry]:
     """Number and index the text of every new or reworded memory, by its id.
+
+    A new one that is stored sealed has a number and no words.
 
     Args:
         connection: In the transaction of a caller that holds the user's row.
         scope: The user.
         plan: What is written.
-        sealed: Memories that are stored sealed: a new one has a number and no words.
         heard: Whether the source words of memories are indexed with them. Those of a user with
             encryption on are not, because they are sealed themselves.
     """
     texts = {
         made.memory_id: Counter[str]()
-        if made.memory_id in sealed
+        if made.memory_id in plan.sealed
         else terms_of(
             made.item.content,
             made.evidence.text if heard else "",
@@ -62,7 +58,7 @@ async def index_plan(
     reworded = {
         memory_id: change
         for memory_id, change in last_rewordings(plan).items()
-        if memory_id not in sealed
+        if memory_id not in plan.sealed
     }
     words = await _words(connection, scope, plan, list(reworded) if heard else [])
     for memory_id, change in reworded.items():

@@ -91,9 +91,10 @@ class Plan:
     """Operations in the order in which they must be written.
 
     `challenges` are pairs of a known memory in quarantine and one that it would contradict.
-    `sealed` are known memories that are stored sealed, and `sensitive` those that a user with
-    encryption on wants sealed. `refused` counts, by reason, well-formed changes that were not made,
-    and `repeated` the statements that another statement of the same reply already makes.
+    `sealed` are known memories that are stored sealed, to which `write_plan` adds those that it
+    seals, and `sensitive` those that a user with encryption on wants sealed. `refused` counts, by
+    reason, well-formed changes that were not made, and `repeated` the statements that another
+    statement of the same reply already makes.
     """
 
     creations: list[Creation] = field(default_factory=list)

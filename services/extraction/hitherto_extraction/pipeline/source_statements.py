@@ -66,7 +66,6 @@ def statements_of(
     job_id: UUID | None,
     conversation_id: str | None,
     kept: Mapping[str, Any],
-    sealed: frozenset[UUID],
 ) -> list[NewStatement]:
     """Every statement of a plan about memories.
 
@@ -75,7 +74,6 @@ def statements_of(
         job_id: The job that read it.
         conversation_id: Where it was said.
         kept: Fields of a new memory that only the caller provides.
-        sealed: Memories that are stored sealed.
     """
 
     def stated(
@@ -100,7 +98,7 @@ def statements_of(
             conversation_id=conversation_id,
             document_id=document_of(kept.get("metadata", {}), words.get("context", {})),
             job_id=job_id,
-            sealed=memory_id in sealed,
+            sealed=memory_id in plan.sealed,
         )
 
     created = [

@@ -72,16 +72,16 @@ async def write_plan(
 ) -> None:
     """Write everything in `plan`, with its history and its index entries."""
     scope = occasion.scope
-    sealed = _to_seal(plan, occasion)
+    plan = replace(plan, sealed=_to_seal(plan, occasion))
     vectors, numbers = await together(
         connection,
         _of_active_model(connection, vectors),
-        index_plan(connection, scope, plan, sealed=sealed, heard=not occasion.encrypts),
+        index_plan(connection, scope, plan, heard=not occasion.encrypts),
     )
-    await _create(connection, occasion, plan.creations, vectors, numbers, sealed)
+    await _create(connection, occasion, plan, vectors, numbers)
     reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
-        if rewrite.after.memory_id in sealed:
+        if rewrite.after.memory_id in plan.sealed:
             await _rewrite_sealed(connection, occasion, rewrite, vectors)
             continue
         last = reworded.get(rewrite.after.memory_id) is rewrite
@@ -101,7 +101,7 @@ async def write_plan(
             (memory_id, entity.name, entity.type)
             for memory_id, item in plan.mentions
             for entity in item.entities
-            if memory_id not in sealed
+            if memory_id not in plan.sealed
         ],
     )
     await statements.record(
@@ -112,7 +112,6 @@ async def write_plan(
             job_id=occasion.job_id,
             conversation_id=occasion.conversation_id,
             kept=occasion.kept,
-            sealed=sealed,
         ),
     )
     await ledger.record(
@@ -129,7 +128,6 @@ async def write_plan(
                 occasion.joined,
             ),
             reason=occasion.reason,
-            sealed=sealed,
             encrypts=occasion.encrypts,
         ),
         actor=occasion.actor,
@@ -156,14 +154,13 @@ async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
 async def _create(
     connection: Connection,
     occasion: Occasion,
-    creations: Sequence[Creation],
+    plan: Plan,
     vectors: Vectors,
     numbers: Mapping[UUID, IndexEntry],
-    sealed: frozenset[UUID],
 ) -> None:
-    scope = occasion.scope
+    scope, creations = occasion.scope, plan.creations
     rows = [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations]
-    await memories.insert(connection, scope, rows, sealed=sealed)
+    await memories.insert(connection, scope, rows, sealed=plan.sealed)
     for made in creations:
         if made.superseded_by is not None:
             await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
@@ -174,12 +171,12 @@ async def _create(
         [
             (made.memory_id, made.status, contents[made.vector_of])
             for made in creations
-            if made.vector_of in contents and made.memory_id not in sealed
+            if made.vector_of in contents and made.memory_id not in plan.sealed
         ],
         model=vectors.model,
     )
     if occasion.encrypts:
-        hidden = [made for made in creations if made.memory_id in sealed]
+        hidden = [made for made in creations if made.memory_id in plan.sealed]
         await _seal_vectors(connection, scope, hidden, vectors)
         return
     await memories.write_source_vectors(

@@ -16,7 +16,7 @@ from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
-from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES, WORDS
+from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES, without_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import BY_TABLE, MEMORY, STATEMENT, SealedRow
@@ -28,7 +28,6 @@ _SEALED_WHOLE = frozenset({"conversation_summaries", "messages", "profiles", "pr
 """Tables all of whose rows are sealed."""
 _SEALED_FIRST = {"sealed_version": 1}
 """The number of the first sealing of a summary."""
-_WORDS_OF_HISTORY = frozenset({*WORDS, "entities"})
 
 Rows = Sequence[dict[str, Any]]
 
@@ -177,9 +176,4 @@ def _without_words(row: dict[str, Any], secret: Collection[str]) -> dict[str, An
         return {**row, "before": None, "after": None}
     if row["memory_id"] not in secret:
         return row
-    given = {
-        side: {name: value for name, value in row[side].items() if name not in _WORDS_OF_HISTORY}
-        for side in ("before", "after")
-        if row[side] is not None
-    }
-    return {**row, **given}
+    return {**row, **{side: without_words(row[side]) for side in ("before", "after")}}

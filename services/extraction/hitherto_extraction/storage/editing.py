@@ -228,23 +228,19 @@ def shown(memory: Memory) -> dict[str, Any]:
     }
 
 
-def shown_of_new(memory: Memory, *, sealed: bool = False) -> dict[str, Any]:
+def shown_of_new(memory: Memory) -> dict[str, Any]:
     """The fields that the history records on creation, including those that never change."""
-    fields = {
+    return {
         **shown(memory),
         "source": memory.source,
         "conversation_id": memory.conversation_id or "",
     }
-    return {name: value for name, value in fields.items() if not (sealed and name in WORDS)}
 
 
-def difference(
-    before: Memory, after: Memory, *, sealed: bool = False
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields that differ, before and after; without words for a sealed memory."""
+def difference(before: Memory, after: Memory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields that differ, before and after."""
     old, new = shown(before), shown(after)
-    hidden = WORDS if sealed else ()
-    changed = [name for name in old if old[name] != new[name] and name not in hidden]
+    changed = [name for name in old if old[name] != new[name]]
     return {name: old[name] for name in changed}, {name: new[name] for name in changed}
 
 
@@ -264,10 +260,10 @@ def change_event(
         before: The memory.
         after: Its next version.
         reason: Why; it must not quote a sealed memory.
-        sealed: Whether it is or becomes sealed: then the entry has none of its words.
+        sealed: Whether it is or becomes sealed.
         related: The other memory concerned.
     """
-    old, new = difference(before, after, sealed=sealed)
+    old, new = difference(before, after)
     return ChangeEvent(
         "memory",
         action,
@@ -277,6 +273,7 @@ def change_event(
         before=old,
         after=new,
         related=related,
+        sealed=sealed,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import users
+from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared import metrics
 from hitherto_shared.database.arrays import records
 from hitherto_shared.database.lean import later, once_committed
@@ -57,7 +58,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND actor = 'extractio
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """One change: the state before and after, and the other memory concerned."""
+    """One change: the state before and after, and the other memory concerned.
+
+    Of a memory that is or was `sealed`, `record` leaves out the words.
+    """
 
     subject: str  # "memory" or "profile"
     action: str
@@ -67,6 +71,7 @@ class ChangeEvent:
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
     related: UUID | None = None
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,8 @@ async def record(
             "action": event.action,
             "version": event.version,
             "reason": event.reason,
-            "before": event.before,
-            "after": event.after,
+            "before": without_words(event.before) if event.sealed else event.before,
+            "after": without_words(event.after) if event.sealed else event.after,
             "related": event.related,
         }
         for event in events

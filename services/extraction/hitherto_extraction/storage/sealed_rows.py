@@ -24,6 +24,8 @@ SEALED = "sealed"
 """The embedding state of sealed memories only."""
 WORDS = tuple(MEMORY.columns)
 """The columns that a sealed memory seals."""
+WORDS_OF_HISTORY = (*WORDS, "entities")
+"""The fields of a history entry in the user's words."""
 
 Rows = list[dict[str, Any]]
 
@@ -92,6 +94,13 @@ def stored_memory(scope: Scope, row: Mapping[str, Any], *, sealed: bool) -> dict
             "embedding_state": SEALED,
         }
     return columns
+
+
+def without_words(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What the history of a sealed memory may hold of its fields."""
+    if fields is None:
+        return None
+    return {name: value for name, value in fields.items() if name not in WORDS_OF_HISTORY}
 
 
 async def seal_rows(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS, seal_rows
+from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS_OF_HISTORY, seal_rows
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.models import Scope
@@ -218,9 +218,6 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
       WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
 """
 
-_SEALED_FIELDS = (*WORDS, "entities")
-"""The fields of a history entry in the user's words."""
-
 
 async def leave_without_vectors(connection: Connection) -> None:
     """Let the sweep compute vectors that sealed memories lack since a change of model.
@@ -314,7 +311,7 @@ async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> 
     Returns the number of entries.
     """
     cursor = await connection.execute(
-        _EMPTY_HISTORY, {**scope.parameters, "words": list(_SEALED_FIELDS), "limit": limit}
+        _EMPTY_HISTORY, {**scope.parameters, "words": list(WORDS_OF_HISTORY), "limit": limit}
     )
     return cursor.rowcount
 
