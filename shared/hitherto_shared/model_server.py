@@ -41,6 +41,8 @@ _OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 407, 410, *_PERMANENT_5XX}
 # Words with which a content filter refuses a request.
 _OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TOLD = ("code", "type", "message", "param")
+_STATUS = re.compile(r"[45][0-9]{2}")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
@@ -133,6 +135,34 @@ def refusal_or_outage(
     return RequestRejected(what, status=status, detail=content.decode("utf-8", "replace").lower())
 
 
+def failure_in_success(
+    body: Mapping[str, Any], headers: Mapping[str, str], *, key: str, model_setting: str
+) -> ModelUnavailable | RequestRejected | ModelMisbehaved | None:
+    """The error that the body of a success reports in place of an answer; None if there is none.
+
+    A gateway may have sent the status before the model behind it failed. An HTTP status in the
+    error's `code` counts as if it had been the reply's own. Arguments as for `refusal_or_outage`.
+    """
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    error = first.get("error") if isinstance(first, dict) else body.get("error")
+    if not error or body.get("data"):
+        return None
+    said = error if isinstance(error, dict) else {"message": error}
+    told = {name: said[name] for name in _TOLD if isinstance(said.get(name), str | int)}
+    content = json.dumps({"error": told}).encode()
+    code = str(told.get("code"))
+    if _STATUS.fullmatch(code):
+        return refusal_or_outage(int(code), headers, content, key=key, model_setting=model_setting)
+    name = _error_code(content, key)
+    failure = ModelMisbehaved(
+        "the model server reported an error as a success" + (f" ({name})" if name else ""),
+        reply=beginning(content),
+    )
+    failure.doubtful = not any(word in failure.reply.lower() for word in _OF_THE_CONTENT)
+    return failure
+
+
 def no_answer_within(seconds: float) -> ModelUnavailable:
     """The outage of a server that exceeds the time limit of a call."""
     return ModelUnavailable(f"the model server did not answer within {seconds:g} seconds")
@@ -180,7 +210,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)

@@ -28,6 +28,7 @@ from hitherto_shared.model_server import (
     MAX_ERROR_BYTES,
     MAX_REPLY_BYTES,
     connection_failed,
+    failure_in_success,
     json_object,
     no_answer_within,
     not_an_address,
@@ -146,8 +147,8 @@ class OpenAIServer:
             ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured if the
                 server refuses every request with these settings.
             RequestRejected: The server refuses the request.
-            ModelMisbehaved: The reply is too large, in an encoding that was not requested, or not a
-                JSON object.
+            ModelMisbehaved: The reply is too large, in an encoding that was not requested, not a
+                JSON object, or an error that is sent as a success.
         """
         seconds = self._timeout if timeout is None else timeout
         head = self._heads.get(path) or self._heads.setdefault(path, self._head(path))
@@ -185,7 +186,13 @@ class OpenAIServer:
             content = await beside_loop(_UNPACKED * len(content), _unpacked, content, max_bytes)
             if len(content) > max_bytes:
                 raise oversize(max_bytes)
-        return await beside_loop(len(content), json_object, content, self._rules.load)
+        answer = await beside_loop(len(content), json_object, content, self._rules.load)
+        failure = failure_in_success(
+            answer, reply.headers, key=self._key, model_setting=self._rules.model_setting
+        )
+        if failure is not None:
+            raise failure
+        return answer
 
     async def close(self) -> None:
         """Close every connection, including those of running calls."""

@@ -38,6 +38,8 @@ INSTALLATION: dict[str, tuple[Fault, str]] = {
     "302": (StatusFault(302, headers={"Location": "http://127.0.0.1:9/"}), "OPENAI_BASE_URL"),
     "308": (StatusFault(308, headers={"Location": "/elsewhere"}), "OPENAI_BASE_URL"),
     "html": (RawReply.html(), "OPENAI_BASE_URL"),
+    "401 in a success": (RawReply(b'{"error": {"code": 401}}'), "OPENAI_API_KEY"),
+    "an error in a success": (RawReply(b'{"error": {"message": "gone"}}'), "OPENAI_BASE_URL"),
 }
 WAITING = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_FAILED]
 

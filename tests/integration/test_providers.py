@@ -24,6 +24,7 @@ from hitherto_extraction.provider.protocol import Batch, Completion, Prompt
 from hitherto_shared.embeddings import openai_api
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import (
+    ModelError,
     ModelMisbehaved,
     ModelMisconfigured,
     ModelRefused,
@@ -350,6 +351,9 @@ OUTAGES: list[Fault] = [
     Reset(),
     Reset(after=20),
     Reset(after=150),
+    RawReply(b'{"error": {"code": 429, "message": "slow down"}}'),
+    RawReply(b'{"error": {"code": "502", "message": "the provider is down"}, "choices": []}'),
+    RawReply(b'{"choices": [{"error": {"code": 503}, "message": {"content": "The"}}]}'),
 ]
 
 
@@ -381,6 +385,8 @@ async def test_outages_are_told_apart_from_refusals(
         (timedelta(days=30), 3600, 3600),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         ("soon", None, None),
+        ("Wed, 21 Oct 2026 07:28:00 +99999999999999", None, None),
+        ("Wed, 21 Oct 2026 99999999999999999999:00:00 GMT", None, None),
         ("nan", None, None),
         ("inf", None, None),
         (None, None, None),
@@ -531,7 +537,7 @@ async def test_a_body_above_the_bound_is_cut_off(
         {"choices": ["text"]},
         {"choices": [{}]},
         {"choices": [{"message": "text"}]},
-        {"error": {"message": "says 200 and means 500"}},
+        {"error": None},
     ],
 )
 async def test_a_reply_without_choices_is_misbehaviour(
@@ -541,6 +547,39 @@ async def test_a_reply_without_choices_is_misbehaviour(
 
     with pytest.raises(ModelMisbehaved, match="choices"):
         await chat.complete(prompt())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "match"),
+    [
+        ({"code": 401, "message": "no key"}, ModelMisconfigured, "401.*OPENAI_API_KEY"),
+        ({"code": 404}, ModelMisconfigured, "404.*MEMORY_EXTRACTION_MODEL"),
+        ({"code": 403, "message": "no"}, ModelRefused, "403"),
+        ({"code": "content_filter"}, ModelMisbehaved, r"an error as a success \(content_filter\)"),
+        ({"message": "says 200 and means 500"}, ModelMisbehaved, "an error as a success$"),
+        ("rate limit", ModelMisbehaved, "an error as a success$"),
+    ],
+)
+async def test_an_error_sent_as_a_success_counts_as_its_status(
+    server: ScriptedModel, chat: OpenAIChatModel, error: Any, kind: type[ModelError], match: str
+) -> None:
+    server.queue(RawReply(json.dumps({"error": error}).encode()))
+
+    with pytest.raises(kind, match=match) as caught:
+        await chat.complete(prompt())
+
+    # A harmless request shows what it means, unless the content was at fault.
+    unclear = kind in (ModelMisbehaved, ModelRefused) and "content_filter" not in str(error)
+    assert caught.value.doubtful == unclear
+
+
+async def test_an_answer_beside_an_empty_error_is_an_answer(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    body = ChatAnswer("text").body("m") | {"error": None}
+    server.queue(RawReply(json.dumps(body).encode()))
+
+    assert (await chat.complete(prompt())).text == "text"
 
 
 async def test_gzip_replies_are_understood(server: ScriptedModel, chat: OpenAIChatModel) -> None:
