@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import grpc
-import psycopg
 
 from benchmarks import BenchmarkFailed, floor, model_server
 from benchmarks.processes import BenchmarkProcess, Processes
@@ -26,6 +25,7 @@ from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.lean import LeanConnection
 
 _REFUSED = re.compile(r"weights\[(\w+)\]")
 
@@ -207,7 +207,7 @@ def openai_settings(embedder: BenchmarkProcess) -> dict[str, str]:
 
 
 async def _key(postgres: EmbeddedPostgres) -> str:
-    async with await psycopg.AsyncConnection.connect(
+    async with await LeanConnection.connect(
         with_role(postgres.conninfo(), "hitherto_maintenance", application="benchmark"),
         autocommit=True,
     ) as connection:

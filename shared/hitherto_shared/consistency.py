@@ -53,8 +53,7 @@ _MOST_TOKENS = 16
 
 async def current_position(connection: Connection) -> Position:
     """The present position of the log; taken after a commit it covers that commit."""
-    cursor = await connection.execute(_POSITION, ())
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_POSITION, ())
     assert row is not None
     return Position(*row)
 
@@ -73,8 +72,7 @@ async def bytes_missing(connection: Connection, position: Position) -> float:
         Bytes; 0 if it has reached it, infinity if it follows another timeline or belongs to another
         database and may never reach it.
     """
-    cursor = await connection.execute(_SHOWN)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_SHOWN)
     assert row is not None
     database, timeline, replayed = row
     if database != position.database or timeline != int(position.timeline, 16):

@@ -48,6 +48,10 @@ class Scope:
         """The parameters `tenant_id` and `user_id` of every statement about a user."""
         return {"tenant_id": self.tenant_id, "user_id": self.user_id}
 
+    def bind(self, **values: Any) -> dict[str, Any]:
+        """The parameters of a statement about a user: `parameters` and these."""
+        return {"tenant_id": self.tenant_id, "user_id": self.user_id, **values}
+
 
 # Immutable by convention, but not frozen: a reply has dozens, and frozen ones take four times as
 # long.

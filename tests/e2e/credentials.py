@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import psycopg
-
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.auth.principal import CAPABILITIES
 from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Connection
 
 EVERYTHING = ["read", "write", "maintenance", "admin"]
@@ -19,7 +18,7 @@ EVERYTHING = ["read", "write", "maintenance", "admin"]
 @asynccontextmanager
 async def as_role(conninfo: str, role: Role) -> AsyncIterator[Connection]:
     """A connection that plays `role`."""
-    async with await psycopg.AsyncConnection.connect(
+    async with await LeanConnection.connect(
         with_role(conninfo, role, application="test"), autocommit=True
     ) as connection:
         yield connection

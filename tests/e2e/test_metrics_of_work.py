@@ -10,7 +10,7 @@ import pytest
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.budget import BudgetLeft
 from hitherto_shared import metrics
-from hitherto_shared.database.lean import LeanConnection, once_committed
+from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
@@ -116,21 +116,21 @@ async def test_what_is_rolled_back_has_no_effect(superuser_conninfo: str) -> Non
 
     async def fail() -> None:
         async with connection.transaction():
-            once_committed(connection, lambda: seen.append("never"))
+            connection.once_committed(lambda: seen.append("never"))
             await connection.execute("SELECT 1 / %s", [0])
 
     async with connection:
-        once_committed(connection, lambda: seen.append("at once"))
+        connection.once_committed(lambda: seen.append("at once"))
         with pytest.raises(psycopg.errors.DivisionByZero):
             await fail()
         async with connection.transaction():
-            once_committed(connection, lambda: seen.append("first"))
+            connection.once_committed(lambda: seen.append("first"))
             with pytest.raises(psycopg.errors.DivisionByZero):
                 await fail()
             async with connection.transaction(force_rollback=True):
-                once_committed(connection, lambda: seen.append("never"))
+                connection.once_committed(lambda: seen.append("never"))
             async with connection.transaction():
-                once_committed(connection, lambda: seen.append("second"))
+                connection.once_committed(lambda: seen.append("second"))
             await connection.execute("SELECT %s", [1])
             assert seen == ["at once"]
     assert seen == ["at once", "first", "second"]

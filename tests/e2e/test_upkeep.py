@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import grpc
-import psycopg
 import pytest
 
 from hitherto.v1 import (
@@ -20,6 +19,7 @@ from hitherto.v1 import (
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.lean import LeanConnection
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.requests import message, submit, transcript
@@ -68,7 +68,7 @@ async def active(services: Services, user: str = "ana") -> list[str]:
 
 
 async def rows(conninfo: str, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+    async with await LeanConnection.connect(conninfo, autocommit=True) as connection:
         cursor = await connection.execute(statement.encode(), parameters)
         return await cursor.fetchall() if cursor.description else []
 
@@ -329,7 +329,7 @@ async def test_tenants_see_and_touch_their_own(
     start_services: StartServices, conninfo: str, superuser_conninfo: str
 ) -> None:
     """faults.md rows 60 and 61: upkeep and its jobs stay inside the caller's tenant and user."""
-    async with await psycopg.AsyncConnection.connect(
+    async with await LeanConnection.connect(
         with_role(conninfo, "hitherto_maintenance", application="test"), autocommit=True
     ) as connection:
         keys = {

@@ -10,7 +10,7 @@ import pytest
 from psycopg import pq
 
 from hitherto_shared.database.exchange import BoundStatement
-from hitherto_shared.database.lean import LeanConnection, later
+from hitherto_shared.database.lean import LeanConnection
 
 
 class Counted(LeanConnection):
@@ -48,11 +48,11 @@ async def test_a_transaction_takes_a_trip_for_each_answer_and_one_to_end(
     connection: Counted,
 ) -> None:
     async with connection.transaction():
-        await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+        await connection.later("INSERT INTO things VALUES (%s, %s)", [1, "a"])
         await many(connection, (2, "b"), (3, "c"))
         cursor = await connection.execute("UPDATE things SET name = name || %s", ["!"])
         assert cursor.rowcount == 3
-        await later(connection, "DELETE FROM things WHERE id = %s", [2])
+        await connection.later("DELETE FROM things WHERE id = %s", [2])
         await many(connection, (4, "d"))
     assert connection.trips == 2
     assert connection.info.transaction_status == pq.TransactionStatus.IDLE
@@ -66,7 +66,7 @@ async def test_a_transaction_that_asks_nothing_takes_no_trip(connection: Counted
 
 
 async def test_outside_of_a_transaction_nothing_waits(connection: Counted) -> None:
-    await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+    await connection.later("INSERT INTO things VALUES (%s, %s)", [1, "a"])
     await many(connection, (2, "b"))
     assert connection.trips == 2
     with pytest.raises(psycopg.errors.UniqueViolation):
@@ -78,8 +78,8 @@ async def test_what_fails_later_undoes_the_whole_transaction(connection: Counted
     async def fail() -> None:
         async with connection.transaction():
             await connection.execute("INSERT INTO things VALUES (%s, %s)", [1, "a"])
-            await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "again"])
-            await later(connection, "INSERT INTO things VALUES (%s, %s)", [2, "b"])
+            await connection.later("INSERT INTO things VALUES (%s, %s)", [1, "again"])
+            await connection.later("INSERT INTO things VALUES (%s, %s)", [2, "b"])
 
     for _ in range(2):
         with pytest.raises(psycopg.errors.UniqueViolation):
@@ -91,10 +91,10 @@ async def test_what_fails_later_undoes_the_whole_transaction(connection: Counted
 async def test_what_waits_is_not_sent_after_a_fault_of_ours(connection: Counted) -> None:
     async def fail(*, sent: bool) -> None:
         async with connection.transaction():
-            await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+            await connection.later("INSERT INTO things VALUES (%s, %s)", [1, "a"])
             if sent:
                 await things(connection)
-                await later(connection, "INSERT INTO things VALUES (%s, %s)", [2, "b"])
+                await connection.later("INSERT INTO things VALUES (%s, %s)", [2, "b"])
             raise RuntimeError
 
     for sent in (False, True):
@@ -102,24 +102,24 @@ async def test_what_waits_is_not_sent_after_a_fault_of_ours(connection: Counted)
             await fail(sent=sent)
         assert await things(connection) == []
     async with connection.transaction():
-        await later(connection, "INSERT INTO things VALUES (%s, %s)", [3, "c"])
+        await connection.later("INSERT INTO things VALUES (%s, %s)", [3, "c"])
     assert await things(connection) == [(3, "c")]
 
 
 async def test_a_block_within_a_transaction_is_undone_alone(connection: Counted) -> None:
     async def fail() -> None:
         async with connection.transaction():
-            await later(connection, "INSERT INTO things VALUES (%s, %s)", [2, "b"])
+            await connection.later("INSERT INTO things VALUES (%s, %s)", [2, "b"])
             raise RuntimeError
 
     async with connection.transaction():
-        await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+        await connection.later("INSERT INTO things VALUES (%s, %s)", [1, "a"])
         with pytest.raises(RuntimeError):
             await fail()
         async with connection.transaction():
-            await later(connection, "INSERT INTO things VALUES (%s, %s)", [3, "c"])
+            await connection.later("INSERT INTO things VALUES (%s, %s)", [3, "c"])
         async with connection.transaction(force_rollback=True):
-            await later(connection, "INSERT INTO things VALUES (%s, %s)", [4, "d"])
+            await connection.later("INSERT INTO things VALUES (%s, %s)", [4, "d"])
             assert len(await things(connection)) == 3
     assert await things(connection) == [(1, "a"), (3, "c")]
 
@@ -159,7 +159,7 @@ async def test_what_is_asked_after_the_end_sees_it_and_takes_no_trip_of_its_own(
     told: list[str] = []
     async with connection.transaction():
         connection.once_committed(lambda: told.append("committed"))
-        await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+        await connection.later("INSERT INTO things VALUES (%s, %s)", [1, "a"])
         cursor = await connection.execute("SELECT pg_current_xact_id()::text", [])
         inside = await cursor.fetchone()
         answer = await connection.commit_and_ask(

@@ -22,7 +22,6 @@ from hitherto_shared.database.connect import (
     with_role,
 )
 from hitherto_shared.database.embedded import EmbeddedPostgres
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import TooLate
@@ -123,7 +122,7 @@ async def test_nothing_is_left_in_the_session(database: Database, pooler: PgBoun
             for _ in range(8):
                 await row(connection, "SELECT %s::int + 1", 1)
             async with connection.transaction():
-                await later(connection, "SELECT %s::text", ["a"])
+                await connection.later("SELECT %s::text", ["a"])
                 await row(connection, _WHERE)
 
         await database.run(work, timeout=120)

@@ -81,8 +81,7 @@ async def find_principal(connection: Connection, text: str) -> Principal | None:
     if parts is None:
         return None
     key_id, given_hash = parts
-    cursor = await connection.execute(_FIND, {"key_id": key_id})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_FIND, {"key_id": key_id})
     if row is None:
         return None
     tenant_id, name, secret_hash, scopes, user_id, departments, capabilities, user_ids = row
@@ -152,8 +151,7 @@ async def create_key(
 
 async def list_keys(connection: Connection, *, tenant_id: str) -> list[ApiKey]:
     """Every key of a tenant, oldest first, revoked ones included."""
-    cursor = await connection.execute(_LIST, {"tenant_id": tenant_id})
-    return [ApiKey(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(ApiKey, _LIST, {"tenant_id": tenant_id})
 
 
 async def revoke_key(connection: Connection, *, tenant_id: str, key_id: str) -> bool:

@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 import numpy as np
+from psycopg import AsyncConnection
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from psycopg.types.json import Json, Jsonb
-
-from hitherto_shared.database.pool import Connection
 
 _HEADER = struct.Struct(">iiIii")
 _NOTHING = struct.Struct(">iiI")
@@ -106,7 +105,7 @@ def _in_json(value: Any) -> Any:
 _RECORDS = json.JSONEncoder(default=_in_json, check_circular=False)
 
 
-def register_arrays(connection: Connection) -> None:
+def register_arrays(connection: AsyncConnection[Any]) -> None:
     """Send `Texts`, `Integers` and `Uuids` in binary form on this connection."""
     connection.adapters.register_dumper(Texts, _TextsDumper)
     connection.adapters.register_dumper(Integers, _IntegersDumper)

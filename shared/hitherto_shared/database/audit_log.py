@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 
@@ -106,8 +105,7 @@ async def append(
         method: The RPC or kind of job.
         touched: The hash of each user, empty for none, with the resources.
     """
-    await later(
-        connection,
+    await connection.later(
         _APPEND,
         {
             "tenant_id": tenant_id,
@@ -155,7 +153,8 @@ async def events_between(
     """
     after: UUID | None = None
     while True:
-        cursor = await connection.execute(
+        page = await connection.fetch(
+            AuditEvent,
             _BETWEEN,
             {
                 "tenant_id": tenant_id,
@@ -165,7 +164,6 @@ async def events_between(
                 "limit": _PAGE,
             },
         )
-        page = [AuditEvent(*row) for row in await cursor.fetchall()]
         for event in page:
             yield event
         if len(page) < _PAGE:

@@ -34,8 +34,7 @@ async def check_hash_key(connection: Connection, key: bytes) -> None:
     Raises:
         ValueError: The installation has another one.
     """
-    cursor = await connection.execute(_READ)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_READ)
     if row is not None and row[0] != hash_key_id(key):
         raise ValueError(
             "this process has a different hash key than the installation, and would not "

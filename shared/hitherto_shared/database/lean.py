@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor, AsyncTransaction
@@ -34,6 +34,8 @@ from hitherto_shared.database.local_settings import LocalSettings, read_times_as
 from hitherto_shared.work_record import Waiting, What
 
 logger = logging.getLogger("hitherto.database")
+
+Made = TypeVar("Made")
 
 _BEGIN, _COMMIT, _ROLLBACK = (
     BoundStatement("BEGIN"),
@@ -119,6 +121,40 @@ class LeanConnection(ReportingConnection):
         (answer,) = await self.answers([BoundStatement(query, params, binary)])
         return _Answered(answer)
 
+    async def fetch(
+        self, make: Callable[..., Made], query: QueryNoTemplate, params: Params | None = None
+    ) -> list[Made]:
+        """What `make` returns for each row, whose columns are its arguments, in order."""
+        return [make(*row) for row in await self.fetch_rows(query, params)]
+
+    async def fetch_one(
+        self, make: Callable[..., Made], query: QueryNoTemplate, params: Params | None = None
+    ) -> Made | None:
+        """As `fetch`, for the first row; None if there is none."""
+        row = await self.fetch_row(query, params)
+        return None if row is None else make(*row)
+
+    async def fetch_rows(
+        self, query: QueryNoTemplate, params: Params | None = None
+    ) -> list[TupleRow]:
+        """All rows."""
+        return await (await self.execute(query, params)).fetchall()
+
+    async def fetch_row(
+        self, query: QueryNoTemplate, params: Params | None = None
+    ) -> TupleRow | None:
+        """The first row; None if there is none."""
+        return await (await self.execute(query, params)).fetchone()
+
+    async def fetch_values(self, query: QueryNoTemplate, params: Params | None = None) -> list[Any]:
+        """The first column of each row."""
+        return [row[0] for row in await self.fetch_rows(query, params)]
+
+    async def fetch_value(self, query: QueryNoTemplate, params: Params | None = None) -> Any:
+        """The first column of the first row; None if there is none."""
+        row = await self.fetch_row(query, params)
+        return None if row is None else row[0]
+
     async def answers(self, asked: list[BoundStatement]) -> list[StatementResult]:
         """The answers to statements, after any deferred ones."""
         if self.collecting:
@@ -127,8 +163,12 @@ class LeanConnection(ReportingConnection):
         found = await exchange(self, [*waiting, *asked])
         return found[len(waiting) :]
 
-    async def later(self, asked: list[BoundStatement]) -> None:
-        """Defer statements to the next one; outside a transaction they are sent at once."""
+    async def later(self, query: str | bytes, params: Params) -> None:
+        """Defer a statement to the next one; outside a transaction it is sent at once."""
+        await self.defer([BoundStatement(query, params)])
+
+    async def defer(self, asked: list[BoundStatement]) -> None:
+        """As `later`, for many statements."""
         self._waiting += asked
         if not self._in_transaction or len(self._waiting) > _MOST_WAITING:
             await self.flush()
@@ -165,7 +205,7 @@ class LeanConnection(ReportingConnection):
         try:
             yield None
             if self._in_transaction and self._waiting != [_BEGIN]:
-                await self.later([_COMMIT])
+                await self.defer([_COMMIT])
                 await self.flush()
             for effect in self._effects:
                 effect()
@@ -185,7 +225,11 @@ class LeanConnection(ReportingConnection):
         return answer
 
     def once_committed(self, effect: Callable[[], None]) -> None:
-        """Call `effect` once the transaction has committed; outside one, now."""
+        """Call `effect`, which must not fail, once the transaction has committed.
+
+        It is not called if the transaction, or the savepoint within it, is rolled back. Outside a
+        transaction it is called now.
+        """
         if self._in_transaction:
             self._effects.append(effect)
         else:
@@ -198,25 +242,6 @@ class LeanConnection(ReportingConnection):
                 await exchange(self, [_ROLLBACK])
             except psycopg.Error as error:
                 logger.warning("a roll-back failed: %s", type(error).__name__)
-
-
-async def later(connection: AsyncConnection[TupleRow], query: str | bytes, params: Params) -> None:
-    """Run a statement without waiting for its answer, deferred to the next one if possible."""
-    if isinstance(connection, LeanConnection):
-        await connection.later([BoundStatement(query, params)])
-    else:
-        await connection.execute(query, params)
-
-
-def once_committed(connection: AsyncConnection[TupleRow], effect: Callable[[], None]) -> None:
-    """Call `effect`, which must not fail, once the transaction has committed.
-
-    It is not called if the transaction, or the savepoint within it, is rolled back.
-    """
-    if isinstance(connection, LeanConnection):
-        connection.once_committed(effect)
-    else:
-        effect()
 
 
 class _Cursor(AsyncCursor[TupleRow]):
@@ -241,7 +266,7 @@ class _Cursor(AsyncCursor[TupleRow]):
             await _flush(connection)
             await super().executemany(query, params_seq, returning=returning)
             return
-        await connection.later([BoundStatement(query, params) for params in params_seq])
+        await connection.defer([BoundStatement(query, params) for params in params_seq])
 
 
 class _NamedCursor(AsyncServerCursor[TupleRow]):

@@ -31,8 +31,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, errors
-from psycopg.rows import TupleRow
+from psycopg import errors
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from hitherto_shared import metrics
@@ -74,7 +73,7 @@ _MOMENT_SECONDS = 0.1
 _INSIST_SECONDS = 3.0
 """Time for Postgres to end a cancelled statement before its connection is closed."""
 
-Connection = AsyncConnection[TupleRow]
+Connection = LeanConnection
 Result = TypeVar("Result")
 
 

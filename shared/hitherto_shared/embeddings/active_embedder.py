@@ -40,8 +40,7 @@ WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE activ
 
 async def active_model(connection: Connection) -> tuple[str, int] | None:
     """Name and dimensions of the active model; None before the first memory."""
-    cursor = await connection.execute(_ACTIVE, ())
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_ACTIVE, ())
     return (row[0], row[1]) if row else None
 
 

@@ -7,7 +7,6 @@ from hitherto_extraction.pipeline.message_removal import remove_messages
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.storage import conversation_removal, conversations, users
 from hitherto_shared import metrics
-from hitherto_shared.database.lean import once_committed
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
@@ -40,7 +39,7 @@ async def delete_conversation(
     kept = await conversation_removal.clear_name(connection, scope, conversation_id)
     summaries = await drop_summary(connection, scope, conversation_id)
     await conversation_removal.remove(connection, scope, conversation_id)
-    once_committed(connection, metrics.ERASURES.labels("conversation").inc)
+    connection.once_committed(metrics.ERASURES.labels("conversation").inc)
     return {
         "messages": len(messages),
         "summaries": summaries,

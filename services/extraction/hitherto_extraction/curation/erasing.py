@@ -39,7 +39,6 @@ from hitherto_extraction.storage import (
 from hitherto_extraction.storage.erasure import Receipt, RowsRemain
 from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
-from hitherto_shared.database.lean import once_committed
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import AlreadyExists, Conflict, WrongState
@@ -297,7 +296,7 @@ class Erasing:
             signature=self._signer.sign(payload.encode()),
             key_id=self._signer.key_id,
         )
-        once_committed(connection, metrics.ERASURES.labels("user").inc)
+        connection.once_committed(metrics.ERASURES.labels("user").inc)
         return True
 
     async def _erase_key(self, connection: Connection, scope: Scope, receipt_id: UUID) -> None:

@@ -13,7 +13,6 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.jobs import announce
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 
 OUTAGE_HOURS = 24
@@ -183,10 +182,10 @@ async def pause(
 
 async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
     """Record the cost of an attempt without a result; does nothing if the claim was lost."""
-    await later(connection, _SPENT, {**held.key, "result": Jsonb(dict(result))})
+    await connection.later(_SPENT, {**held.key, "result": Jsonb(dict(result))})
 
 
 async def discard(connection: Connection, held: Claim, *, error: str, reason: str) -> None:
     """End a job whose user is gone or has switched learning off."""
-    await later(connection, _DISCARD, {**held.key, "error": error, "reason": reason})
+    await connection.later(_DISCARD, {**held.key, "error": error, "reason": reason})
     await announce(connection, str(held.job_id))

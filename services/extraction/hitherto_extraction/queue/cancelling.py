@@ -120,27 +120,20 @@ async def own_backlog(
         [list(column) for column in zip(*backlog, strict=True)] if backlog else ([], [], [])
     )
     cursor = await connection.execute(
-        _OWN_BACKLOG,
-        {
-            **scope.parameters,
-            "conversations": conversations,
-            "watermarks": watermarks,
-            "lasts": lasts,
-        },
+        _OWN_BACKLOG, scope.bind(conversations=conversations, watermarks=watermarks, lasts=lasts)
     )
     owned = {row[0] for row in await cursor.fetchall()}
     async with connection.cursor() as many:
         await many.executemany(
             _OWN_REST,
             [
-                {
-                    **scope.parameters,
-                    "job_id": uuid7(),
-                    "conversation_id": conversation_id,
-                    "range_from": watermark + 1,
-                    "range_to": last,
-                    "max_attempts": max_attempts,
-                }
+                scope.bind(
+                    job_id=uuid7(),
+                    conversation_id=conversation_id,
+                    range_from=watermark + 1,
+                    range_to=last,
+                    max_attempts=max_attempts,
+                )
                 for conversation_id, watermark, last in backlog
                 if conversation_id not in owned
             ],
@@ -149,13 +142,12 @@ async def own_backlog(
 
 async def cancel_learning(connection: Connection, scope: Scope) -> list[UUID]:
     """Cancel the user's learning and merging jobs for good; returns those that were open."""
-    cursor = await connection.execute(_STOP_JOBS, scope.parameters)
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_STOP_JOBS, scope.parameters)
 
 
 async def cancel_of_conversation(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """Cancel the open jobs of a conversation for good; returns how many were open."""
-    values = {**scope.parameters, "conversation_id": conversation_id}
+    values = scope.bind(conversation_id=conversation_id)
     cursor = await connection.execute(_CANCEL_OF_CONVERSATION, values)
     cancelled = cursor.rowcount
     await connection.execute(_DISOWN, values)
@@ -172,18 +164,15 @@ async def take_back(
         scope: The user.
         messages: Conversation and number of each.
     """
-    values = {
-        **scope.parameters,
-        "conversations": [conversation_id for conversation_id, _ in messages],
-        "message_nos": [message_no for _, message_no in messages],
-    }
-    cursor = await connection.execute(_JOBS_THAT_READ, values)
-    job_ids: list[UUID] = [row[0] for row in await cursor.fetchall()]
-    await connection.execute(_TAKE_BACK, {**scope.parameters, "job_ids": job_ids})
+    values = scope.bind(
+        conversations=[conversation_id for conversation_id, _ in messages],
+        message_nos=[message_no for _, message_no in messages],
+    )
+    job_ids: list[UUID] = await connection.fetch_values(_JOBS_THAT_READ, values)
+    await connection.execute(_TAKE_BACK, scope.bind(job_ids=job_ids))
     return job_ids
 
 
 async def remove_some(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
     """Delete up to `limit` jobs of the user; returns their ids."""
-    cursor = await connection.execute(_DELETE_JOBS, {**scope.parameters, "limit": limit})
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_DELETE_JOBS, scope.bind(limit=limit))

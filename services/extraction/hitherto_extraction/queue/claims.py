@@ -186,7 +186,7 @@ async def claim(
         resting: Tenants and kinds of which none is claimed now.
         trail: Records the jobs' actions.
     """
-    cursor = await connection.execute(
+    rows = await connection.fetch_rows(
         _CLAIM,
         {
             "worker": worker,
@@ -198,7 +198,6 @@ async def claim(
             "channel": CHANNEL,
         },
     )
-    rows = await cursor.fetchall()
     return [
         replace(Claim(*row[:2], *row[3:-1]), trail=trail, lease_seconds=lease_seconds)
         for row in rows
@@ -212,8 +211,7 @@ async def hold(connection: Connection, held: Claim) -> int:
     Raises:
         ClaimLost: The claim is no longer current.
     """
-    cursor = await connection.execute(_HOLD, held.key)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_HOLD, held.key)
     if row is None:
         raise ClaimLost
     return int(row[0] or 0)

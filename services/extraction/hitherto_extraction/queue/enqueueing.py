@@ -157,13 +157,12 @@ async def enqueue_range(
     return await _queue(
         connection,
         _ENQUEUE_RANGE,
-        {
-            **scope.parameters,
-            "conversation_id": conversation_id,
-            "range_from": range_from,
-            "range_to": range_to,
-            "max_attempts": max_attempts,
-        },
+        scope.bind(
+            conversation_id=conversation_id,
+            range_from=range_from,
+            range_to=range_to,
+            max_attempts=max_attempts,
+        ),
     )
 
 
@@ -179,12 +178,9 @@ async def enqueue_open(
     return await _queue(
         connection,
         _ENQUEUE_OPEN,
-        {
-            **scope.parameters,
-            "conversation_id": conversation_id,
-            "debounce": debounce_seconds,
-            "max_attempts": max_attempts,
-        },
+        scope.bind(
+            conversation_id=conversation_id, debounce=debounce_seconds, max_attempts=max_attempts
+        ),
     )
 
 
@@ -197,8 +193,7 @@ async def _queue(connection: Connection, statement: str, values: Mapping[str, An
 
 
 async def _insert(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
-    cursor = await connection.execute(statement, {"job_id": uuid7(), **values})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(statement, {"job_id": uuid7(), **values})
     assert row is not None
     return Job(*row)
 
@@ -217,14 +212,13 @@ async def enqueue_cancelled(
     return await _insert(
         connection,
         _ENQUEUE_CANCELLED,
-        {
-            **scope.parameters,
-            "conversation_id": conversation_id,
-            "kind": kind,
-            "max_attempts": max_attempts,
-            "error": error,
-            "error_reason": reason,
-        },
+        scope.bind(
+            conversation_id=conversation_id,
+            kind=kind,
+            max_attempts=max_attempts,
+            error=error,
+            error_reason=reason,
+        ),
     )
 
 

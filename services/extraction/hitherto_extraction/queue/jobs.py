@@ -11,7 +11,6 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.queue.signals import CHANNEL, RETRIED
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound, WrongState
 from hitherto_shared.models import Job, Scope
@@ -161,23 +160,14 @@ async def find_covering(
     connection: Connection, scope: Scope, conversation_id: str, message_no: int
 ) -> Job | None:
     """The newest job whose range holds a message."""
-    cursor = await connection.execute(
-        _COVERING,
-        {
-            **scope.parameters,
-            "conversation_id": conversation_id,
-            "message_no": message_no,
-        },
+    return await connection.fetch_one(
+        Job, _COVERING, scope.bind(conversation_id=conversation_id, message_no=message_no)
     )
-    row = await cursor.fetchone()
-    return Job(*row) if row else None
 
 
 async def latest_backfill(connection: Connection, model: str) -> Job | None:
     """The newest job that back-fills the vectors of this model."""
-    cursor = await connection.execute(_LATEST_BACKFILL, {"model": model})
-    row = await cursor.fetchone()
-    return Job(*row) if row else None
+    return await connection.fetch_one(Job, _LATEST_BACKFILL, {"model": model})
 
 
 async def get_job(
@@ -188,10 +178,9 @@ async def get_job(
     Raises:
         NotFound: The tenant, or the only user the caller may act for, has no such job.
     """
-    cursor = await connection.execute(
+    row = await connection.fetch_row(
         _GET, {"tenant_id": tenant_id, "job_id": job_id, "only_user": only_user}
     )
-    row = await cursor.fetchone()
     if row is None:
         raise job_not_found(str(job_id))
     return Job(*row)
@@ -208,19 +197,16 @@ async def list_jobs(
     connection: Connection, tenant_id: str, wanted: JobFilter, *, before: int | None, limit: int
 ) -> tuple[list[Job], int | None]:
     """A page of jobs, newest first, and the start of the next one (None at the end)."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_rows(
         _LIST, {**_filter(tenant_id, wanted), "before": before, "limit": limit + 1}
     )
-    rows = await cursor.fetchall()
     jobs = [Job(*row[:-1]) for row in rows[:limit]]
     return jobs, int(rows[limit - 1][-1]) if len(rows) > limit else None
 
 
 async def count_jobs(connection: Connection, tenant_id: str, wanted: JobFilter) -> int:
     """The number of jobs that a list would contain in all."""
-    cursor = await connection.execute(_COUNT, _filter(tenant_id, wanted))
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    return int(await connection.fetch_value(_COUNT, _filter(tenant_id, wanted)) or 0)
 
 
 async def own_range(
@@ -315,7 +301,7 @@ async def cancel_job(
 
 async def announce(connection: Connection, what: str) -> None:
     """Notify every process, once this transaction commits, that a job was queued or changed."""
-    await later(connection, _ANNOUNCE, [CHANNEL, what])
+    await connection.later(_ANNOUNCE, [CHANNEL, what])
 
 
 def job_not_found(job_id: str) -> NotFound:

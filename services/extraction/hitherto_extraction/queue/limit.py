@@ -62,10 +62,7 @@ class QueueLimit:
         counted = self._counted.get(tenant_id)
         now = time.monotonic()
         if counted is None or now >= counted.until or counted.waiting < _COUNT_ALWAYS_BELOW:
-            cursor = await connection.execute(
-                _COUNT, {"tenant_id": tenant_id, "limit": self._limit}
-            )
-            row = await cursor.fetchone()
+            row = await connection.fetch_row(_COUNT, {"tenant_id": tenant_id, "limit": self._limit})
             counted = _Counted(int(row[0]) if row else 0, now + _COUNT_SECONDS)
             self._counted[tenant_id] = counted
         return counted

@@ -99,7 +99,8 @@ async def page(
     limit: int,
 ) -> tuple[list[AuditEvent], Place | None]:
     """A page of entries, newest first, and the start of the next one, None after the last."""
-    cursor = await connection.execute(
+    found = await connection.fetch(
+        AuditEvent,
         _PAGE,
         {
             "tenant_id": tenant_id,
@@ -113,7 +114,6 @@ async def page(
             "limit": limit + 1,
         },
     )
-    found = [AuditEvent(*row) for row in await cursor.fetchall()]
     shown = found[:limit]
     following = None
     if len(found) > limit:

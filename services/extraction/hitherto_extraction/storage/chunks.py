@@ -56,8 +56,7 @@ class IndexedChunk:
 
 async def read(connection: Connection, scope: Scope, document_id: UUID) -> list[IndexedChunk]:
     """The chunks of a document, in order."""
-    cursor = await connection.execute(_READ, {**scope.parameters, "document_id": document_id})
-    return [IndexedChunk(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(IndexedChunk, _READ, scope.bind(document_id=document_id))
 
 
 async def insert(
@@ -68,15 +67,14 @@ async def insert(
         return
     await connection.execute(
         _INSERT,
-        {
-            **scope.parameters,
-            "document_id": document_id,
-            "chunk_ids": Uuids(chunk.chunk_id for chunk in chunks),
-            "positions": Integers(chunk.position for chunk in chunks),
-            "contents": Texts(chunk.content for chunk in chunks),
-            "lexical_nos": Integers(chunk.lexical_no for chunk in chunks),
-            "lexical_lengths": Integers(chunk.lexical_length for chunk in chunks),
-        },
+        scope.bind(
+            document_id=document_id,
+            chunk_ids=Uuids(chunk.chunk_id for chunk in chunks),
+            positions=Integers(chunk.position for chunk in chunks),
+            contents=Texts(chunk.content for chunk in chunks),
+            lexical_nos=Integers(chunk.lexical_no for chunk in chunks),
+            lexical_lengths=Integers(chunk.lexical_length for chunk in chunks),
+        ),
     )
 
 
@@ -84,12 +82,7 @@ async def move(connection: Connection, scope: Scope, positions: Mapping[UUID, in
     """Move remaining chunks to their new positions, all at once."""
     if positions:
         await connection.execute(
-            _MOVE,
-            {
-                **scope.parameters,
-                "chunk_ids": Uuids(positions),
-                "positions": Integers(positions.values()),
-            },
+            _MOVE, scope.bind(chunk_ids=Uuids(positions), positions=Integers(positions.values()))
         )
 
 
@@ -99,5 +92,5 @@ async def delete(
     """Delete chunks with their words and vectors; returns the numbers of chunks and vectors."""
     keys = [(str(chunk_id), 0) for chunk_id in chunk_ids]
     vectors = await index.drop(connection, scope, DOCUMENTS, keys)
-    cursor = await connection.execute(_DELETE, {**scope.parameters, "chunk_ids": Uuids(chunk_ids)})
+    cursor = await connection.execute(_DELETE, scope.bind(chunk_ids=Uuids(chunk_ids)))
     return cursor.rowcount, vectors

@@ -115,8 +115,7 @@ async def lock_backlog(connection: Connection, scope: Scope) -> list[tuple[str, 
 
     They stay locked, in one order.
     """
-    cursor = await connection.execute(_BACKLOG, scope.parameters)
-    return list(await cursor.fetchall())
+    return list(await connection.fetch_rows(_BACKLOG, scope.parameters))
 
 
 async def pass_backlog(connection: Connection, scope: Scope) -> None:
@@ -138,17 +137,15 @@ async def forget_some(
 
     Each gets a next version and a history entry, as if it had been forgotten individually.
     """
-    cursor = await connection.execute(_NEXT, {**scope.parameters, "before": before, "limit": limit})
-    memory_ids = [row[0] for row in await cursor.fetchall()]
+    memory_ids = await connection.fetch_values(_NEXT, scope.bind(before=before, limit=limit))
     if memory_ids:
-        values = {
-            **scope.parameters,
-            "memory_ids": memory_ids,
-            "event_ids": [uuid7() for _ in memory_ids],
-            "at": at,
-            "actor": actor,
-            "reason": reason,
-        }
+        values = scope.bind(
+            memory_ids=memory_ids,
+            event_ids=[uuid7() for _ in memory_ids],
+            at=at,
+            actor=actor,
+            reason=reason,
+        )
         await connection.execute(_UNNAME, values)
         await connection.execute(_FORGET, values)
         await profiles.recount_mentions(connection, scope, memory_ids)
@@ -157,8 +154,7 @@ async def forget_some(
 
 async def find_conversations(connection: Connection, scope: Scope) -> list[str]:
     """The ids of all conversations of the user."""
-    cursor = await connection.execute(_CONVERSATIONS, scope.parameters)
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_CONVERSATIONS, scope.parameters)
 
 
 async def drop_groups(connection: Connection, scope: Scope) -> None:

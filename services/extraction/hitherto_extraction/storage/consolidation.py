@@ -181,38 +181,32 @@ async def read_crowded(
     connection: Connection, scope: Scope, *, tag: str | None, above: int
 ) -> list[CrowdedTag]:
     """The tags that more than `above` memories share, the largest first; only `tag` if given."""
-    cursor = await connection.execute(_CROWDED, {**scope.parameters, "tag": tag, "above": above})
-    return [CrowdedTag(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(CrowdedTag, _CROWDED, scope.bind(tag=tag, above=above))
 
 
 async def read_members(connection: Connection, scope: Scope, tags: Sequence[str]) -> list[Member]:
     """Every memory with one of these tags that may be merged, the oldest first."""
-    cursor = await connection.execute(_MEMBERS, {**scope.parameters, "tags": list(tags)})
-    return [Member(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(Member, _MEMBERS, scope.bind(tags=list(tags)))
 
 
 async def newly_crowded(
     connection: Connection, scope: Scope, tags: Sequence[str], *, above: int
 ) -> list[str]:
     """The tags that a job should process now."""
-    cursor = await connection.execute(
-        _NEWLY_CROWDED, {**scope.parameters, "tags": list(tags), "above": above}
-    )
+    cursor = await connection.execute(_NEWLY_CROWDED, scope.bind(tags=list(tags), above=above))
     if not (crowded := [row[0] for row in await cursor.fetchall()]):
         return []
-    cursor = await connection.execute(_NOT_WAITED_FOR, {**scope.parameters, "tags": crowded})
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_NOT_WAITED_FOR, scope.bind(tags=crowded))
 
 
 async def find_crowded_users(
     connection: Connection, tenant_id: str, *, tag: str | None, above: int, after: str, limit: int
 ) -> tuple[list[str], str | None]:
     """The users with a crowded tag among the next `limit`, and the start of the next page."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_rows(
         _CROWDED_USERS,
         {"tenant_id": tenant_id, "tag": tag, "above": above, "after": after, "limit": limit},
     )
-    rows = await cursor.fetchall()
     return [row[0] for row in rows if row[1]], rows[-1][0] if len(rows) == limit else None
 
 
@@ -220,9 +214,7 @@ async def taken_apart(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, set[UUID]]:
     """For each memory, the merges that a person has taken it out of."""
-    cursor = await connection.execute(
-        _TAKEN_APART, {**scope.parameters, "memory_ids": list(memory_ids)}
-    )
+    cursor = await connection.execute(_TAKEN_APART, scope.bind(memory_ids=list(memory_ids)))
     found: defaultdict[UUID, set[UUID]] = defaultdict(set)
     for memory_id, merged in await cursor.fetchall():
         found[memory_id].add(merged)
@@ -237,13 +229,9 @@ async def mark(
         await cursor.executemany(
             _MARK,
             [
-                {
-                    **scope.parameters,
-                    "tag": each.tag,
-                    "fingerprint": each.fingerprint,
-                    "members": each.members,
-                    "job_id": job_id,
-                }
+                scope.bind(
+                    tag=each.tag, fingerprint=each.fingerprint, members=each.members, job_id=job_id
+                )
                 for each in marks
             ],
         )
@@ -253,7 +241,7 @@ async def inherit(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, into: UUID
 ) -> None:
     """Give a merged memory the sources and mentions of its originals."""
-    values = {**scope.parameters, "memory_ids": list(memory_ids), "into": into}
+    values = scope.bind(memory_ids=list(memory_ids), into=into)
     await connection.execute(_COPY_SOURCES, values)
     await connection.execute(_COPY_MENTIONS, values)
 
@@ -262,7 +250,5 @@ async def find_successors(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, UUID]:
     """For each of these memories that was merged, its present representative."""
-    cursor = await connection.execute(
-        _SUCCESSORS, {**scope.parameters, "memory_ids": list(memory_ids)}
-    )
+    cursor = await connection.execute(_SUCCESSORS, scope.bind(memory_ids=list(memory_ids)))
     return {row[0]: row[1] for row in await cursor.fetchall()}

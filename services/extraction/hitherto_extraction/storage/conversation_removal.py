@@ -70,17 +70,14 @@ async def find_messages(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> list[HeldMessage]:
     """Every message of the conversation."""
-    cursor = await connection.execute(_MESSAGES, _key(scope, conversation_id))
-    return [HeldMessage(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(HeldMessage, _MESSAGES, _key(scope, conversation_id))
 
 
 async def clear_name(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """Remove the conversation's name from memories; returns the number of memories."""
     await statements.forget_conversation(connection, scope, conversation_id)
-    cursor = await connection.execute(_DROP_SOURCES, _key(scope, conversation_id))
-    named = {row[0] for row in await cursor.fetchall()}
-    cursor = await connection.execute(_CLEAR, _key(scope, conversation_id))
-    return len(named | {row[0] for row in await cursor.fetchall()})
+    named = set(await connection.fetch_values(_DROP_SOURCES, _key(scope, conversation_id)))
+    return len(named | set(await connection.fetch_values(_CLEAR, _key(scope, conversation_id))))
 
 
 async def remove(connection: Connection, scope: Scope, conversation_id: str) -> None:
@@ -92,7 +89,4 @@ async def remove(connection: Connection, scope: Scope, conversation_id: str) -> 
 
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return {
-        **scope.parameters,
-        "conversation_id": conversation_id,
-    }
+    return scope.bind(conversation_id=conversation_id)

@@ -10,7 +10,6 @@ from typing import Any
 
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import Integers, Texts
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MESSAGE
@@ -202,28 +201,23 @@ async def open_conversation(
 
     Its time zone is `time_zone`, else the user's, else the one it had before, else UTC.
     """
-    cursor = await connection.execute(
+    row = await connection.fetch_row(
         _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
     )
-    row = await cursor.fetchone()
     assert row is not None
     return Counters(*row)
 
 
 async def knows_time_zone(connection: Connection, scope: Scope, conversation_id: str) -> bool:
     """Whether the user has named a zone, or a transcript one other than UTC."""
-    cursor = await connection.execute(_KNOWS_TIME_ZONE, _key(scope, conversation_id))
-    row = await cursor.fetchone()
-    return row is not None and bool(row[0])
+    return bool(await connection.fetch_value(_KNOWS_TIME_ZONE, _key(scope, conversation_id)))
 
 
 async def lock_conversation(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> Counters | None:
     """Lock a conversation that exists, or return None."""
-    cursor = await connection.execute(_LOCK, _key(scope, conversation_id))
-    row = await cursor.fetchone()
-    return Counters(*row) if row else None
+    return await connection.fetch_one(Counters, _LOCK, _key(scope, conversation_id))
 
 
 async def find_known(
@@ -259,7 +253,7 @@ async def insert_messages(
     # Free-form JSON beside the text may be as long as the text.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
     columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)
-    await later(connection, _INSERT_MESSAGES, {**_key(scope, conversation_id), **columns})
+    await connection.later(_INSERT_MESSAGES, {**_key(scope, conversation_id), **columns})
 
 
 def _columns(
@@ -300,8 +294,7 @@ async def advance(
 
     Only new messages change the time of the last one: `last_said_at`, or now if they carry none.
     """
-    await later(
-        connection,
+    await connection.later(
         _ADVANCE,
         {
             **_key(scope, conversation_id),
@@ -317,16 +310,14 @@ async def move_watermark(
     connection: Connection, scope: Scope, conversation_id: str, *, watermark: int
 ) -> None:
     """Record up to where messages have been handed to jobs."""
-    await later(
-        connection, _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
+    await connection.later(
+        _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
     )
 
 
 async def count_pending(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """How many user and assistant messages no job owns yet."""
-    cursor = await connection.execute(_COUNT_PENDING, _key(scope, conversation_id))
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    return int(await connection.fetch_value(_COUNT_PENDING, _key(scope, conversation_id)) or 0)
 
 
 async def read_messages(
@@ -351,10 +342,9 @@ async def some_sealed(
     connection: Connection, scope: Scope, conversation_id: str, message_nos: Sequence[int]
 ) -> bool:
     """Whether any of these messages is sealed by now."""
-    cursor = await connection.execute(
+    row = await connection.fetch_row(
         _SOME_SEALED, {**_key(scope, conversation_id), "message_nos": list(message_nos)}
     )
-    row = await cursor.fetchone()
     assert row is not None
     return bool(row[0])
 
@@ -388,7 +378,4 @@ def _row(conversation_id: str, message: IncomingMessage) -> dict[str, Any]:
 
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return {
-        **scope.parameters,
-        "conversation_id": conversation_id,
-    }
+    return scope.bind(conversation_id=conversation_id)

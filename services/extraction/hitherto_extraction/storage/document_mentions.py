@@ -99,15 +99,12 @@ class EntityRow:
 
 async def withdraw(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
     """Remove all mentions of a document; returns the entities it mentioned."""
-    cursor = await connection.execute(_WITHDRAW, {**scope.parameters, "document_id": document_id})
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_WITHDRAW, scope.bind(document_id=document_id))
 
 
 async def drop_unmentioned(connection: Connection, scope: Scope, entity_ids: Sequence[UUID]) -> int:
     """Delete those of these entities that nothing mentions any more; returns their number."""
-    cursor = await connection.execute(
-        _DROP_UNMENTIONED, {**scope.parameters, "entity_ids": list(entity_ids)}
-    )
+    cursor = await connection.execute(_DROP_UNMENTIONED, scope.bind(entity_ids=list(entity_ids)))
     return cursor.rowcount
 
 
@@ -115,10 +112,9 @@ async def find(
     connection: Connection, scope: Scope, *, name_keys: Sequence[str], names: Sequence[str]
 ) -> list[EntityRow]:
     """Entities by folded name, or by an alias or address as written; the most mentioned last."""
-    cursor = await connection.execute(
-        _FIND, {**scope.parameters, "name_keys": list(name_keys), "names": list(names)}
+    return await connection.fetch(
+        EntityRow, _FIND, scope.bind(name_keys=list(name_keys), names=list(names))
     )
-    return [EntityRow(*row) for row in await cursor.fetchall()]
 
 
 async def write(
@@ -130,15 +126,14 @@ async def write(
             await cursor.executemany(
                 statement,
                 [
-                    {
-                        **scope.parameters,
-                        "entity_id": row.entity_id,
-                        "type": row.type,
-                        "name": row.name,
-                        "name_key": row.name_key,
-                        "aliases": list(row.aliases),
-                        "email": row.email,
-                    }
+                    scope.bind(
+                        entity_id=row.entity_id,
+                        type=row.type,
+                        name=row.name,
+                        name_key=row.name_key,
+                        aliases=list(row.aliases),
+                        email=row.email,
+                    )
                     for row in rows
                 ],
             )
@@ -155,15 +150,10 @@ async def mention(
         await cursor.executemany(
             _MENTION,
             [
-                {
-                    **scope.parameters,
-                    "entity_id": entity_id,
-                    "document_id": document_id,
-                    "names": list(names),
-                }
+                scope.bind(entity_id=entity_id, document_id=document_id, names=list(names))
                 for entity_id, names in entities
             ],
         )
     await connection.execute(
-        _COUNT, {**scope.parameters, "entity_ids": [entity_id for entity_id, _ in entities]}
+        _COUNT, scope.bind(entity_ids=[entity_id for entity_id, _ in entities])
     )

@@ -162,11 +162,10 @@ async def find(
     """The known documents among these (source_type, source_id), by position in the list."""
     cursor = await connection.execute(
         _FIND,
-        {
-            **scope.parameters,
-            "source_types": [source_type for source_type, _ in sources],
-            "source_ids": [source_id for _, source_id in sources],
-        },
+        scope.bind(
+            source_types=[source_type for source_type, _ in sources],
+            source_ids=[source_id for _, source_id in sources],
+        ),
     )
     return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in await cursor.fetchall()}
 
@@ -184,21 +183,20 @@ async def store(
             await cursor.executemany(
                 statement,
                 [
-                    {
-                        **scope.parameters,
-                        "document_id": document_id,
-                        "source_type": document.source_type,
-                        "source_id": document.source_id,
-                        "content_type": document.content_type,
-                        "title": document.title,
-                        "summary": document.summary,
-                        "content": document.content,
-                        "author": document.author,
-                        "metadata": Jsonb(document.metadata),
-                        "created_at": document.created_at,
-                        "content_hash": document.content_hash,
-                        "expires_at": document.expires_at,
-                    }
+                    scope.bind(
+                        document_id=document_id,
+                        source_type=document.source_type,
+                        source_id=document.source_id,
+                        content_type=document.content_type,
+                        title=document.title,
+                        summary=document.summary,
+                        content=document.content,
+                        author=document.author,
+                        metadata=Jsonb(document.metadata),
+                        created_at=document.created_at,
+                        content_hash=document.content_hash,
+                        expires_at=document.expires_at,
+                    )
                     for document_id, document in documents.items()
                 ],
             )
@@ -212,11 +210,7 @@ async def set_expiry(
         await cursor.executemany(
             _SET_EXPIRY,
             [
-                {
-                    **scope.parameters,
-                    "document_id": document_id,
-                    "expires_at": document.expires_at,
-                }
+                scope.bind(document_id=document_id, expires_at=document.expires_at)
                 for document_id, document in unchanged.items()
             ],
         )
@@ -226,11 +220,9 @@ async def postpone_expiry(
     connection: Connection, scope: Scope, ends: Mapping[UUID, datetime]
 ) -> list[UUID]:
     """Postpone the expiry of current documents that have an earlier one; returns which."""
-    cursor = await connection.execute(
-        _POSTPONE,
-        {**scope.parameters, "document_ids": list(ends), "ends": list(ends.values())},
+    return await connection.fetch_values(
+        _POSTPONE, scope.bind(document_ids=list(ends), ends=list(ends.values()))
     )
-    return [row[0] for row in await cursor.fetchall()]
 
 
 async def find_expired(connection: Connection, *, limit: int) -> list[tuple[Scope, UUID]]:
@@ -243,32 +235,24 @@ async def assign(
     connection: Connection, scope: Scope, document_ids: Sequence[UUID], job_id: UUID
 ) -> None:
     """Record which job reads the present content of these documents."""
-    await connection.execute(
-        _ASSIGN, {**scope.parameters, "document_ids": list(document_ids), "job_id": job_id}
-    )
+    await connection.execute(_ASSIGN, scope.bind(document_ids=list(document_ids), job_id=job_id))
 
 
 async def read(connection: Connection, scope: Scope, document_id: UUID) -> StoredDocument | None:
     """The whole document, or None if it is gone."""
-    cursor = await connection.execute(_READ, {**scope.parameters, "document_id": document_id})
-    row = await cursor.fetchone()
-    return StoredDocument(*row) if row else None
+    return await connection.fetch_one(StoredDocument, _READ, scope.bind(document_id=document_id))
 
 
 async def read_state(connection: Connection, scope: Scope, document_id: UUID) -> State | None:
     """The fields that a job compares before it writes; None if the document is gone."""
-    cursor = await connection.execute(_STATE, {**scope.parameters, "document_id": document_id})
-    row = await cursor.fetchone()
-    return State(*row) if row else None
+    return await connection.fetch_one(State, _STATE, scope.bind(document_id=document_id))
 
 
 async def mark_ingested(
     connection: Connection, scope: Scope, document_id: UUID, *, heading: str
 ) -> None:
     """Record that chunks and mentions are those of the present content."""
-    await connection.execute(
-        _INGESTED, {**scope.parameters, "document_id": document_id, "heading": heading}
-    )
+    await connection.execute(_INGESTED, scope.bind(document_id=document_id, heading=heading))
 
 
 async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int:
@@ -276,5 +260,5 @@ async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int
 
     The role is hitherto_removal.
     """
-    cursor = await connection.execute(_DELETE, {**scope.parameters, "document_id": document_id})
+    cursor = await connection.execute(_DELETE, scope.bind(document_id=document_id))
     return cursor.rowcount

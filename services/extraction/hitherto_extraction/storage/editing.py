@@ -108,7 +108,7 @@ async def read(
     memory_ids: Sequence[UUID],
 ) -> dict[UUID, EditableMemory]:
     """The present state of these memories, by id; ids that the user does not have are left out."""
-    cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(_READ, scope.bind(memory_ids=list(memory_ids)))
     return {row[0]: _edited(scope, row) for row in await cursor.fetchall()}
 
 
@@ -153,30 +153,29 @@ async def write_version(
             compare the columns.
     """
     memory = after.memory
-    values = {
-        **scope.parameters,
-        "memory_id": memory.memory_id,
-        "type": memory.type,
-        "importance": memory.importance,
-        "confidence": memory.confidence,
-        "origin": memory.origin,
-        "status": memory.status,
-        "sensitive": memory.sensitive,
-        "valid_from": memory.valid_from,
-        "valid_to": memory.valid_to,
-        "expires_at": memory.expires_at,
-        "superseded_by": memory.superseded_by,
-        "supersedes": list(memory.supersedes),
-        "challenges": list(after.challenges),
-        "said_at": after.said_at,
-        "lexical_no": after.lexical_no,
-        "lexical_length": after.lexical_length,
-        "embedding_state": after.embedding_state,
-        "at": at,
-        "job_id": job_id,
-        "reworded": reworded,
-        "questions": list(after.questions),
-    }
+    values = scope.bind(
+        memory_id=memory.memory_id,
+        type=memory.type,
+        importance=memory.importance,
+        confidence=memory.confidence,
+        origin=memory.origin,
+        status=memory.status,
+        sensitive=memory.sensitive,
+        valid_from=memory.valid_from,
+        valid_to=memory.valid_to,
+        expires_at=memory.expires_at,
+        superseded_by=memory.superseded_by,
+        supersedes=list(memory.supersedes),
+        challenges=list(after.challenges),
+        said_at=after.said_at,
+        lexical_no=after.lexical_no,
+        lexical_length=after.lexical_length,
+        embedding_state=after.embedding_state,
+        at=at,
+        job_id=job_id,
+        reworded=reworded,
+        questions=list(after.questions),
+    )
     version = await memories.keep_version(connection, values)
     values |= _stored(scope, after, version + 1)
     await connection.execute(_WRITE, values)
@@ -188,13 +187,9 @@ async def complete_version(connection: Connection, scope: Scope, after: Editable
     memory = after.memory
     await connection.execute(
         _COMPLETE,
-        {
-            **scope.parameters,
-            "memory_id": memory.memory_id,
-            "expires_at": memory.expires_at,
-            "sensitive": memory.sensitive,
-            **_stored(scope, after, memory.version),
-        },
+        scope.bind(memory_id=memory.memory_id, expires_at=memory.expires_at)
+        | {"sensitive": memory.sensitive}
+        | _stored(scope, after, memory.version),
     )
 
 

@@ -57,8 +57,7 @@ async def check_hash_key(connection: Connection, key: bytes) -> None:
     Raises:
         ValueError: Some were erased under another key.
     """
-    cursor = await connection.execute(_OTHER_KEYS, {"hash_key_id": hash_key_id(key)})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_OTHER_KEYS, {"hash_key_id": hash_key_id(key)})
     if row is not None and row[0]:
         raise ValueError(
             "users were erased under a different hash key than this service has, and would "
@@ -74,7 +73,7 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
         WrongState: The user was erased, or that cannot be determined.
     """
     key = _KEYS.get(connection, _NO_KEY)
-    cursor = await connection.execute(
+    row = await connection.fetch_row(
         _MARKED,
         {
             "tenant_id": scope.tenant_id,
@@ -82,7 +81,6 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
             "hash_key_id": hash_key_id(key),
         },
     )
-    row = await cursor.fetchone()
     assert row is not None
     marked, in_doubt = row
     if marked:
@@ -141,7 +139,4 @@ async def unname(connection: Connection, scope: Scope) -> None:
     It scans the histories of the whole tenant: nothing else searches by actor, so an index would
     cost every change more than it saves a rare erasure.
     """
-    await connection.execute(
-        _UNNAME,
-        {**scope.parameters, "stand_in": STAND_IN},
-    )
+    await connection.execute(_UNNAME, scope.bind(stand_in=STAND_IN))

@@ -184,11 +184,9 @@ class Receipt:
 
 async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Receipt | None:
     """The receipt of a user who is erased or being erased; locks its row."""
-    cursor = await connection.execute(
-        _FIND_MARK, {"tenant_id": scope.tenant_id, "user_hash": user_hash}
+    return await connection.fetch_one(
+        Receipt, _FIND_MARK, {"tenant_id": scope.tenant_id, "user_hash": user_hash}
     )
-    row = await cursor.fetchone()
-    return Receipt(*row) if row else None
 
 
 async def begin(
@@ -200,7 +198,7 @@ async def begin(
     """
     made = (await connection.execute(_ENSURE_USER, scope.parameters)).rowcount
     await connection.execute(_LOCK_USER, scope.parameters)
-    await connection.execute(_FENCE, {**scope.parameters, "leap": users.leap()})
+    await connection.execute(_FENCE, scope.bind(leap=users.leap()))
     await connection.execute(
         _MARK,
         {
@@ -231,7 +229,7 @@ async def remove_some(
     Raises:
         RowsRemain: New rows refer to these.
     """
-    values = {**scope.parameters, "limit": limit}
+    values = scope.bind(limit=limit)
     if table == USAGE:
         removed = (await connection.execute(_MOVE_USAGE, values)).rowcount
     else:
@@ -282,14 +280,12 @@ async def require_none_left(connection: Connection, scope: Scope, tables: Sequen
         RowsRemain: One does.
     """
     for table in tables:
-        cursor = await connection.execute(
+        row = await connection.fetch_row(
             sql.SQL(_LEFT).format(table=sql.Identifier(table)), scope.parameters
         )
-        row = await cursor.fetchone()
         if row is not None and row[0]:
             raise RowsRemain
-    cursor = await connection.execute(_LISTED, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_LISTED, scope.parameters)
     if row is not None and row[0]:
         raise RowsRemain
 
@@ -348,7 +344,6 @@ async def _count(
 async def _receipt(
     connection: Connection, statement: str, tenant_id: str, receipt_id: UUID
 ) -> Receipt:
-    cursor = await connection.execute(statement, {"tenant_id": tenant_id, "receipt_id": receipt_id})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(statement, {"tenant_id": tenant_id, "receipt_id": receipt_id})
     assert row is not None
     return Receipt(*row)

@@ -110,8 +110,7 @@ class UserStatus:
 
 async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
     """The state of the user as visible to the connection."""
-    cursor = await connection.execute(_PERSON, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_PERSON, scope.parameters)
     if row is not None:
         return UserStatus(not row[2], (row[0], row[1]))
     try:
@@ -130,11 +129,10 @@ async def has_sealed(connection: Connection, scope: Scope, among: Sequence[UserT
             which = sql.Identifier(_OF_USER_KEY)
         else:
             continue
-        cursor = await connection.execute(
+        row = await connection.fetch_row(
             sql.SQL(_HAS_SEALED).format(table=sql.Identifier(holding.name), which=which),
             {"tenant_id": scope.tenant_id, "user": scope.user_id},
         )
-        row = await cursor.fetchone()
         if row is not None and row[0]:
             return True
     return False

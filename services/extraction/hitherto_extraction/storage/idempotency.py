@@ -43,10 +43,9 @@ async def replayed(
     Raises:
         AlreadyExists: The first call had a different body.
     """
-    cursor = await connection.execute(
+    row = await connection.fetch_row(
         _FIND, {"tenant_id": tenant_id, "subject": subject, "rpc": rpc, "key": key}
     )
-    row = await cursor.fetchone()
     if row is None:
         return None
     if bytes(row[0]) != body_hash:

@@ -107,22 +107,19 @@ class KnownUser:
 
 async def read_user(connection: Connection, scope: Scope) -> KnownUser | None:
     """The user's row, if there is one."""
-    cursor = await connection.execute(_READ_USER, scope.parameters)
-    row = await cursor.fetchone()
-    return None if row is None else KnownUser(*row)
+    return await connection.fetch_one(KnownUser, _READ_USER, scope.parameters)
 
 
 async def holds_something(connection: Connection, scope: Scope) -> bool:
     """Whether anything is stored about the user besides settings."""
-    cursor = await connection.execute(_HOLDS, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_HOLDS, scope.parameters)
     assert row is not None
     return bool(row[0])
 
 
 async def adopt(connection: Connection, scope: Scope, row: Mapping[str, Any]) -> None:
     """Make the user's row that of an export, with the settings that the user has not chosen."""
-    await connection.execute(_ADOPT, {**scope.parameters, "row": json.dumps(row)})
+    await connection.execute(_ADOPT, scope.bind(row=json.dumps(row)))
 
 
 async def held_memories(
@@ -130,7 +127,7 @@ async def held_memories(
 ) -> dict[str, bool]:
     """Those of the memories that are stored, and whether they are sealed."""
     cursor = await connection.execute(
-        _HELD_MEMORIES, {**scope.parameters, "memory_ids": [UUID(each) for each in memory_ids]}
+        _HELD_MEMORIES, scope.bind(memory_ids=[UUID(each) for each in memory_ids])
     )
     return {str(memory_id): sealed for memory_id, sealed in await cursor.fetchall()}
 
@@ -138,7 +135,7 @@ async def held_memories(
 async def held_chunks(connection: Connection, scope: Scope, chunk_ids: Sequence[str]) -> set[str]:
     """Those of the chunks that are stored."""
     cursor = await connection.execute(
-        _HELD_CHUNKS, {**scope.parameters, "chunk_ids": [UUID(each) for each in chunk_ids]}
+        _HELD_CHUNKS, scope.bind(chunk_ids=[UUID(each) for each in chunk_ids])
     )
     return {str(row[0]) for row in await cursor.fetchall()}
 
@@ -148,7 +145,7 @@ async def headings(
 ) -> dict[str, str]:
     """The text that precedes the chunks of each document in the indexes."""
     cursor = await connection.execute(
-        _HEADINGS, {**scope.parameters, "document_ids": [UUID(each) for each in document_ids]}
+        _HEADINGS, scope.bind(document_ids=[UUID(each) for each in document_ids])
     )
     return {str(document_id): heading for document_id, heading in await cursor.fetchall()}
 
@@ -157,12 +154,9 @@ async def not_indexed(
     connection: Connection, scope: Scope, *, after: UUID, limit: int
 ) -> list[UUID]:
     """The next inserted memories, by id, that are not in the keyword index yet."""
-    cursor = await connection.execute(
-        _NOT_INDEXED, {**scope.parameters, "after": after, "limit": limit}
-    )
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_NOT_INDEXED, scope.bind(after=after, limit=limit))
 
 
 async def await_vectors(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
     """Let memories wait for vectors, with those of their source words."""
-    await connection.execute(_AWAIT_VECTORS, {**scope.parameters, "memory_ids": list(memory_ids)})
+    await connection.execute(_AWAIT_VECTORS, scope.bind(memory_ids=list(memory_ids)))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.models import Scope
@@ -214,7 +213,7 @@ async def append(connection: Connection, scope: Scope, texts: Mapping[int, Count
         sum(map(len, texts.values())) * _BYTES_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns["terms"]:
-        await later(connection, _APPEND, {**_of(scope), **columns})
+        await connection.later(_APPEND, {**_of(scope), **columns})
 
 
 async def append_passages(
@@ -228,7 +227,7 @@ async def append_passages(
     columns = await beside_loop(terms * _BYTES_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
         values = {**_of(scope), **columns, "each_corpus": ",".join(corpora)}
-        await later(connection, _APPEND_PASSAGES, values)
+        await connection.later(_APPEND_PASSAGES, values)
 
 
 def _of(scope: Scope) -> dict[str, Any]:

@@ -185,13 +185,13 @@ async def read_known(
     memory_ids: Sequence[UUID],
 ) -> dict[UUID, CurrentMemory]:
     """The current versions of these memories, by id."""
-    cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": Uuids(memory_ids)})
+    cursor = await connection.execute(_READ, scope.bind(memory_ids=Uuids(memory_ids)))
     return {row[0]: known_of(scope, row) for row in await cursor.fetchall()}
 
 
 async def read_top(connection: Connection, scope: Scope, limit: int) -> list[CurrentMemory]:
     """The most important current memories."""
-    cursor = await connection.execute(_TOP, {**scope.parameters, "limit": limit})
+    cursor = await connection.execute(_TOP, scope.bind(limit=limit))
     return [known_of(scope, row) for row in await cursor.fetchall()]
 
 
@@ -201,23 +201,18 @@ async def read_by_lexical_no(
     lexical_nos: Sequence[int],
 ) -> list[CurrentMemory]:
     """Current memories by their numbers in the keyword index."""
-    cursor = await connection.execute(
-        _BY_LEXICAL_NO, {**scope.parameters, "lexical_nos": Integers(lexical_nos)}
-    )
+    cursor = await connection.execute(_BY_LEXICAL_NO, scope.bind(lexical_nos=Integers(lexical_nos)))
     return [known_of(scope, row) for row in await cursor.fetchall()]
 
 
 async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[str]:
     """The user's most frequent tags."""
-    cursor = await connection.execute(_TAGS_IN_USE, {**scope.parameters, "limit": limit})
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_TAGS_IN_USE, scope.bind(limit=limit))
 
 
 async def count_active(connection: Connection, scope: Scope) -> int:
     """The number of the user's active memories."""
-    cursor = await connection.execute(_COUNT_ACTIVE, scope.parameters)
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    return int(await connection.fetch_value(_COUNT_ACTIVE, scope.parameters) or 0)
 
 
 async def importance_before(
@@ -227,7 +222,7 @@ async def importance_before(
     if not memory_ids:
         return {}
     cursor = await connection.execute(
-        _IMPORTANCE_BEFORE, {**scope.parameters, "memory_ids": Uuids(memory_ids), "job_id": job_id}
+        _IMPORTANCE_BEFORE, scope.bind(memory_ids=Uuids(memory_ids), job_id=job_id)
     )
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -249,15 +244,14 @@ async def find_neighbours(
         return []
     cursor = await connection.execute(
         _NEIGHBOURS,
-        {
-            **scope.parameters,
-            "positions": Integers(vectors),
-            "types": Texts(kind for kind, _ in vectors.values()),
-            "vectors": [HalfVector(vector) for _, vector in vectors.values()],
-            "model": model,
-            "at_least": at_least,
-            "limit": limit,
-        },
+        scope.bind(
+            positions=Integers(vectors),
+            types=Texts(kind for kind, _ in vectors.values()),
+            vectors=[HalfVector(vector) for _, vector in vectors.values()],
+            model=model,
+            at_least=at_least,
+            limit=limit,
+        ),
     )
     return [(row[0], row[1], float(row[2])) for row in await cursor.fetchall()]
 
@@ -270,11 +264,10 @@ async def find_same_words(
         return []
     cursor = await connection.execute(
         _SAME_WORDS,
-        {
-            **scope.parameters,
-            "positions": Integers(contents),
-            "types": Texts(kind for kind, _ in contents.values()),
-            "contents": Texts(content for _, content in contents.values()),
-        },
+        scope.bind(
+            positions=Integers(contents),
+            types=Texts(kind for kind, _ in contents.values()),
+            contents=Texts(content for _, content in contents.values()),
+        ),
     )
     return [(row[0], row[1]) for row in await cursor.fetchall()]

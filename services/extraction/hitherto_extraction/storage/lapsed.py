@@ -39,11 +39,7 @@ async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID
 
     One that was merged into a memory without remaining content was ACTIVE before that.
     """
-    cursor = await connection.execute(
-        _BEFORE,
-        {**scope.parameters, "memory_id": memory_id},
-    )
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_BEFORE, scope.bind(memory_id=memory_id))
     if row is None:
         return EarlierVersion("active")
     status, expires_at, successor, standing = row

@@ -12,7 +12,6 @@ from hitherto_extraction.storage import users
 from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared import metrics
 from hitherto_shared.database.arrays import records
-from hitherto_shared.database.lean import later, once_committed
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -111,14 +110,13 @@ async def record(
         }
         for event in events
     ]
-    values = {**scope.parameters, "actor": actor, "job_id": job_id, "rows": records(rows)}
-    await later(connection, _RECORD, values)
+    values = scope.bind(actor=actor, job_id=job_id, rows=records(rows))
+    await connection.later(_RECORD, values)
 
 
 async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, int]:
     """The number of memories that models closed and updated in the last 24 hours."""
-    cursor = await connection.execute(_CHANGES_OF_A_DAY, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_CHANGES_OF_A_DAY, scope.parameters)
     assert row is not None
     return row[0], row[1]
 
@@ -140,10 +138,8 @@ async def charge(
     if not charges:
         return
     rows = records([asdict(item) for item in charges])
-    await later(
-        connection, _CHARGE, {**scope.parameters, "job_id": job_id, "kind": kind, "rows": rows}
-    )
-    once_committed(connection, lambda: _count(scope.tenant_id, charges))
+    await connection.later(_CHARGE, scope.bind(job_id=job_id, kind=kind, rows=rows))
+    connection.once_committed(lambda: _count(scope.tenant_id, charges))
 
 
 def _count(tenant_id: str, charges: Sequence[Charge]) -> None:

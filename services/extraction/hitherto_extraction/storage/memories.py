@@ -11,7 +11,6 @@ from pgvector import HalfVector
 
 from hitherto_extraction.storage.sealed_rows import stored_memory
 from hitherto_shared.database.arrays import Texts, Uuids, records
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope, SourceRef
@@ -160,7 +159,7 @@ async def insert(
             }
             for row in rows
         ]
-        await later(connection, _INSERT, {**scope.parameters, "rows": records(stored)})
+        await connection.later(_INSERT, scope.bind(rows=records(stored)))
 
 
 async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
@@ -168,9 +167,9 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
 
     `lexical_no`, `lexical_length` and `embedding_state` None leave them unchanged.
     """
-    values = {**scope.parameters, **fields}
+    values = scope.bind(**fields)
     await keep_version(connection, values)
-    await later(connection, _REWRITE, values)
+    await connection.later(_REWRITE, values)
     await mirror_status(connection, values)
 
 
@@ -179,28 +178,24 @@ async def keep_version(connection: Connection, values: Mapping[str, Any]) -> int
 
     `values` name the memory and `at`. The number is 0 if there is no such memory.
     """
-    cursor = await connection.execute(_KEEP_VERSION, values)
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    return int(await connection.fetch_value(_KEEP_VERSION, values) or 0)
 
 
 async def mirror_status(connection: Connection, values: Mapping[str, Any]) -> None:
     """Update the copy of a memory's status beside its vector."""
-    await later(connection, _MIRROR_STATUS, values)
+    await connection.later(_MIRROR_STATUS, values)
 
 
 async def confirm(connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime) -> None:
     """Record when a memory was last repeated in the same words."""
-    await later(
-        connection, _CONFIRM, {**scope.parameters, "memory_id": memory_id, "said_at": said_at}
-    )
+    await connection.later(_CONFIRM, scope.bind(memory_id=memory_id, said_at=said_at))
 
 
 async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
     """Write the version with which a memory ends, and keep the previous one."""
-    values = {**scope.parameters, **fields}
+    values = scope.bind(**fields)
     await keep_version(connection, values)
-    await later(connection, _CLOSE, values)
+    await connection.later(_CLOSE, values)
     await mirror_status(connection, values)
     if fields["superseded_by"] is not None:
         await add_superseded(connection, scope, fields["memory_id"], by=fields["superseded_by"])
@@ -210,27 +205,21 @@ async def add_superseded(
     connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
 ) -> None:
     """Let the newer of two memories name the older one, as the older names the newer."""
-    await later(connection, _ADD_SUPERSEDES, {**scope.parameters, "memory_id": memory_id, "by": by})
+    await connection.later(_ADD_SUPERSEDES, scope.bind(memory_id=memory_id, by=by))
 
 
 async def remove_superseded(
     connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
 ) -> None:
     """Let the newer of two memories no longer name the older one."""
-    await later(
-        connection, _REMOVE_SUPERSEDES, {**scope.parameters, "memory_id": memory_id, "by": by}
-    )
+    await connection.later(_REMOVE_SUPERSEDES, scope.bind(memory_id=memory_id, by=by))
 
 
 async def add_challenge(
     connection: Connection, scope: Scope, memory_id: UUID, challenged: UUID
 ) -> None:
     """Let a quarantined memory name one more that it would contradict."""
-    await later(
-        connection,
-        _ADD_CHALLENGE,
-        {**scope.parameters, "memory_id": memory_id, "challenged": challenged},
-    )
+    await connection.later(_ADD_CHALLENGE, scope.bind(memory_id=memory_id, challenged=challenged))
 
 
 async def add_sources(
@@ -238,15 +227,13 @@ async def add_sources(
 ) -> None:
     """Record the messages that memories came from; known ones stay."""
     if sources:
-        await later(
-            connection,
+        await connection.later(
             _ADD_SOURCE,
-            {
-                **scope.parameters,
-                "memory_ids": Uuids(memory_id for memory_id, _ in sources),
-                "conversation_ids": Texts(source.conversation_id for _, source in sources),
-                "message_ids": Texts(source.message_id for _, source in sources),
-            },
+            scope.bind(
+                memory_ids=Uuids(memory_id for memory_id, _ in sources),
+                conversation_ids=Texts(source.conversation_id for _, source in sources),
+                message_ids=Texts(source.message_id for _, source in sources),
+            ),
         )
 
 
@@ -259,16 +246,14 @@ async def write_vectors(
 ) -> None:
     """Store the vectors of memories' present contents: (memory, status, vector)."""
     if vectors:
-        await later(
-            connection,
+        await connection.later(
             _WRITE_VECTOR,
-            {
-                **scope.parameters,
-                "model": model,
-                "memory_ids": Uuids(memory_id for memory_id, _, _ in vectors),
-                "statuses": Texts(status for _, status, _ in vectors),
-                "vectors": [HalfVector(vector) for _, _, vector in vectors],
-            },
+            scope.bind(
+                model=model,
+                memory_ids=Uuids(memory_id for memory_id, _, _ in vectors),
+                statuses=Texts(status for _, status, _ in vectors),
+                vectors=[HalfVector(vector) for _, _, vector in vectors],
+            ),
         )
 
 
@@ -277,13 +262,11 @@ async def write_source_vectors(
 ) -> None:
     """Store the vectors of memories' source words."""
     if vectors:
-        await later(
-            connection,
+        await connection.later(
             _WRITE_SOURCE_VECTOR,
-            {
-                **scope.parameters,
-                "model": model,
-                "memory_ids": Uuids(memory_id for memory_id, _ in vectors),
-                "vectors": [HalfVector(vector) for _, vector in vectors],
-            },
+            scope.bind(
+                model=model,
+                memory_ids=Uuids(memory_id for memory_id, _ in vectors),
+                vectors=[HalfVector(vector) for _, vector in vectors],
+            ),
         )

@@ -52,25 +52,20 @@ class EntityNames:
 
 async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[EntityNames]:
     """The most mentioned entities."""
-    cursor = await connection.execute(_NAMES, {**scope.parameters, "limit": limit})
-    return [EntityNames(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(EntityNames, _NAMES, scope.bind(limit=limit))
 
 
 async def memories_of_entities(
     connection: Connection, scope: Scope, entity_ids: Sequence[UUID], *, limit: int
 ) -> list[UUID]:
     """Current memories that mention one of these, those that mention the most of them first."""
-    cursor = await connection.execute(
-        _BY_ENTITY, {**scope.parameters, "entity_ids": list(entity_ids), "limit": limit}
+    return await connection.fetch_values(
+        _BY_ENTITY, scope.bind(entity_ids=list(entity_ids), limit=limit)
     )
-    return [row[0] for row in await cursor.fetchall()]
 
 
 async def memories_of_tags(
     connection: Connection, scope: Scope, tags: Sequence[str], *, limit: int
 ) -> list[UUID]:
     """Current memories with one of these tags, the most important first."""
-    cursor = await connection.execute(
-        _BY_TAG, {**scope.parameters, "tags": list(tags), "limit": limit}
-    )
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_BY_TAG, scope.bind(tags=list(tags), limit=limit))

@@ -8,7 +8,6 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage.sealed_rows import opened
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.models import Preference, Scope
@@ -64,18 +63,16 @@ async def write_preferences(
     """Store the new state of preferences."""
     if not preferences:
         return
-    await later(
-        connection,
+    await connection.later(
         _WRITE,
-        {
-            **scope.parameters,
-            "types": [p.type for p in preferences],
-            "keys": [p.key for p in preferences],
-            "values": [Jsonb(p.value) for p in preferences],
-            "confidences": [p.confidence for p in preferences],
-            "observations": [p.observations for p in preferences],
-            "updated_ats": [p.updated_at for p in preferences],
-        },
+        scope.bind(
+            types=[p.type for p in preferences],
+            keys=[p.key for p in preferences],
+            values=[Jsonb(p.value) for p in preferences],
+            confidences=[p.confidence for p in preferences],
+            observations=[p.observations for p in preferences],
+            updated_ats=[p.updated_at for p in preferences],
+        ),
     )
 
 
@@ -86,11 +83,9 @@ async def items_of_answer(
     message_id: str,
 ) -> list[str] | None:
     """Ids of what an assistant's message used; None if the conversation has no such message."""
-    cursor = await connection.execute(
-        _ITEMS_OF_MESSAGE,
-        {**scope.parameters, "conversation_id": conversation_id, "message_id": message_id},
+    row = await connection.fetch_row(
+        _ITEMS_OF_MESSAGE, scope.bind(conversation_id=conversation_id, message_id=message_id)
     )
-    row = await cursor.fetchone()
     if row is None:
         return None
     if row[1] is None:
@@ -112,17 +107,15 @@ async def add_feedback(
     memory_ids: Sequence[UUID],
 ) -> None:
     """Store a user's feedback on an answer, and the memories that it affected."""
-    await later(
-        connection,
+    await connection.later(
         _ADD_FEEDBACK,
-        {
-            **scope.parameters,
-            "feedback_id": feedback_id,
-            "conversation_id": conversation_id,
-            "message_id": message_id,
-            "rating": rating,
-            "original": original,
-            "edited": edited,
-            "memory_ids": list(memory_ids),
-        },
+        scope.bind(
+            feedback_id=feedback_id,
+            conversation_id=conversation_id,
+            message_id=message_id,
+            rating=rating,
+            original=original,
+            edited=edited,
+            memory_ids=list(memory_ids),
+        ),
     )

@@ -15,7 +15,6 @@ from hitherto_extraction.storage import users
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import opened, stored
 from hitherto_shared.database.arrays import Texts, Uuids
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import PROFILE, PROFILE_VERSION
 from hitherto_shared.identifiers import uuid7
@@ -131,8 +130,7 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 
 async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, dict[str, str]]:
     """The profile (version 0 if there is none) and when each of its single values was said."""
-    cursor = await connection.execute(_READ, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_READ, scope.parameters)
     if row is None:
         return Profile(scope.user_id), {}
     learnt = dict(zip(LEARNT, (*row[1:5], *row[6:8], row[11]), strict=True))
@@ -183,28 +181,24 @@ async def write_profile(
     content = profile_content(profile)
     row = {**content, "said_at": dict(said_at), "version": profile.version}
     version = {"version": profile.version, "profile": content}
-    await later(
-        connection,
+    await connection.later(
         _WRITE,
-        {
-            **scope.parameters,
-            "department": profile.department,
-            "access_level": profile.access_level,
-            "extracted": job_id is not None,
+        scope.bind(
+            department=profile.department,
+            access_level=profile.access_level,
+            extracted=job_id is not None,
             **stored(scope, PROFILE, row, sealed=sealed),
-            "version": profile.version,
-        },
+            version=profile.version,
+        ),
     )
-    await later(
-        connection,
+    await connection.later(
         _KEEP_VERSION,
-        {
-            **scope.parameters,
-            "version": profile.version,
+        scope.bind(
+            version=profile.version,
             **stored(scope, PROFILE_VERSION, version, sealed=sealed),
-            "actor": actor,
-            "job_id": job_id,
-        },
+            actor=actor,
+            job_id=job_id,
+        ),
     )
     return sealed
 
@@ -244,7 +238,7 @@ def change_event(
 
 async def mark_extracted(connection: Connection, scope: Scope) -> None:
     """Record that the profile was processed and is unchanged."""
-    await later(connection, _LOOKED, scope.parameters)
+    await connection.later(_LOOKED, scope.parameters)
 
 
 async def mention_entities(
@@ -256,23 +250,20 @@ async def mention_entities(
         return
     cursor = await connection.execute(
         _UPSERT_ENTITIES,
-        {
-            **scope.parameters,
-            "entity_ids": Uuids(uuid7() for _ in named),
-            "names": Texts(named.values()),
-            "name_keys": Texts(key for _, key in named),
-            "types": Texts(kind for kind, _ in named),
-        },
+        scope.bind(
+            entity_ids=Uuids(uuid7() for _ in named),
+            names=Texts(named.values()),
+            name_keys=Texts(key for _, key in named),
+            types=Texts(kind for kind, _ in named),
+        ),
     )
     known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
-    await later(
-        connection,
+    await connection.later(
         _MENTION,
-        {
-            **scope.parameters,
-            "entity_ids": Uuids(known[kind, fold(name)] for _, name, kind in mentions),
-            "memory_ids": Uuids(memory_id for memory_id, _, _ in mentions),
-        },
+        scope.bind(
+            entity_ids=Uuids(known[kind, fold(name)] for _, name, kind in mentions),
+            memory_ids=Uuids(memory_id for memory_id, _, _ in mentions),
+        ),
     )
 
 
@@ -281,9 +272,9 @@ async def replace_mentions(
 ) -> None:
     """Let a memory mention exactly these names; an unknown name becomes an entity OTHER."""
     keys = [fold(name) for name in names]
-    cursor = await connection.execute(_BY_NAME, {**scope.parameters, "name_keys": keys})
+    cursor = await connection.execute(_BY_NAME, scope.bind(name_keys=keys))
     kinds = {row[0]: row[1] for row in await cursor.fetchall()}
-    await later(connection, _UNMENTION, {**scope.parameters, "memory_id": memory_id})
+    await connection.later(_UNMENTION, scope.bind(memory_id=memory_id))
     await mention_entities(
         connection,
         scope,
@@ -295,7 +286,7 @@ async def recount_mentions(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> None:
     """Recount how often memories that are not forgotten mention the entities of these memories."""
-    await later(connection, _RECOUNT, {**scope.parameters, "memory_ids": list(memory_ids)})
+    await connection.later(_RECOUNT, scope.bind(memory_ids=list(memory_ids)))
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:

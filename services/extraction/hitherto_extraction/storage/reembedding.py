@@ -112,18 +112,14 @@ class EmbeddingModel:
 
 async def models(connection: Connection, *, lock: bool = False) -> list[EmbeddingModel]:
     """The models with a role; locked until the transaction ends if requested."""
-    cursor = await connection.execute(_MODELS if lock else _LOOK)
-    return [EmbeddingModel(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(EmbeddingModel, _MODELS if lock else _LOOK)
 
 
 async def register(connection: Connection, model: str, dimensions: int) -> int:
     """Register a model; returns its registered dimensions."""
     values = {"model": model, "dimensions": dimensions}
     await connection.execute(_REGISTER, values)
-    cursor = await connection.execute(_DIMENSIONS, values)
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(await connection.fetch_value(_DIMENSIONS, values))
 
 
 async def set_target(connection: Connection, model: str) -> None:
@@ -150,7 +146,6 @@ async def await_recent(connection: Connection) -> int:
 
 async def count(connection: Connection, model: str) -> tuple[int, int]:
     """How many texts have a vector of the model, and how many do not."""
-    cursor = await connection.execute(_COUNT, {"model": model})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_COUNT, {"model": model})
     assert row is not None
     return int(row[0]), int(row[1])

@@ -31,24 +31,13 @@ async def entities_of(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[tuple[Entity, bool]]:
     """The entities these memories mention, and whether this transaction created them."""
-    cursor = await connection.execute(
-        _ENTITIES,
-        {
-            **scope.parameters,
-            "memory_ids": list(memory_ids),
-        },
-    )
+    cursor = await connection.execute(_ENTITIES, scope.bind(memory_ids=list(memory_ids)))
     return [(Entity(*row[:6]), row[6]) for row in await cursor.fetchall()]
 
 
 async def count_messages(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """The number of stored messages of a conversation."""
-    cursor = await connection.execute(
-        _COUNT_MESSAGES,
-        {
-            **scope.parameters,
-            "conversation_id": conversation_id,
-        },
+    return int(
+        await connection.fetch_value(_COUNT_MESSAGES, scope.bind(conversation_id=conversation_id))
+        or 0
     )
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0

@@ -236,8 +236,7 @@ async def lock_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
     """Lock memories, also against access counting; returns those that could be locked."""
-    cursor = await connection.execute(_LOCK_MEMORIES, _named(scope, memory_ids))
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_LOCK_MEMORIES, _named(scope, memory_ids))
 
 
 async def remove_memories(
@@ -272,8 +271,7 @@ async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequ
     Returns their number.
     """
     values = _named(scope, memory_ids)
-    cursor = await connection.execute(_FORGET_MENTIONS, values)
-    entities = [row[0] for row in await cursor.fetchall()]
+    entities = await connection.fetch_values(_FORGET_MENTIONS, values)
     await document_mentions.drop_unmentioned(connection, scope, entities)
     return len(entities)
 
@@ -303,7 +301,7 @@ async def lock_conversations(
 ) -> None:
     """Lock these conversations against accepting and handing out messages."""
     await connection.execute(
-        _LOCK_CONVERSATIONS, {**scope.parameters, "conversation_ids": list(conversation_ids)}
+        _LOCK_CONVERSATIONS, scope.bind(conversation_ids=list(conversation_ids))
     )
 
 
@@ -316,15 +314,13 @@ async def remove_messages(
     (`readers`) and from the indexes, and afterwards reindexes those memories. Source vectors are
     deleted here.
     """
-    values = {
-        **scope.parameters,
-        "conversations": [message.conversation_id for message in messages],
-        "message_nos": [message.message_no for message in messages],
-        "message_ids": [message.message_id for message in messages],
-        "job_ids": list(readers),
-    }
-    cursor = await connection.execute(_LEARNT_FROM, values)
-    learnt = sorted(row[0] for row in await cursor.fetchall())
+    values = scope.bind(
+        conversations=[message.conversation_id for message in messages],
+        message_nos=[message.message_no for message in messages],
+        message_ids=[message.message_id for message in messages],
+        job_ids=list(readers),
+    )
+    learnt = sorted(row[0] for row in await connection.fetch_rows(_LEARNT_FROM, values))
     await connection.execute(_DELETE_MESSAGES, values)
     await connection.execute(_DELETE_SOURCE_VECTORS, _named(scope, learnt))
     await connection.execute(_DROP_EXCERPTS, values)
@@ -337,8 +333,7 @@ async def read_indexed(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[IndexedMemory]:
     """Memories with their remaining source words."""
-    cursor = await connection.execute(_WORDS_LEFT, _named(scope, memory_ids))
-    return [IndexedMemory(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(IndexedMemory, _WORDS_LEFT, _named(scope, memory_ids))
 
 
 async def index_anew(
@@ -364,12 +359,11 @@ async def index_anew(
     numbered = dict(enumerate(texts.items(), first))
     await connection.execute(
         _RENUMBER,
-        {
-            **scope.parameters,
-            "memory_ids": [memory_id for memory_id, _ in numbered.values()],
-            "lexical_nos": list(numbered),
-            "lengths": [terms.total() for _, terms in numbered.values()],
-        },
+        scope.bind(
+            memory_ids=[memory_id for memory_id, _ in numbered.values()],
+            lexical_nos=list(numbered),
+            lengths=[terms.total() for _, terms in numbered.values()],
+        ),
     )
     numbers = list(numbered)
     for start in range(0, len(numbers), keyword_index.SEGMENT):
@@ -380,4 +374,4 @@ async def index_anew(
 
 
 def _named(scope: Scope, memory_ids: Sequence[UUID]) -> dict[str, Any]:
-    return {**scope.parameters, "memory_ids": list(memory_ids)}
+    return scope.bind(memory_ids=list(memory_ids))

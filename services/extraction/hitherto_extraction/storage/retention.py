@@ -155,10 +155,9 @@ async def find_due(
 
     None as the last one is the end.
     """
-    cursor = await connection.execute(
+    rows = await connection.fetch_rows(
         _DUE, {**_of(tenant_id, keep), "after": after, "limit": limit}
     )
-    rows = await cursor.fetchall()
     return [row[0] for row in rows if row[1]], rows[-1][0] if rows else None
 
 
@@ -171,7 +170,7 @@ async def find_memories(
     among: Sequence[UUID] | None = None,
 ) -> list[UUID]:
     """Memories of the user past their retention; `among` restricts the check to these."""
-    cursor = await connection.execute(
+    return await connection.fetch_values(
         _EXPIRED_MEMORIES,
         {
             **_of(scope.tenant_id, keep),
@@ -180,7 +179,6 @@ async def find_memories(
             "limit": limit,
         },
     )
-    return [row[0] for row in await cursor.fetchall()]
 
 
 async def find_messages(
@@ -192,7 +190,8 @@ async def find_messages(
     among: Sequence[str] | None = None,
 ) -> list[HeldMessage]:
     """Messages of the user past their retention; `among` restricts the check to conversations."""
-    cursor = await connection.execute(
+    return await connection.fetch(
+        HeldMessage,
         _OUTLIVED_MESSAGES,
         {
             **_of(scope.tenant_id, keep),
@@ -201,18 +200,13 @@ async def find_messages(
             "limit": limit,
         },
     )
-    return [HeldMessage(*row) for row in await cursor.fetchall()]
 
 
 async def count(
     connection: Connection, tenant_id: str, keep: RetentionDays, *, user_id: str | None
 ) -> tuple[int, int, int, int]:
     """How much is due now: memories, their versions, their vectors, messages."""
-    cursor = await connection.execute(
-        _COUNT,
-        {**_of(tenant_id, keep), "user_id": user_id},
-    )
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_COUNT, {**_of(tenant_id, keep), "user_id": user_id})
     assert row is not None
     return row[0], row[1], row[2], row[3]
 
@@ -221,9 +215,7 @@ async def anything_kept_for_a_time(
     connection: Connection, tenant_id: str, keep: RetentionDays
 ) -> bool:
     """Whether any user of the tenant has a retention at all."""
-    cursor = await connection.execute(_ANY_LIMIT, _of(tenant_id, keep))
-    row = await cursor.fetchone()
-    return row is not None and bool(row[0])
+    return bool(await connection.fetch_value(_ANY_LIMIT, _of(tenant_id, keep)))
 
 
 def _of(tenant_id: str, keep: RetentionDays) -> dict[str, Any]:

@@ -224,43 +224,37 @@ async def jobs_of_conversation(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> list[UUID]:
     """Every job that read the conversation."""
-    cursor = await connection.execute(
-        _JOBS_OF_CONVERSATION, {**scope.parameters, "conversation_id": conversation_id}
+    return await connection.fetch_values(
+        _JOBS_OF_CONVERSATION, scope.bind(conversation_id=conversation_id)
     )
-    return [row[0] for row in await cursor.fetchall()]
 
 
 async def conversation_exists(connection: Connection, scope: Scope, conversation_id: str) -> bool:
     """Whether the user has this conversation."""
-    cursor = await connection.execute(
-        _CONVERSATION_EXISTS, {**scope.parameters, "conversation_id": conversation_id}
+    return bool(
+        await connection.fetch_value(
+            _CONVERSATION_EXISTS, scope.bind(conversation_id=conversation_id)
+        )
     )
-    row = await cursor.fetchone()
-    return bool(row and row[0])
 
 
 async def document_exists(connection: Connection, scope: Scope, document_id: UUID) -> bool:
     """Whether the user has this document."""
-    cursor = await connection.execute(
-        _DOCUMENT_EXISTS, {**scope.parameters, "document_id": document_id}
-    )
-    row = await cursor.fetchone()
-    return bool(row and row[0])
+    return bool(await connection.fetch_value(_DOCUMENT_EXISTS, scope.bind(document_id=document_id)))
 
 
 async def stated_by(
     connection: Connection, scope: Scope, messages: MessageRange
 ) -> dict[UUID, bool]:
     """Memories that these messages support, and whether nothing else does."""
-    cursor = await connection.execute(_STATED, {**scope.parameters, **_range(messages)})
+    cursor = await connection.execute(_STATED, scope.bind(**_range(messages)))
     return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
 
 
 async def of_document(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
     """Memories that name a document in their metadata or context, by `document_id`."""
     name = str(document_id)
-    cursor = await connection.execute(_OF_DOCUMENT, {**scope.parameters, "document_id": name})
-    found = [row[0] for row in await cursor.fetchall()]
+    found = await connection.fetch_values(_OF_DOCUMENT, scope.bind(document_id=name))
     sealed = await sealed_memories.read_words(connection, scope)
     return found + [
         memory_id
@@ -271,8 +265,7 @@ async def of_document(connection: Connection, scope: Scope, document_id: UUID) -
 
 async def written_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
     """Memories of which one of these jobs wrote a version."""
-    cursor = await connection.execute(_WRITTEN_BY, {**scope.parameters, "job_ids": list(job_ids)})
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_WRITTEN_BY, scope.bind(job_ids=list(job_ids)))
 
 
 async def read_versions(
@@ -280,7 +273,7 @@ async def read_versions(
 ) -> dict[UUID, list[dict[str, Any]]]:
     """Every version of memories by column, the first one first, the present one last."""
     async with connection.cursor() as cursor:
-        await cursor.execute(_VERSIONS, {**scope.parameters, "memory_ids": list(memory_ids)})
+        await cursor.execute(_VERSIONS, scope.bind(memory_ids=list(memory_ids)))
         assert cursor.description is not None
         names = [column.name for column in cursor.description]
         rows = await cursor.fetchall()
@@ -296,16 +289,14 @@ async def read_versions(
 
 async def embed_anew(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
     """Delete the vectors of memories' source words, which then wait for new ones."""
-    await connection.execute(_EMBED_ANEW, {**scope.parameters, "memory_ids": list(memory_ids)})
+    await connection.execute(_EMBED_ANEW, scope.bind(memory_ids=list(memory_ids)))
 
 
 async def rolled_back(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, set[int]]:
     """The versions of memories that earlier roll-backs made."""
-    cursor = await connection.execute(
-        _ROLLED_BACK, {**scope.parameters, "memory_ids": list(memory_ids)}
-    )
+    cursor = await connection.execute(_ROLLED_BACK, scope.bind(memory_ids=list(memory_ids)))
     found: dict[UUID, set[int]] = {memory_id: set() for memory_id in memory_ids}
     for memory_id, version in await cursor.fetchall():
         found[memory_id].add(version)
@@ -316,26 +307,19 @@ async def depending_on(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
     """Other memories that these closed, or that wait for review because of them."""
-    cursor = await connection.execute(
-        _DEPENDING, {**scope.parameters, "memory_ids": list(memory_ids)}
-    )
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_DEPENDING, scope.bind(memory_ids=list(memory_ids)))
 
 
 async def merged_above(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
     """Merged memories that these went into, directly or indirectly, the outermost first."""
-    cursor = await connection.execute(
-        _MERGED_ABOVE, {**scope.parameters, "memory_ids": list(memory_ids)}
-    )
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_MERGED_ABOVE, scope.bind(memory_ids=list(memory_ids)))
 
 
 async def merged_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
     """Current merged memories that these jobs made."""
-    cursor = await connection.execute(_MERGED_BY, {**scope.parameters, "job_ids": list(job_ids)})
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_MERGED_BY, scope.bind(job_ids=list(job_ids)))
 
 
 async def drop_sources(
@@ -343,7 +327,7 @@ async def drop_sources(
 ) -> int:
     """Remove these messages from the sources of memories; returns how often they were sources."""
     cursor = await connection.execute(
-        _DROP_SOURCES, {**scope.parameters, **_range(messages), "memory_ids": list(memory_ids)}
+        _DROP_SOURCES, scope.bind(**_range(messages), memory_ids=list(memory_ids))
     )
     return cursor.rowcount
 
@@ -352,26 +336,22 @@ async def set_said_at(
     connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime
 ) -> None:
     """Record when a memory was last said, by the remaining evidence."""
-    await connection.execute(
-        _SAID_AT, {**scope.parameters, "memory_id": memory_id, "said_at": said_at}
-    )
+    await connection.execute(_SAID_AT, scope.bind(memory_id=memory_id, said_at=said_at))
 
 
 async def unmention(
     connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[tuple[str, str]]
 ) -> None:
     """Remove mentions of entities from a memory, each by name and type."""
-    cursor = await connection.execute(
+    entities = await connection.fetch_values(
         _UNMENTION,
-        {
-            **scope.parameters,
-            "memory_id": memory_id,
-            "types": [kind for _, kind in names],
-            "name_keys": [fold(name) for name, _ in names],
-        },
+        scope.bind(
+            memory_id=memory_id,
+            types=[kind for _, kind in names],
+            name_keys=[fold(name) for name, _ in names],
+        ),
     )
-    entities = [row[0] for row in await cursor.fetchall()]
-    await connection.execute(_RECOUNT, {**scope.parameters, "entity_ids": entities})
+    await connection.execute(_RECOUNT, scope.bind(entity_ids=entities))
 
 
 async def profile_versions(
@@ -392,8 +372,7 @@ async def profile_versions(
 
 async def profile_rolled_back(connection: Connection, scope: Scope) -> set[int]:
     """The versions of the profile that earlier roll-backs made."""
-    cursor = await connection.execute(_PROFILE_ROLLED_BACK, scope.parameters)
-    return {row[0] for row in await cursor.fetchall()}
+    return set(await connection.fetch_values(_PROFILE_ROLLED_BACK, scope.parameters))
 
 
 def _range(messages: MessageRange) -> dict[str, Any]:

@@ -56,8 +56,7 @@ FROM unnest(%(schedules)s::text[]) AS wanted (schedule)
 
 async def taken(connection: Connection) -> dict[str, datetime]:
     """The latest taken slot of each schedule."""
-    cursor = await connection.execute(_TAKEN)
-    return dict(await cursor.fetchall())
+    return dict(await connection.fetch_rows(_TAKEN))
 
 
 async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
@@ -72,8 +71,7 @@ async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
 
 async def tenants(connection: Connection) -> list[str]:
     """Every tenant that has users."""
-    cursor = await connection.execute(_TENANTS)
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(_TENANTS)
 
 
 async def last_runs(

@@ -119,11 +119,9 @@ async def read_newest(
     limit: int = MOST,
 ) -> list[OpenedMemory]:
     """The newest sealed memories with these statuses, opened; none if the user has none."""
-    cursor = await connection.execute(
-        _NEWEST,
-        {**scope.parameters, "statuses": list(statuses), "model": model, "limit": limit},
+    rows = await connection.fetch_rows(
+        _NEWEST, scope.bind(statuses=list(statuses), model=model, limit=limit)
     )
-    rows = await cursor.fetchall()
     # In a thread: opening thousands would block the event loop.
     return await asyncio.to_thread(_opened, scope, rows, model) if rows else []
 
@@ -141,8 +139,7 @@ def _opened(scope: Scope, rows: Sequence[tuple[Any, ...]], model: str) -> list[O
 
 async def read_words(connection: Connection, scope: Scope) -> dict[UUID, dict[str, Any]]:
     """The words of every sealed memory of a user, however many there are."""
-    cursor = await connection.execute(_WORDS, scope.parameters)
-    rows = await cursor.fetchall()
+    rows = await connection.fetch_rows(_WORDS, scope.parameters)
 
     def open_all() -> dict[UUID, dict[str, Any]]:
         return {memory_id: opened(scope, MEMORY, sealed, memory_id) for memory_id, sealed in rows}
@@ -162,18 +159,17 @@ async def write_vector(
     """Store the vector of a sealed memory's words, if these still have this number."""
     await connection.execute(
         _WRITE_VECTOR,
-        {
-            **scope.parameters,
-            "memory_id": memory_id,
-            "model": model,
-            "dimensions": len(vector),
-            "sealed": key_at_hand(scope).seal_bytes(
+        scope.bind(
+            memory_id=memory_id,
+            model=model,
+            dimensions=len(vector),
+            sealed=key_at_hand(scope).seal_bytes(
                 np.asarray(vector, dtype=_HALF).tobytes(),
                 VECTOR.place(memory_id, model),
                 version=text_version,
             ),
-            "text_version": text_version,
-        },
+            text_version=text_version,
+        ),
     )
 
 
@@ -191,7 +187,7 @@ async def clear_vectors(
     connection: Connection, scope: Scope, memory_id: UUID
 ) -> list[tuple[str, Vector, int]]:
     """The vectors in clear of a memory's present words: model, vector, number of these words."""
-    cursor = await connection.execute(_CLEAR_VECTORS, {**scope.parameters, "memory_id": memory_id})
+    cursor = await connection.execute(_CLEAR_VECTORS, scope.bind(memory_id=memory_id))
     return [
         (model, vector.to_numpy().astype(np.float32), text_version)
         for model, vector, text_version in await cursor.fetchall()
@@ -202,7 +198,7 @@ async def sealed_vectors(
     connection: Connection, scope: Scope, memory_id: UUID
 ) -> list[tuple[str, Vector]]:
     """The vectors of a sealed memory's present words, by model."""
-    cursor = await connection.execute(_SEALED_VECTORS, {**scope.parameters, "memory_id": memory_id})
+    cursor = await connection.execute(_SEALED_VECTORS, scope.bind(memory_id=memory_id))
     return [
         (row[0], open_vector(scope, memory_id, row[0], row[1])) for row in await cursor.fetchall()
     ]
@@ -212,9 +208,7 @@ async def without_vector(
     connection: Connection, scope: Scope, model: str, *, after: UUID, limit: int
 ) -> list[Unembedded]:
     """The user's next sealed memories, by id, without a vector of their present words."""
-    cursor = await connection.execute(
-        _WITHOUT, {**scope.parameters, "after": after, "model": model, "limit": limit}
-    )
+    cursor = await connection.execute(_WITHOUT, scope.bind(after=after, model=model, limit=limit))
     return [
         Unembedded(memory_id, text_version, bytes(sealed))
         for memory_id, text_version, sealed in await cursor.fetchall()

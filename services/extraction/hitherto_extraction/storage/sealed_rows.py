@@ -129,12 +129,12 @@ async def seal_rows(
     """
     key = key_at_hand(scope)
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(find, {**scope.parameters, **values})
+        await cursor.execute(find, scope.bind(**values))
         rows = await cursor.fetchall()
         if before is not None:
             await before(rows)
         await cursor.executemany(
-            seal, [{**scope.parameters, **row, "sealed": kind.seal(key, row)} for row in rows]
+            seal, [{**scope.bind(**row), "sealed": kind.seal(key, row)} for row in rows]
         )
     return rows
 

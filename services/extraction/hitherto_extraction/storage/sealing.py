@@ -229,30 +229,26 @@ async def leave_without_vectors(connection: Connection) -> None:
 
 async def has_sealed(connection: Connection, scope: Scope) -> bool:
     """Whether anything of the user is sealed. Also with the role hitherto_write."""
-    cursor = await connection.execute(_HAS_SEALED, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_HAS_SEALED, scope.parameters)
     assert row is not None
     return bool(row[0])
 
 
 async def find_users(connection: Connection, *, after: tuple[str, str], limit: int) -> list[Scope]:
     """The next users with something left to seal, across tenants."""
-    cursor = await connection.execute(
-        _FIND_USERS, {"tenant_id": after[0], "user_id": after[1], "limit": limit}
+    return await connection.fetch(
+        Scope, _FIND_USERS, {"tenant_id": after[0], "user_id": after[1], "limit": limit}
     )
-    return [Scope(*row) for row in await cursor.fetchall()]
 
 
 async def count_left(connection: Connection, scope: Scope) -> int:
     """How many times work was left to the sweep since everything was sealed; 0: nothing is left."""
-    cursor = await connection.execute(_LEFT, scope.parameters)
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    return int(await connection.fetch_value(_LEFT, scope.parameters) or 0)
 
 
 async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
     """Record that nothing is left, unless more was left since `left` was read."""
-    cursor = await connection.execute(_DONE, {**scope.parameters, "left": left})
+    cursor = await connection.execute(_DONE, scope.bind(left=left))
     return cursor.rowcount == 1
 
 
@@ -265,11 +261,9 @@ async def clear_memories(connection: Connection, scope: Scope, *, limit: int) ->
 
 async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
     """The total number of terms of memories in the keyword index."""
-    cursor = await connection.execute(
-        _COUNT_TERMS, {**scope.parameters, "memory_ids": list(memory_ids)}
+    return int(
+        await connection.fetch_value(_COUNT_TERMS, scope.bind(memory_ids=list(memory_ids))) or 0
     )
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
 
 
 async def seal_memories(connection: Connection, scope: Scope, numbers: Mapping[UUID, int]) -> None:
@@ -311,7 +305,7 @@ async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> 
     Returns the number of entries.
     """
     cursor = await connection.execute(
-        _EMPTY_HISTORY, {**scope.parameters, "words": list(WORDS_OF_HISTORY), "limit": limit}
+        _EMPTY_HISTORY, scope.bind(words=list(WORDS_OF_HISTORY), limit=limit)
     )
     return cursor.rowcount
 
@@ -333,15 +327,13 @@ async def learnt_from(
     connection: Connection, scope: Scope, messages: Sequence[tuple[str, str]]
 ) -> list[UUID]:
     """The memories in clear that were learnt from messages, by conversation and id; locked."""
-    cursor = await connection.execute(
+    return await connection.fetch_values(
         _LEARNT_FROM,
-        {
-            **scope.parameters,
-            "conversations": [conversation_id for conversation_id, _ in messages],
-            "message_ids": [message_id for _, message_id in messages],
-        },
+        scope.bind(
+            conversations=[conversation_id for conversation_id, _ in messages],
+            message_ids=[message_id for _, message_id in messages],
+        ),
     )
-    return [row[0] for row in await cursor.fetchall()]
 
 
 async def delete_source_vectors(
@@ -350,7 +342,7 @@ async def delete_source_vectors(
     """Delete the vectors of memories' source words, all with None; returns their number."""
     cursor = await connection.execute(
         _DELETE_SOURCE_VECTORS,
-        {**scope.parameters, "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
+        scope.bind(all=memory_ids is None, memory_ids=list(memory_ids or ())),
     )
     return cursor.rowcount
 
@@ -363,5 +355,4 @@ async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
 async def _ids(
     connection: Connection, statement: str, scope: Scope, values: Mapping[str, Any]
 ) -> list[UUID]:
-    cursor = await connection.execute(statement, {**scope.parameters, **values})
-    return [row[0] for row in await cursor.fetchall()]
+    return await connection.fetch_values(statement, scope.bind(**values))

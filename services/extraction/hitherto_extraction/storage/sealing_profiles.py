@@ -67,9 +67,7 @@ async def seal_standing_profile(connection: Connection, scope: Scope, *, limit: 
     Returns:
         How many rows were changed; 0: nothing of the profile is in clear.
     """
-    cursor = await connection.execute(
-        _EMPTY_HISTORY, {**scope.parameters, "fields": list(_FIELDS), "limit": limit}
-    )
+    cursor = await connection.execute(_EMPTY_HISTORY, scope.bind(fields=list(_FIELDS), limit=limit))
     sealed = await seal_rows(connection, scope, PROFILE, _CLEAR, _SEAL)
     versions = await seal_rows(
         connection, scope, PROFILE_VERSION, _CLEAR_VERSIONS, _SEAL_VERSION, limit=limit

@@ -169,8 +169,7 @@ async def renew_context(
 
 async def read_context(connection: Connection, scope: Scope, session_id: str) -> dict[str, Any]:
     """The context of a session; empty if there is none."""
-    cursor = await connection.execute(_READ_CONTEXT, _session(scope, session_id))
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_READ_CONTEXT, _session(scope, session_id))
     return {} if row is None else row[0]
 
 
@@ -178,15 +177,12 @@ async def write_recent(
     connection: Connection, scope: Scope, items: Sequence[Mapping[str, Any]], *, seconds: int
 ) -> None:
     """Replace the user's recent items; the list expires after `seconds`."""
-    await connection.execute(
-        _WRITE_RECENT, {**scope.parameters, "items": Jsonb(list(items)), "seconds": seconds}
-    )
+    await connection.execute(_WRITE_RECENT, scope.bind(items=Jsonb(list(items)), seconds=seconds))
 
 
 async def read_recent(connection: Connection, scope: Scope) -> list[dict[str, Any]]:
     """The user's recent items, with `id` and `relevance`."""
-    cursor = await connection.execute(_READ_RECENT, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_READ_RECENT, scope.parameters)
     return [] if row is None else row[0]
 
 
@@ -201,7 +197,8 @@ async def add_action(
     description: str,
 ) -> PendingAction | None:
     """Add an action that waits for confirmation; None if the user has one with this id."""
-    cursor = await connection.execute(
+    return await connection.fetch_one(
+        PendingAction,
         _ADD_ACTION,
         {
             **_action(scope, action_id),
@@ -212,15 +209,11 @@ async def add_action(
             "seconds": ACTION_SECONDS,
         },
     )
-    row = await cursor.fetchone()
-    return None if row is None else PendingAction(*row)
 
 
 async def read_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
     """The present state of an action."""
-    cursor = await connection.execute(_READ_ACTION, _action(scope, action_id))
-    row = await cursor.fetchone()
-    return None if row is None else PendingAction(*row)
+    return await connection.fetch_one(PendingAction, _READ_ACTION, _action(scope, action_id))
 
 
 async def lock_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
@@ -241,7 +234,7 @@ async def move_action(
 
     A confirmed action waits the full time again for its result.
     """
-    cursor = await connection.execute(
+    row = await connection.fetch_row(
         _MOVE_ACTION,
         {
             **_action(scope, action_id),
@@ -250,7 +243,6 @@ async def move_action(
             "seconds": ACTION_SECONDS,
         },
     )
-    row = await cursor.fetchone()
     assert row is not None, "the caller holds the action"
     return PendingAction(*row)
 
@@ -267,8 +259,8 @@ async def drop_expired(connection: Connection) -> bool:
 
 
 def _session(scope: Scope, session_id: str) -> dict[str, Any]:
-    return {**scope.parameters, "session_id": session_id}
+    return scope.bind(session_id=session_id)
 
 
 def _action(scope: Scope, action_id: str) -> dict[str, Any]:
-    return {**scope.parameters, "action_id": action_id}
+    return scope.bind(action_id=action_id)

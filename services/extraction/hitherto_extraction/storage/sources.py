@@ -41,13 +41,7 @@ async def read_words(
     Sealed ones are left out: an index of their words would reveal them.
     """
     cursor = await connection.execute(
-        _READ,
-        {
-            **scope.parameters,
-            "memory_ids": list(memory_ids),
-            "newest": newest,
-            "characters": characters,
-        },
+        _READ, scope.bind(memory_ids=list(memory_ids), newest=newest, characters=characters)
     )
     found: defaultdict[UUID, list[tuple[SourceRef, str]]] = defaultdict(list)
     for memory_id, conversation_id, message_id, said in await cursor.fetchall():

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import opened, seal_rows, stored
 from hitherto_shared.database.arrays import records
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import STATEMENT
 from hitherto_shared.identifiers import uuid7
@@ -193,16 +192,14 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
             }
         )
     if rows:
-        await later(connection, _INSERT, {**scope.parameters, "rows": records(rows)})
+        await connection.later(_INSERT, scope.bind(rows=records(rows)))
 
 
 async def of_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[StoredStatement]]:
     """Everything that was said about memories, in order."""
-    cursor = await connection.execute(
-        _OF_MEMORIES, {**scope.parameters, "memory_ids": list(memory_ids)}
-    )
+    cursor = await connection.execute(_OF_MEMORIES, scope.bind(memory_ids=list(memory_ids)))
     found: dict[UUID, list[StoredStatement]] = {memory_id: [] for memory_id in memory_ids}
     for row in await cursor.fetchall():
         found[row[1]].append(_statement(scope, row))
@@ -219,9 +216,7 @@ async def of_summary(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> list[StoredStatement]:
     """The statements behind the summary of a conversation, in order."""
-    cursor = await connection.execute(
-        _OF_SUMMARY, {**scope.parameters, "conversation_id": conversation_id}
-    )
+    cursor = await connection.execute(_OF_SUMMARY, scope.bind(conversation_id=conversation_id))
     return [_statement(scope, row) for row in await cursor.fetchall()]
 
 
@@ -234,21 +229,16 @@ async def find(
     document_id: UUID | None = None,
 ) -> list[StatementReference]:
     """The statements of a source that were not rolled back yet."""
-    cursor = await connection.execute(
+    return await connection.fetch(
+        StatementReference,
         _FIND,
-        {
-            **scope.parameters,
-            "job_ids": list(job_ids),
-            "conversation_id": conversation_id,
-            "document_id": document_id,
-        },
+        scope.bind(job_ids=list(job_ids), conversation_id=conversation_id, document_id=document_id),
     )
-    return [StatementReference(*row) for row in await cursor.fetchall()]
 
 
 async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:
     """Mark statements as rolled back. The role is hitherto_removal."""
-    await connection.execute(_TAKE_BACK, {**scope.parameters, "statement_ids": list(statement_ids)})
+    await connection.execute(_TAKE_BACK, scope.bind(statement_ids=list(statement_ids)))
 
 
 async def forget_conversation(connection: Connection, scope: Scope, conversation_id: str) -> None:
@@ -256,7 +246,7 @@ async def forget_conversation(connection: Connection, scope: Scope, conversation
 
     The role is hitherto_removal.
     """
-    values = {**scope.parameters, "conversation_id": conversation_id}
+    values = scope.bind(conversation_id=conversation_id)
     await connection.execute(_DROP_OF_SUMMARY, values)
     await connection.execute(_UNNAME_CONVERSATION, values)
 

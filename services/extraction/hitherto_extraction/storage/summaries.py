@@ -128,8 +128,7 @@ class HeldSummary:
 
 async def read(connection: Connection, scope: Scope, conversation_id: str) -> HeldSummary:
     """What is stored about a conversation; the defaults if it does not exist."""
-    cursor = await connection.execute(_READ, _key(scope, conversation_id))
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_READ, _key(scope, conversation_id))
     if row is None:
         return HeldSummary()
     time_zone, covers_to, lexical_no, lexical_length, *columns = row
@@ -203,22 +202,22 @@ async def write(
     """
     values = {**_key(scope, conversation_id), **fields, "sealed_version": None}
     if sealed:
-        cursor = await connection.execute(_SEALED_VERSION, _key(scope, conversation_id))
-        row = await cursor.fetchone()
+        row = await connection.fetch_row(_SEALED_VERSION, _key(scope, conversation_id))
         values["sealed_version"] = (row[0] if row else 1) + 1
-    cursor = await connection.execute(
-        _WRITE,
-        {
-            **values,
-            **stored(scope, SUMMARY, values, sealed=sealed),
-            "covers_to": covers_to,
-            "reworded": reworded,
-            "lexical_no": lexical_no,
-            "lexical_length": lexical_length,
-        },
+    return int(
+        await connection.fetch_value(
+            _WRITE,
+            {
+                **values,
+                **stored(scope, SUMMARY, values, sealed=sealed),
+                "covers_to": covers_to,
+                "reworded": reworded,
+                "lexical_no": lexical_no,
+                "lexical_length": lexical_length,
+            },
+        )
+        or 0
     )
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
 
 
 async def lock(connection: Connection, scope: Scope, conversation_id: str) -> None:
@@ -239,4 +238,4 @@ async def delete(connection: Connection, scope: Scope, conversation_id: str) -> 
 
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return {**scope.parameters, "conversation_id": conversation_id}
+    return scope.bind(conversation_id=conversation_id)

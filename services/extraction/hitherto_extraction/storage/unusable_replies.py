@@ -87,21 +87,13 @@ async def keep(
 ) -> None:
     """Store the reply of one attempt. The user's row exists and is locked by the caller."""
     await connection.execute(
-        _KEEP,
-        {
-            **scope.parameters,
-            "job_id": job_id,
-            "claim_no": claim_no,
-            "sealed": sealed,
-            "of_user_key": of_user_key,
-        },
+        _KEEP, scope.bind(job_id=job_id, claim_no=claim_no, sealed=sealed, of_user_key=of_user_key)
     )
 
 
 async def find(connection: Connection, tenant_id: str, job_id: UUID) -> list[SealedReply]:
     """The stored replies of a job's attempts, the first one first."""
-    cursor = await connection.execute(_FIND, {"tenant_id": tenant_id, "job_id": job_id})
-    return [SealedReply(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(SealedReply, _FIND, {"tenant_id": tenant_id, "job_id": job_id})
 
 
 async def expire(connection: Connection) -> None:
@@ -111,8 +103,7 @@ async def expire(connection: Connection) -> None:
 
 async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> list[ClearReply]:
     """Unusable replies sealed with the installation's secret."""
-    cursor = await connection.execute(_CLEAR_REPLIES, {**scope.parameters, "limit": limit})
-    return [ClearReply(*row) for row in await cursor.fetchall()]
+    return await connection.fetch(ClearReply, _CLEAR_REPLIES, scope.bind(limit=limit))
 
 
 async def seal_reply(
@@ -121,5 +112,5 @@ async def seal_reply(
     """Store a reply sealed with the user's key instead; None: delete it."""
     await connection.execute(
         _DROP_REPLY if sealed is None else _SEAL_REPLY,
-        {**scope.parameters, "job_id": reply.job_id, "claim_no": reply.claim_no, "sealed": sealed},
+        scope.bind(job_id=reply.job_id, claim_no=reply.claim_no, sealed=sealed),
     )

@@ -213,7 +213,7 @@ async def look(
 
     Nothing is locked: `archive` checks again. `last` is None if nothing was left to examine.
     """
-    cursor = await connection.execute(
+    rows = await connection.fetch_rows(
         _LOOK_AT_ALL if user_id is None else _LOOK_AT_ONE,
         {
             "tenant_id": tenant_id,
@@ -223,7 +223,6 @@ async def look(
             "at": await users.database_now(connection),
         },
     )
-    rows = await cursor.fetchall()
     return DecayStep(
         [(row[0], row[1]) for row in rows if row[2]], (rows[-1][0], rows[-1][1]) if rows else None
     )
@@ -288,11 +287,9 @@ async def find_crowded(
 
     None as the last one is the end.
     """
-    cursor = await connection.execute(
-        _CROWDED,
-        {"tenant_id": tenant_id, "most": most, "after_user": after, "limit": limit},
+    rows = await connection.fetch_rows(
+        _CROWDED, {"tenant_id": tenant_id, "most": most, "after_user": after, "limit": limit}
     )
-    rows = await cursor.fetchall()
     return [row[0] for row in rows if row[1]], rows[-1][0] if rows else None
 
 
@@ -320,8 +317,7 @@ async def count(
     cursor = await connection.execute(_COUNT_FADING, values)
     found: dict[str, int] = dict(await cursor.fetchall())
     if most:
-        cursor = await connection.execute(_COUNT_SURPLUS, values)
-        row = await cursor.fetchone()
+        row = await connection.fetch_row(_COUNT_SURPLUS, values)
         found[OVER_LIMIT] = int(row[0]) if row else 0
     return found
 
@@ -331,6 +327,5 @@ async def analyse_grown(connection: Connection) -> str | None:
 
     Without statistics, Postgres reads all rows of a user instead of one by its key.
     """
-    cursor = await connection.execute(_ANALYSE_GROWN)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_ANALYSE_GROWN)
     return row[0] if row else None

@@ -11,7 +11,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 
 DIMENSIONS = ("user", "kind", "day", "model")
@@ -138,13 +137,12 @@ class UsageGroup:
 
 async def hold_still(connection: Connection) -> None:
     """Let all reads in this transaction see one moment. Must be its first statement."""
-    await later(connection, _SNAPSHOT, ())
+    await connection.later(_SNAPSHOT, ())
 
 
 async def spent_today(connection: Connection, tenant_id: str) -> SpendingToday:
     """What a tenant has spent on the database's current day."""
-    cursor = await connection.execute(_TODAY, {"tenant_id": tenant_id})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_TODAY, {"tenant_id": tenant_id})
     assert row is not None
     return SpendingToday(*row)
 
@@ -154,8 +152,7 @@ async def spent_today_by_tenant(connection: Connection) -> dict[str, Decimal]:
 
     The role is hitherto_maintenance.
     """
-    cursor = await connection.execute(_TODAY_OF_ALL, {})
-    return dict(await cursor.fetchall())
+    return dict(await connection.fetch_rows(_TODAY_OF_ALL, {}))
 
 
 async def take_questions(connection: Connection) -> list[tuple[str, str, int, int]]:
@@ -163,8 +160,7 @@ async def take_questions(connection: Connection) -> list[tuple[str, str, int, in
 
     It is removed from the counts if the transaction commits. The role is hitherto_maintenance.
     """
-    cursor = await connection.execute(_TAKE_QUESTIONS)
-    return sorted(await cursor.fetchall())
+    return sorted(await connection.fetch_rows(_TAKE_QUESTIONS))
 
 
 async def sum_up(

@@ -50,8 +50,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 async def read(connection: Connection, scope: Scope) -> dict[str, Any]:
     """The user's settings, by column; None, or absent, follows the installation."""
-    cursor = await connection.execute(_READ, scope.parameters)
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_READ, scope.parameters)
     return {} if row is None else dict(zip(COLUMNS, row, strict=True))
 
 
@@ -65,9 +64,8 @@ async def write(
     """
     await connection.execute(
         _WRITE,
-        {
-            **scope.parameters,
+        scope.bind(
             **{f"set_{column}": column in names for column in COLUMNS},
             **{column: values.get(column) for column in COLUMNS},
-        },
+        ),
     )

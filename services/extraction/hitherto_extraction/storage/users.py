@@ -10,7 +10,6 @@ from datetime import datetime
 
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
 from hitherto_shared.models import Scope
@@ -140,11 +139,7 @@ async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:
     state = await _state(connection, scope, _ENTER)
     if state is None:
         await erased.refuse_erased(connection, scope)
-        await later(
-            connection,
-            _ENSURE,
-            {**scope.parameters, "audit_key": os.urandom(32), "leap": leap()},
-        )
+        await connection.later(_ENSURE, scope.bind(audit_key=os.urandom(32), leap=leap()))
         # Checked again once the row is locked: until then a complete erasure may have happened.
         await erased.refuse_erased(connection, scope)
         state = await _state(connection, scope, _ENTER)
@@ -215,8 +210,7 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
     """
     ordered = sorted({(scope.tenant_id, scope.user_id) for scope in scopes})
     if ordered:
-        await later(
-            connection,
+        await connection.later(
             _LOCK_ALL,
             {
                 "tenant_ids": Texts([tenant_id for tenant_id, _ in ordered]),
@@ -241,22 +235,18 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
         state = await _state(connection, scope, _LOCK_ALONE)
     if state is None or state.erased:
         raise erased.was_erased(scope)
-    await later(connection, _RAISE, {**scope.parameters, "leap": leap()})
+    await connection.later(_RAISE, scope.bind(leap=leap()))
     return state
 
 
 async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
     """Seal what is written from now on with this key only. The caller holds the row."""
-    await later(
-        connection,
-        _NOTE_KEY,
-        {**scope.parameters, "key_id": key_id},
-    )
+    await connection.later(_NOTE_KEY, scope.bind(key_id=key_id))
 
 
 async def leave_to_seal(connection: Connection, scope: Scope) -> None:
     """Let the sweep look for text of this user that is still in clear. The caller holds the row."""
-    await later(connection, _LEAVE_TO_SEAL, scope.parameters)
+    await connection.later(_LEAVE_TO_SEAL, scope.parameters)
 
 
 async def read_user(connection: Connection, scope: Scope) -> UserWriteState | None:
@@ -279,8 +269,7 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
 
 async def database_now(connection: Connection) -> datetime:
     """The database's present time."""
-    cursor = await connection.execute(_NOW, ())
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_NOW, ())
     assert row is not None
     moment: datetime = row[0]
     return moment
@@ -292,8 +281,7 @@ def leap() -> int:
 
 
 async def _state(connection: Connection, scope: Scope, statement: str) -> UserWriteState | None:
-    cursor = await connection.execute(statement, {**scope.parameters, "leap": leap()})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(statement, scope.bind(leap=leap()))
     if row is None:
         return None
     return UserWriteState(row[0] is not None, *row[1:])

@@ -49,6 +49,6 @@ def by_ids(scope: Scope, chunk_ids: Sequence[UUID]) -> Statement[list[Chunk]]:
     """Chunks in the order of their ids; ids that do not belong to the user are left out."""
     return Statement(
         _BY_IDS,
-        {**scope.parameters, "chunk_ids": Uuids(chunk_ids)},
+        scope.bind(chunk_ids=Uuids(chunk_ids)),
         lambda rows: [Chunk(*row) for row in rows],
     )

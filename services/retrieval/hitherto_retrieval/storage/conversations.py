@@ -124,18 +124,14 @@ def recent(
     """The last active conversations in short; `first` names one to put first."""
     return Statement(
         _RECENT,
-        {**scope.parameters, "first": first, "limit": limit, "with_sealed": with_sealed},
+        scope.bind(first=first, limit=limit, with_sealed=with_sealed),
         lambda rows: [Summary(*row) for row in rows],
     )
 
 
 async def read_one(connection: Connection, scope: Scope, conversation_id: str) -> Summary | None:
     """One conversation in short, or None if the user has none with this id."""
-    cursor = await connection.execute(
-        _ONE, {**scope.parameters, "conversation_id": conversation_id}
-    )
-    row = await cursor.fetchone()
-    return Summary(*row) if row else None
+    return await connection.fetch_one(Summary, _ONE, scope.bind(conversation_id=conversation_id))
 
 
 async def last_messages(
@@ -143,7 +139,7 @@ async def last_messages(
 ) -> dict[str, list[Message]]:
     """The last `limit` messages of each conversation, in the order in which they were said."""
     cursor = await connection.execute(
-        _MESSAGES, {**scope.parameters, "conversation_ids": list(conversation_ids), "limit": limit}
+        _MESSAGES, scope.bind(conversation_ids=list(conversation_ids), limit=limit)
     )
     found: dict[str, list[Message]] = {}
     for row in await cursor.fetchall():
@@ -158,16 +154,10 @@ async def messages_before(
 
     None if the conversation has no such message.
     """
-    cursor = await connection.execute(
+    rows = await connection.fetch_rows(
         _MESSAGES_BEFORE,
-        {
-            **scope.parameters,
-            "conversation_id": conversation_id,
-            "before": before,
-            "limit": limit + 1,
-        },
+        scope.bind(conversation_id=conversation_id, before=before, limit=limit + 1),
     )
-    rows = await cursor.fetchall()
     return [Message(*row) for row in reversed(rows[1:])] if rows else None
 
 
@@ -180,16 +170,15 @@ async def page(
     limit: int,
 ) -> tuple[list[Summary], tuple[str, str] | None, int]:
     """A page of conversations, the start of the next one, and the total number."""
-    values = {
-        **scope.parameters,
-        "outcomes": list(wanted.outcomes) if wanted.outcomes else None,
-        "created_after": wanted.created_after,
-        "created_before": wanted.created_before,
-        "with_sealed": wanted.with_sealed,
-        "after_said": after[0] if after else None,
-        "after_id": after[1] if after else None,
-        "limit": limit + 1,
-    }
+    values = scope.bind(
+        outcomes=list(wanted.outcomes) if wanted.outcomes else None,
+        created_after=wanted.created_after,
+        created_before=wanted.created_before,
+        with_sealed=wanted.with_sealed,
+        after_said=after[0] if after else None,
+        after_id=after[1] if after else None,
+        limit=limit + 1,
+    )
     rows = await (await connection.execute(_PAGE, values)).fetchall()
     found = [Summary(*row[1:]) for row in rows if row[1] is not None]
     last = found[limit - 1] if len(found) > limit else None
@@ -205,6 +194,6 @@ def by_conversations(scope: Scope, conversation_ids: Sequence[str]) -> Statement
     """Summaries in the order of the ids; conversations without one are left out."""
     return Statement(
         _BY_CONVERSATIONS,
-        {**scope.parameters, "conversation_ids": Texts(conversation_ids)},
+        scope.bind(conversation_ids=Texts(conversation_ids)),
         lambda rows: [Summary(*row) for row in rows],
     )

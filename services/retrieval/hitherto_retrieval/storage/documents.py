@@ -77,9 +77,7 @@ class DocumentFilters:
 
 async def read_document(connection: Connection, scope: Scope, document_id: UUID) -> Document | None:
     """The whole document, or None if the user has none with this id."""
-    cursor = await connection.execute(_READ, {**scope.parameters, "document_id": document_id})
-    row = await cursor.fetchone()
-    return Document(*row) if row else None
+    return await connection.fetch_one(Document, _READ, scope.bind(document_id=document_id))
 
 
 async def list_documents(
@@ -91,22 +89,19 @@ async def list_documents(
     limit: int,
 ) -> tuple[list[Document], list[str] | None, int]:
     """A page, the newest at the source first, the start of the next one, and the total number."""
-    values = {
-        **scope.parameters,
-        "source_types": list(filters.source_types) if filters.source_types else None,
-        "content_types": list(filters.content_types) if filters.content_types else None,
-        "entity_names": forms(filters.entity) if filters.entity else None,
-        "created_after": filters.created_after,
-        "created_before": filters.created_before,
-        "metadata": Jsonb(filters.metadata) if filters.metadata else None,
-        "after_at": after[0] if after else None,
-        "after_id": after[1] if after else None,
-        "limit": limit + 1,
-    }
-    cursor = await connection.execute(_PAGE, values)
-    found = [Document(*row) for row in await cursor.fetchall()]
-    cursor = await connection.execute(_COUNT, values)
-    row = await cursor.fetchone()
+    values = scope.bind(
+        source_types=list(filters.source_types) if filters.source_types else None,
+        content_types=list(filters.content_types) if filters.content_types else None,
+        entity_names=forms(filters.entity) if filters.entity else None,
+        created_after=filters.created_after,
+        created_before=filters.created_before,
+        metadata=Jsonb(filters.metadata) if filters.metadata else None,
+        after_at=after[0] if after else None,
+        after_id=after[1] if after else None,
+        limit=limit + 1,
+    )
+    found = await connection.fetch(Document, _PAGE, values)
+    row = await connection.fetch_row(_COUNT, values)
     total = int(row[0]) if row else 0
     if len(found) <= limit:
         return found, None, total

@@ -65,13 +65,12 @@ async def of_memory(
     """A page of a memory's changes, and the start of the next one (None at the end)."""
     cursor = await connection.execute(
         _OF_MEMORY,
-        {
-            **scope.parameters,
-            "memory_id": memory_id,
-            "after_at": after[0] if after else None,
-            "after_id": after[1] if after else None,
-            "limit": limit + 1,
-        },
+        scope.bind(
+            memory_id=memory_id,
+            after_at=after[0] if after else None,
+            after_id=after[1] if after else None,
+            limit=limit + 1,
+        ),
     )
     return _page(await cursor.fetchall(), limit)
 
@@ -82,12 +81,11 @@ async def of_profile(
     """A page of the profile's changes, and the start of the next one (None at the end)."""
     cursor = await connection.execute(
         _OF_PROFILE,
-        {
-            **scope.parameters,
-            "after_at": after[0] if after else None,
-            "after_id": after[1] if after else None,
-            "limit": limit + 1,
-        },
+        scope.bind(
+            after_at=after[0] if after else None,
+            after_id=after[1] if after else None,
+            limit=limit + 1,
+        ),
     )
     return _page(await cursor.fetchall(), limit)
 

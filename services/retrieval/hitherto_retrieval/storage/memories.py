@@ -123,7 +123,7 @@ _USE = [each.name for each in fields(Memory)].index("access_count")
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that do not belong to the user are left out."""
-    return Statement(_BY_IDS, {**scope.parameters, "memory_ids": Uuids(memory_ids)}, whole_memories)
+    return Statement(_BY_IDS, scope.bind(memory_ids=Uuids(memory_ids)), whole_memories)
 
 
 class UnusedMemory:
@@ -148,19 +148,17 @@ class UnusedMemory:
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
     """Whether the user has this memory, in any status."""
-    return Statement(
-        _EXISTS, {**scope.parameters, "memory_id": memory_id}, lambda rows: bool(rows[0][0])
-    )
+    return Statement(_EXISTS, scope.bind(memory_id=memory_id), lambda rows: bool(rows[0][0]))
 
 
 def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
     """The top list (D1); `fresh` of its places go to the newest memories of the last week."""
-    return Statement(_TOP, {**scope.parameters, "limit": limit, "fresh": fresh}, whole_memories)
+    return Statement(_TOP, scope.bind(limit=limit, fresh=fresh), whole_memories)
 
 
 def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
     """The newest current memories."""
-    return Statement(_NEWEST, {**scope.parameters, "limit": limit}, whole_memories)
+    return Statement(_NEWEST, scope.bind(limit=limit), whole_memories)
 
 
 class MemoryPage:
@@ -182,14 +180,13 @@ def page(
     limit: int,
 ) -> Statement[MemoryPage]:
     """A page of memories that pass `filters`; `by_ids` reads them whole."""
-    parameters = {
-        **scope.parameters,
+    parameters = scope.bind(
         **filters.parameters(),
-        "order_by": order_by,
-        "after_key": after[0] if after else None,
-        "after_id": after[1] if after else None,
-        "limit": limit + 1,
-    }
+        order_by=order_by,
+        after_key=after[0] if after else None,
+        after_id=after[1] if after else None,
+        limit=limit + 1,
+    )
     return Statement(_PAGE, parameters, lambda rows: MemoryPage(rows, limit), planned_anew=True)
 
 

@@ -80,14 +80,13 @@ def by_keys(
     """
     return Statement(
         _BY_KEYS,
-        {
-            **scope.parameters,
-            "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
-            "message_nos": Integers(message_no for _, message_no in keys),
-            "excerpt": excerpt,
-            "said_before": said_before,
-            "stored_by": stored_by,
-        },
+        scope.bind(
+            conversation_ids=Texts(conversation_id for conversation_id, _ in keys),
+            message_nos=Integers(message_no for _, message_no in keys),
+            excerpt=excerpt,
+            said_before=said_before,
+            stored_by=stored_by,
+        ),
         _excerpts,
     )
 

@@ -75,7 +75,7 @@ def page(
 
     return Statement(
         _OF_KIND[kind],
-        {**scope.parameters, **filters.parameters(), "limit": limit},
+        scope.bind(**filters.parameters(), limit=limit),
         read,
         planned_anew=True,
     )

@@ -45,10 +45,6 @@ def pairs(
 
     return Statement(
         _PAIRS,
-        {
-            **scope.parameters,
-            "corpora": list(corpora),
-            "characters": list(characters),
-        },
+        scope.bind(corpora=list(corpora), characters=list(characters)),
         read,
     )

@@ -53,11 +53,7 @@ def postings(
 
     return Statement(
         _POSTINGS,
-        {
-            **scope.parameters,
-            "corpora": Texts(corpora),
-            "terms": Texts(terms),
-        },
+        scope.bind(corpora=Texts(corpora), terms=Texts(terms)),
         read,
     )
 

@@ -172,9 +172,7 @@ class Lookup:
 
 def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
     """Everything that a question's words and names refer to, with the state of the user."""
-    return Statement(
-        _LOOKUP, {**scope.parameters, "terms": Texts(terms), "named": Texts(named)}, _lookup
-    )
+    return Statement(_LOOKUP, scope.bind(terms=Texts(terms), named=Texts(named)), _lookup)
 
 
 def preferences(scope: Scope) -> Statement[list[Preference]]:
@@ -244,13 +242,7 @@ def find_entities(
     """Entities by part of a name, alias or address, the most mentioned first; all without one."""
     return Statement(
         _FIND,
-        {
-            **scope.parameters,
-            "key": fold(name),
-            "lower": name.lower(),
-            "type": type,
-            "limit": limit,
-        },
+        scope.bind(key=fold(name), lower=name.lower(), type=type, limit=limit),
         _entities,
         planned_anew=True,
     )
@@ -258,7 +250,7 @@ def find_entities(
 
 def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
     """The most mentioned entities, after those with one of the names."""
-    return Statement(_KNOWN, {**scope.parameters, "named": Texts(named), "limit": limit}, _entities)
+    return Statement(_KNOWN, scope.bind(named=Texts(named), limit=limit), _entities)
 
 
 def _lookup(rows: Rows) -> Lookup:

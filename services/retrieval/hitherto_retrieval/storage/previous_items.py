@@ -96,7 +96,7 @@ def context_items_of_last_answer(scope: Scope, conversation_id: str) -> Statemen
         named = [(row[0], row[1]) for row in rows if row[0] is not None]
         return LastAnswer(named, rows[0][2], rows[0][3])
 
-    return Statement(_LAST_ANSWER, {**scope.parameters, "conversation_id": conversation_id}, read)
+    return Statement(_LAST_ANSWER, scope.bind(conversation_id=conversation_id), read)
 
 
 def known(
@@ -123,12 +123,7 @@ def known(
 
     return Statement(
         _KNOWN,
-        {
-            **scope.parameters,
-            "conversation_id": conversation_id,
-            "ids": Texts(ids),
-            "uuids": Uuids(uuids.values()),
-        },
+        scope.bind(conversation_id=conversation_id, ids=Texts(ids), uuids=Uuids(uuids.values())),
         read,
     )
 

@@ -67,7 +67,6 @@ class ReplicaLag:
 
 
 async def _lag(connection: Connection) -> float | None:
-    cursor = await connection.execute(_LAG, {})
-    row = await cursor.fetchone()
+    row = await connection.fetch_row(_LAG, {})
     assert row is not None
     return None if row[0] is None else max(0.0, float(row[0]))

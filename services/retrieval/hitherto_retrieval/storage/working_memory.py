@@ -67,4 +67,4 @@ def _context(rows: Rows) -> dict[str, Any]:
 
 
 def _session(scope: Scope, session_id: str) -> dict[str, Any]:
-    return {**scope.parameters, "session_id": session_id}
+    return scope.bind(session_id=session_id)

@@ -106,12 +106,11 @@ async def add(
         return numbers
     cursor = await connection.execute(
         _COUNT,
-        {
-            **scope.parameters,
-            "corpora": Texts(corpus.name for corpus in fresh),
-            "texts": Integers(len(those) for those in fresh.values()),
-            "terms": [sum(terms.total() for terms in those) for those in fresh.values()],
-        },
+        scope.bind(
+            corpora=Texts(corpus.name for corpus in fresh),
+            texts=Integers(len(those) for those in fresh.values()),
+            terms=[sum(terms.total() for terms in those) for those in fresh.values()],
+        ),
     )
     last: dict[str, int] = dict(await cursor.fetchall())
     for corpus, those in fresh.items():
@@ -147,14 +146,13 @@ async def number(
         return 0
     cursor = await connection.execute(
         corpus.number,
-        {
-            **scope.parameters,
+        scope.bind(
             **vectors.key_columns([text.key for text in texts]),
-            "lexical_nos": Integers(text.lexical_no for text in texts),
-            "lengths": Integers(text.terms.total() for text in texts),
-            "states": Texts(text.state for text in texts),
-            "model": model,
-        },
+            lexical_nos=Integers(text.lexical_no for text in texts),
+            lengths=Integers(text.terms.total() for text in texts),
+            states=Texts(text.state for text in texts),
+            model=model,
+        ),
     )
     done = {(row[0], row[1]) for row in await cursor.fetchall()}
     late = [text for text in texts if text.key not in done]
@@ -190,11 +188,9 @@ async def index_unindexed(
     """
     if not keys:
         return 0
-    cursor = await connection.execute(
-        corpus.unindexed,
-        {**scope.parameters, **vectors.key_columns(keys), "shortest": SHORTEST_EMBEDDED},
+    rows = await connection.fetch_rows(
+        corpus.unindexed, scope.bind(**vectors.key_columns(keys), shortest=SHORTEST_EMBEDDED)
     )
-    rows = await cursor.fetchall()
     if not rows:
         return 0
     counted = await asyncio.to_thread(
@@ -216,10 +212,7 @@ async def remove(
     """Remove every word of texts from the index, and lock the texts."""
     if not keys:
         return
-    cursor = await connection.execute(
-        corpus.indexed, {**scope.parameters, **vectors.key_columns(keys)}
-    )
-    rows = await cursor.fetchall()
+    rows = await connection.fetch_rows(corpus.indexed, scope.bind(**vectors.key_columns(keys)))
     # Recomputed to find the postings; long texts take a while.
     terms = await asyncio.to_thread(
         lambda: {term for _, _, *words in rows for term in every_term(corpus.text(*words))}
@@ -237,7 +230,7 @@ async def _remove(
     """Remove the postings of numbers with these lengths and, among others, these terms."""
     if not lengths:
         return
-    values = {**scope.parameters, "corpus": corpus.name}
+    values = scope.bind(corpus=corpus.name)
     numbers = {"lexical_nos": list(lengths), "first": min(lengths), "last": max(lengths)}
     await connection.execute(_REMOVE, {**values, **numbers, "terms": list(terms)})
     length = sum(lengths.values())

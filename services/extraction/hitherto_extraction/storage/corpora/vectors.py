@@ -24,7 +24,6 @@ from hitherto_extraction.storage.corpora.memories import MEMORIES
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.database.arrays import Integers, Texts
-from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -117,7 +116,7 @@ async def delete(
 
     The role is hitherto_removal, or hitherto_write for chunks.
     """
-    values = {**scope.parameters, **key_columns(keys)}
+    values = scope.bind(**key_columns(keys))
     return (await connection.execute(corpus.delete_vectors, values)).rowcount
 
 
@@ -149,7 +148,7 @@ async def _insert(
             "dimensions": len(next(iter(vectors.values()))),
             "vectors": [HalfVector(vector) for vector in vectors.values()],
         }
-        await later(connection, statement, values)
+        await connection.later(statement, values)
 
 
 def _columns(texts: Collection[EmbeddableText]) -> dict[str, Any]:
