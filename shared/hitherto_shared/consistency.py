@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 from hitherto_shared.database.exchange import BoundStatement
-from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import invalid
 from hitherto_shared.sealing import BrokenToken, Sealer
@@ -53,14 +52,12 @@ _MOST_TOKENS = 16
 
 async def current_position(connection: Connection) -> Position:
     """The present position of the log; taken after a commit it covers that commit."""
-    row = await connection.fetch_row(_POSITION, ())
-    assert row is not None
-    return Position(*row)
+    [position] = await connection.fetch(Position, _POSITION, ())
+    return position
 
 
 async def commit_and_locate(connection: Connection) -> Position:
     """Commit the transaction of a pool's connection, as its last act; the position covers it."""
-    assert isinstance(connection, LeanConnection)
     answer = await connection.commit_and_ask(BoundStatement(_POSITION))
     return Position(*answer.rows[0])
 
@@ -72,9 +69,7 @@ async def bytes_missing(connection: Connection, position: Position) -> float:
         Bytes; 0 if it has reached it, infinity if it follows another timeline or belongs to another
         database and may never reach it.
     """
-    row = await connection.fetch_row(_SHOWN)
-    assert row is not None
-    database, timeline, replayed = row
+    [(database, timeline, replayed)] = await connection.fetch_rows(_SHOWN)
     if database != position.database or timeline != int(position.timeline, 16):
         return math.inf
     return 0.0 if replayed is None else float(max(0, _offset(position.lsn) - _offset(replayed)))

@@ -36,7 +36,7 @@ from hitherto_shared.models import (
 )
 
 
-def _words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
+def enum_words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
     """The lower-case word of each number but 0."""
     return {
         value.number: value.name.removeprefix(prefix).lower()
@@ -45,16 +45,16 @@ def _words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
     }
 
 
-MEMORY_TYPE = _words(memory_pb2.MemoryType.DESCRIPTOR, "MEMORY_TYPE_")
-MEMORY_STATUS = _words(memory_pb2.MemoryStatus.DESCRIPTOR, "MEMORY_STATUS_")
-MEMORY_SOURCE = _words(memory_pb2.MemorySource.DESCRIPTOR, "MEMORY_SOURCE_")
-CONFIDENCE = _words(memory_pb2.Confidence.DESCRIPTOR, "CONFIDENCE_")
-ORIGIN = _words(memory_pb2.Origin.DESCRIPTOR, "ORIGIN_")
-ROLE = _words(conversation_pb2.Role.DESCRIPTOR, "ROLE_")
-OUTCOME = _words(conversation_pb2.Outcome.DESCRIPTOR, "OUTCOME_")
-ENTITY_TYPE = _words(entity_pb2.EntityType.DESCRIPTOR, "ENTITY_TYPE_")
-JOB_STATE = _words(job_pb2.JobState.DESCRIPTOR, "JOB_STATE_")
-ACTION_STATE = _words(session_pb2.PendingActionState.DESCRIPTOR, "PENDING_ACTION_STATE_")
+MEMORY_TYPE = enum_words(memory_pb2.MemoryType.DESCRIPTOR, "MEMORY_TYPE_")
+MEMORY_STATUS = enum_words(memory_pb2.MemoryStatus.DESCRIPTOR, "MEMORY_STATUS_")
+MEMORY_SOURCE = enum_words(memory_pb2.MemorySource.DESCRIPTOR, "MEMORY_SOURCE_")
+CONFIDENCE = enum_words(memory_pb2.Confidence.DESCRIPTOR, "CONFIDENCE_")
+ORIGIN = enum_words(memory_pb2.Origin.DESCRIPTOR, "ORIGIN_")
+ROLE = enum_words(conversation_pb2.Role.DESCRIPTOR, "ROLE_")
+OUTCOME = enum_words(conversation_pb2.Outcome.DESCRIPTOR, "OUTCOME_")
+ENTITY_TYPE = enum_words(entity_pb2.EntityType.DESCRIPTOR, "ENTITY_TYPE_")
+JOB_STATE = enum_words(job_pb2.JobState.DESCRIPTOR, "JOB_STATE_")
+ACTION_STATE = enum_words(session_pb2.PendingActionState.DESCRIPTOR, "PENDING_ACTION_STATE_")
 
 
 def _numbers(words: Mapping[int, str]) -> dict[str, int]:

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from hitherto_extraction.job_calls import Accepted, JobCalls
-from hitherto_extraction.once import Identity
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.transcripts import (
     IncomingTranscript,
     Stored,

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.once import IdempotentOperation, Identity, once
+from hitherto_extraction.once import IdempotentOperation, once
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.queue.jobs import RetryFilter
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.consistency import Position
 from hitherto_shared.database.pool import Connection, Database

@@ -15,26 +15,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hitherto_extraction.storage import idempotency
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.consistency import Position, commit_and_locate, current_position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import HithertoError
 
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Identifies a repeated call: its key, its method and the hash of its body.
-
-    A key belongs to one credential, which `subject` identifies (`Trail.caller`).
-    """
-
-    tenant_id: str
-    subject: str
-    rpc: str
-    key: str
-    body_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +121,7 @@ async def first_ids(connection: Connection, identity: Identity | None) -> list[s
     """
     if identity is None:
         return None
-    return await idempotency.replayed(
-        connection,
-        tenant_id=identity.tenant_id,
-        subject=identity.subject,
-        rpc=identity.rpc,
-        key=identity.key,
-        body_hash=identity.body_hash,
-    )
+    return await idempotency.replayed(connection, identity)
 
 
 async def _remember(
@@ -151,12 +131,8 @@ async def _remember(
         return
     first = await idempotency.take(
         connection,
-        tenant_id=identity.tenant_id,
-        subject=identity.subject,
-        rpc=identity.rpc,
-        key=identity.key,
+        identity,
         user_ids=sorted(set(work.users(made))),
-        body_hash=identity.body_hash,
         resource_ids=list(work.ids(made)),
     )
     if not first:

@@ -2,7 +2,7 @@
 
 psycopg inspects every element of a list to determine its type, which takes longer than a small
 search in Postgres. A typed list avoids that. On connections without registration these are ordinary
-lists.
+lists. `records` and `fields_of` turn whole rows into parameters.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import struct
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
@@ -47,6 +48,11 @@ def records(rows: Sequence[Mapping[str, Any]]) -> Json:
     Several rows of many columns are written faster by one statement than by one statement each.
     """
     return Json(rows, dumps=_RECORDS.encode)
+
+
+def fields_of(item: Any) -> dict[str, Any]:
+    """The fields of a dataclass as parameters by name, as they are."""
+    return {each.name: getattr(item, each.name) for each in fields(item)}
 
 
 class _ArrayDumper(Dumper, Generic[Element]):

@@ -245,8 +245,7 @@ class Database:
             await AsyncConnectionPool.check_connection(connection)
         except psycopg.Error:
             return False
-        if isinstance(connection, LeanConnection):
-            connection.proven_at = time.monotonic()
+        connection.proven_at = time.monotonic()
         return True
 
     async def run(

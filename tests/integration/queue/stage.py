@@ -16,7 +16,6 @@ import psycopg
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.intake import Intake, IntakeRules
 from hitherto_extraction.job_calls import Accepted
-from hitherto_extraction.once import Identity
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
@@ -27,6 +26,7 @@ from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.conversations import IncomingMessage
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.transcripts import IncomingTranscript
 from hitherto_extraction.worker import Runner, Worker, WorkerRules
 from hitherto_shared.audit.trail import Trail

@@ -20,16 +20,11 @@ from typing import TypeVar
 from hitherto_extraction.curation.conversations import delete_conversation
 from hitherto_extraction.curation.profile_edit import CLEARABLE
 from hitherto_extraction.curation.profiles import update_profile
-from hitherto_extraction.once import (
-    IdempotentOperation,
-    IdempotentResult,
-    Identity,
-    first_ids,
-    once,
-)
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import clearing, profiles, users
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database

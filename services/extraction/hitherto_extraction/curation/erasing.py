@@ -21,13 +21,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
 
-from hitherto_extraction.once import (
-    IdempotentOperation,
-    IdempotentResult,
-    Identity,
-    first_ids,
-    once,
-)
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
@@ -37,6 +31,7 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.erasure import Receipt, RowsRemain
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared import metrics
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database

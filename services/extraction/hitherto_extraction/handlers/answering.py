@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, once
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import NOBODY, Trail

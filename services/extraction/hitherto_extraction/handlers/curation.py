@@ -16,7 +16,7 @@ from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.read_ahead import read_ahead
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult
 from hitherto_extraction.pipeline.embedding_charges import (
     CORRECTION,
     IMPORT,
@@ -26,9 +26,10 @@ from hitherto_extraction.pipeline.embedding_charges import (
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.consistency import Position
-from hitherto_shared.convert import memory_message
+from hitherto_shared.convert import enum_words, memory_message
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Memory, Scope
@@ -41,11 +42,7 @@ _EMBEDDING_SECONDS = 3.0
 _AHEAD = 32
 """Items of a stream that are read ahead, and so embedded in one call."""
 
-_DECISIONS = {
-    value.number: value.name.removeprefix("REVIEW_DECISION_").lower()
-    for value in pb.ReviewDecision.DESCRIPTOR.values
-    if value.number
-}
+_DECISIONS = enum_words(pb.ReviewDecision.DESCRIPTOR, "REVIEW_DECISION_")
 
 
 @dataclass(frozen=True, slots=True)

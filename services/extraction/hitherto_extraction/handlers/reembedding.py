@@ -10,17 +10,13 @@ from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.reembedding import phases
 from hitherto_extraction.reembedding.phases import ReembeddingStatus
-from hitherto_shared.convert import job_message
+from hitherto_shared.convert import enum_words, job_message
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.validation import Checks
 
-_PHASES = {
-    value.number: value.name.removeprefix("REEMBED_PHASE_").lower()
-    for value in pb.ReembedPhase.DESCRIPTOR.values
-    if value.number
-}
+_PHASES = enum_words(pb.ReembedPhase.DESCRIPTOR, "REEMBED_PHASE_")
 _MIN_DIMENSIONS = 8
 _MAX_DIMENSIONS = 4_000
 _SECONDS = 60.0

@@ -9,8 +9,8 @@ from contextlib import aclosing
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.erasure import EXPORT_SECONDS
-from hitherto_extraction.once import Identity
 from hitherto_extraction.restoring.importing import ImportCall, Importing
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.errors import TooLate, invalid
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks

@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import Struct
 from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult
 from hitherto_extraction.sessions.actions import (
     DECISIONS,
     Decision,
@@ -26,6 +26,7 @@ from hitherto_extraction.sessions.context import (
     read_session,
     update_session,
 )
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.convert import (
     ACTION_STATE,
     context_items,

@@ -9,6 +9,7 @@ from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.pipeline.embedding_charges import SEARCH
 from hitherto_extraction.storage import usage
 from hitherto_extraction.storage.usage import UsageFilter, UsageTotals
+from hitherto_shared.convert import enum_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call
@@ -17,11 +18,7 @@ from hitherto_shared.validation import Checks
 KINDS = (*SHARES, SEARCH, "decay", "retention")
 _PAGE_SIZE = 10
 _MAX_PAGE_SIZE = 200
-_DIMENSIONS = {
-    value.number: value.name.removeprefix("USAGE_DIMENSION_").lower()
-    for value in pb.UsageDimension.DESCRIPTOR.values
-    if value.number
-}
+_DIMENSIONS = enum_words(pb.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_")
 
 
 class UsageCalls:

@@ -193,9 +193,8 @@ async def _queue(connection: Connection, statement: str, values: Mapping[str, An
 
 
 async def _insert(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
-    row = await connection.fetch_row(statement, {"job_id": uuid7(), **values})
-    assert row is not None
-    return Job(*row)
+    [job] = await connection.fetch(Job, statement, {"job_id": uuid7(), **values})
+    return job
 
 
 async def enqueue_cancelled(

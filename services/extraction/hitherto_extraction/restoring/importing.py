@@ -22,11 +22,12 @@ from hitherto_extraction.curation.user_settings import (
     change_settings,
     prepare_sealing,
 )
-from hitherto_extraction.once import IdempotentOperation, Identity, once
+from hitherto_extraction.once import IdempotentOperation, once
 from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
 from hitherto_extraction.restoring.writing import index_memories, write
 from hitherto_extraction.storage import erased, imported, users
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.storage.imported_rows import RowRefused
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from uuid import UUID
 
 from hitherto_shared.audit.digest import Digest
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.audit_log import AuditEvent
 from hitherto_shared.database.pool import Connection
 
@@ -129,15 +130,5 @@ async def unsigned_days(connection: Connection, *, limit: int) -> list[tuple[str
 
 async def keep_digest(connection: Connection, digest: Digest) -> bool:
     """Store a signed day; False if another replica was first."""
-    cursor = await connection.execute(
-        _KEEP,
-        {
-            "tenant_id": digest.tenant_id,
-            "day": digest.day,
-            "count": digest.count,
-            "root": digest.root,
-            "signature": digest.signature,
-            "key_id": digest.key_id,
-        },
-    )
+    cursor = await connection.execute(_KEEP, fields_of(digest))
     return cursor.rowcount == 1

@@ -201,11 +201,10 @@ async def open_conversation(
 
     Its time zone is `time_zone`, else the user's, else the one it had before, else UTC.
     """
-    row = await connection.fetch_row(
-        _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
+    [counters] = await connection.fetch(
+        Counters, _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
     )
-    assert row is not None
-    return Counters(*row)
+    return counters
 
 
 async def knows_time_zone(connection: Connection, scope: Scope, conversation_id: str) -> bool:
@@ -342,11 +341,8 @@ async def some_sealed(
     connection: Connection, scope: Scope, conversation_id: str, message_nos: Sequence[int]
 ) -> bool:
     """Whether any of these messages is sealed by now."""
-    row = await connection.fetch_row(
-        _SOME_SEALED, {**_key(scope, conversation_id), "message_nos": list(message_nos)}
-    )
-    assert row is not None
-    return bool(row[0])
+    values = {**_key(scope, conversation_id), "message_nos": list(message_nos)}
+    return bool(await connection.fetch_value(_SOME_SEALED, values))
 
 
 async def find_idle(

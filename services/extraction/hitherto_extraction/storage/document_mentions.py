@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -125,17 +126,7 @@ async def write(
         for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
             await cursor.executemany(
                 statement,
-                [
-                    scope.bind(
-                        entity_id=row.entity_id,
-                        type=row.type,
-                        name=row.name,
-                        name_key=row.name_key,
-                        aliases=list(row.aliases),
-                        email=row.email,
-                    )
-                    for row in rows
-                ],
+                [scope.bind(**fields_of(row)) | {"aliases": list(row.aliases)} for row in rows],
             )
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -183,20 +184,8 @@ async def store(
             await cursor.executemany(
                 statement,
                 [
-                    scope.bind(
-                        document_id=document_id,
-                        source_type=document.source_type,
-                        source_id=document.source_id,
-                        content_type=document.content_type,
-                        title=document.title,
-                        summary=document.summary,
-                        content=document.content,
-                        author=document.author,
-                        metadata=Jsonb(document.metadata),
-                        created_at=document.created_at,
-                        content_hash=document.content_hash,
-                        expires_at=document.expires_at,
-                    )
+                    scope.bind(**fields_of(document), document_id=document_id)
+                    | {"metadata": Jsonb(document.metadata)}
                     for document_id, document in documents.items()
                 ],
             )

@@ -15,6 +15,7 @@ from uuid import UUID
 from hitherto_extraction.storage import memories
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.errors import NotFound
@@ -103,9 +104,7 @@ class EditableMemory:
 
 
 async def read(
-    connection: Connection,
-    scope: Scope,
-    memory_ids: Sequence[UUID],
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, EditableMemory]:
     """The present state of these memories, by id; ids that the user does not have are left out."""
     cursor = await connection.execute(_READ, scope.bind(memory_ids=list(memory_ids)))
@@ -153,29 +152,14 @@ async def write_version(
             compare the columns.
     """
     memory = after.memory
-    values = scope.bind(
-        memory_id=memory.memory_id,
-        type=memory.type,
-        importance=memory.importance,
-        confidence=memory.confidence,
-        origin=memory.origin,
-        status=memory.status,
-        sensitive=memory.sensitive,
-        valid_from=memory.valid_from,
-        valid_to=memory.valid_to,
-        expires_at=memory.expires_at,
-        superseded_by=memory.superseded_by,
-        supersedes=list(memory.supersedes),
-        challenges=list(after.challenges),
-        said_at=after.said_at,
-        lexical_no=after.lexical_no,
-        lexical_length=after.lexical_length,
-        embedding_state=after.embedding_state,
-        at=at,
-        job_id=job_id,
-        reworded=reworded,
-        questions=list(after.questions),
-    )
+    values = {
+        **fields_of(memory),
+        **fields_of(after),
+        **scope.bind(at=at, job_id=job_id, reworded=reworded),
+        "supersedes": list(memory.supersedes),
+        "challenges": list(after.challenges),
+        "questions": list(after.questions),
+    }
     version = await memories.keep_version(connection, values)
     values |= _stored(scope, after, version + 1)
     await connection.execute(_WRITE, values)
@@ -273,46 +257,12 @@ def change_event(
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
-    sealed = row[34]
-    memory = _memory(row)
+    *columns, sources, entities, said_at, challenges, number, length, state, sealed, questions = row
+    memory = Memory(*(*columns, None, [SourceRef(*pair) for pair in sources], entities))
     if sealed is not None:
         words = opened(scope, MEMORY, sealed, memory.memory_id)
         # The mentions from before it was sealed are about to be swept.
         memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
     return EditableMemory(
-        memory, row[29], row[30], row[31], row[32], row[33], sealed is not None, row[35]
-    )
-
-
-def _memory(row: tuple[Any, ...]) -> Memory:
-    return Memory(
-        memory_id=row[0],
-        user_id=row[1],
-        type=row[2],
-        content=row[3],
-        importance=row[4],
-        confidence=row[5],
-        source=row[6],
-        origin=row[7],
-        status=row[8],
-        valid_from=row[9],
-        created_at=row[10],
-        updated_at=row[11],
-        detail=row[12],
-        tags=row[13],
-        keywords=row[14],
-        context=row[15],
-        metadata=row[16],
-        sensitive=row[17],
-        conversation_id=row[18],
-        valid_to=row[19],
-        expires_at=row[20],
-        superseded_by=row[21],
-        supersedes=row[22],
-        version=row[23],
-        job_id=row[24],
-        access_count=row[25],
-        last_accessed_at=row[26],
-        sources=[SourceRef(*pair) for pair in row[27]],
-        entities=row[28],
+        memory, said_at, challenges, number, length, state, sealed is not None, questions
     )

@@ -73,7 +73,7 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
         WrongState: The user was erased, or that cannot be determined.
     """
     key = _KEYS.get(connection, _NO_KEY)
-    row = await connection.fetch_row(
+    [(marked, in_doubt)] = await connection.fetch_rows(
         _MARKED,
         {
             "tenant_id": scope.tenant_id,
@@ -81,8 +81,6 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
             "hash_key_id": hash_key_id(key),
         },
     )
-    assert row is not None
-    marked, in_doubt = row
     if marked:
         raise was_erased(scope)
     if in_doubt:

@@ -344,6 +344,6 @@ async def _count(
 async def _receipt(
     connection: Connection, statement: str, tenant_id: str, receipt_id: UUID
 ) -> Receipt:
-    row = await connection.fetch_row(statement, {"tenant_id": tenant_id, "receipt_id": receipt_id})
-    assert row is not None
-    return Receipt(*row)
+    values = {"tenant_id": tenant_id, "receipt_id": receipt_id}
+    [receipt] = await connection.fetch(Receipt, statement, values)
+    return receipt

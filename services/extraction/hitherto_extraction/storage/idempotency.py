@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import AlreadyExists
 
@@ -35,51 +37,49 @@ DELETE FROM idempotency_keys WHERE created_at < now() - interval '48 hours'
 """
 
 
-async def replayed(
-    connection: Connection, *, tenant_id: str, subject: str, rpc: str, key: str, body_hash: bytes
-) -> list[str] | None:
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Identifies a repeated call: its key, its method and the hash of its body.
+
+    A key belongs to one credential, which `subject` identifies (`Trail.caller`).
+    """
+
+    tenant_id: str
+    subject: str
+    rpc: str
+    key: str
+    body_hash: bytes
+
+
+async def replayed(connection: Connection, identity: Identity) -> list[str] | None:
     """The resources of the first call with this key, or None if there was none.
 
     Raises:
         AlreadyExists: The first call had a different body.
     """
-    row = await connection.fetch_row(
-        _FIND, {"tenant_id": tenant_id, "subject": subject, "rpc": rpc, "key": key}
-    )
+    row = await connection.fetch_row(_FIND, fields_of(identity))
     if row is None:
         return None
-    if bytes(row[0]) != body_hash:
+    if bytes(row[0]) != identity.body_hash:
         raise AlreadyExists(
             "this idempotency key was used with a different request body: use a new key",
             reason="IDEMPOTENCY_KEY_REUSED",
-            metadata={"idempotency_key": key},
+            metadata={"idempotency_key": identity.key},
         )
     return list(row[1])
 
 
 async def take(
     connection: Connection,
+    identity: Identity,
     *,
-    tenant_id: str,
-    subject: str,
-    rpc: str,
-    key: str,
     user_ids: Sequence[str],
-    body_hash: bytes,
     resource_ids: Sequence[str],
 ) -> bool:
     """Record the outcome of this call; False if another call with the key was first."""
     cursor = await connection.execute(
         _TAKE,
-        {
-            "tenant_id": tenant_id,
-            "subject": subject,
-            "rpc": rpc,
-            "key": key,
-            "user_ids": list(user_ids),
-            "body_hash": body_hash,
-            "resource_ids": list(resource_ids),
-        },
+        fields_of(identity) | {"user_ids": list(user_ids), "resource_ids": list(resource_ids)},
     )
     return cursor.rowcount == 1
 

@@ -112,9 +112,7 @@ async def read_user(connection: Connection, scope: Scope) -> KnownUser | None:
 
 async def holds_something(connection: Connection, scope: Scope) -> bool:
     """Whether anything is stored about the user besides settings."""
-    row = await connection.fetch_row(_HOLDS, scope.parameters)
-    assert row is not None
-    return bool(row[0])
+    return bool(await connection.fetch_value(_HOLDS, scope.parameters))
 
 
 async def adopt(connection: Connection, scope: Scope, row: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared import metrics
-from hitherto_shared.database.arrays import records
+from hitherto_shared.database.arrays import fields_of, records
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
@@ -98,15 +98,10 @@ async def record(
         return
     rows = [
         {
+            **fields_of(event),
             "event_id": uuid7(),
-            "subject": event.subject,
-            "memory_id": event.memory_id,
-            "action": event.action,
-            "version": event.version,
-            "reason": event.reason,
             "before": without_words(event.before) if event.sealed else event.before,
             "after": without_words(event.after) if event.sealed else event.after,
-            "related": event.related,
         }
         for event in events
     ]
@@ -116,9 +111,8 @@ async def record(
 
 async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, int]:
     """The number of memories that models closed and updated in the last 24 hours."""
-    row = await connection.fetch_row(_CHANGES_OF_A_DAY, scope.parameters)
-    assert row is not None
-    return row[0], row[1]
+    [(closed, updated)] = await connection.fetch_rows(_CHANGES_OF_A_DAY, scope.parameters)
+    return closed, updated
 
 
 async def payer(connection: Connection, scope: Scope) -> Scope:

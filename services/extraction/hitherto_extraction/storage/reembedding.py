@@ -146,6 +146,5 @@ async def await_recent(connection: Connection) -> int:
 
 async def count(connection: Connection, model: str) -> tuple[int, int]:
     """How many texts have a vector of the model, and how many do not."""
-    row = await connection.fetch_row(_COUNT, {"model": model})
-    assert row is not None
-    return int(row[0]), int(row[1])
+    [(stored, missing)] = await connection.fetch_rows(_COUNT, {"model": model})
+    return int(stored), int(missing)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import document_mentions, keyword_index
@@ -236,7 +235,7 @@ async def lock_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
     """Lock memories, also against access counting; returns those that could be locked."""
-    return await connection.fetch_values(_LOCK_MEMORIES, _named(scope, memory_ids))
+    return await connection.fetch_values(_LOCK_MEMORIES, scope.bind(memory_ids=list(memory_ids)))
 
 
 async def remove_memories(
@@ -246,7 +245,7 @@ async def remove_memories(
 
     Returns rows by table.
     """
-    values = _named(scope, memory_ids)
+    values = scope.bind(memory_ids=list(memory_ids))
     await connection.execute(
         _RECORD_EXPIRY,
         {**values, "event_ids": [uuid7() for _ in memory_ids], "job_id": job_id},
@@ -270,7 +269,7 @@ async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequ
 
     Returns their number.
     """
-    values = _named(scope, memory_ids)
+    values = scope.bind(memory_ids=list(memory_ids))
     entities = await connection.fetch_values(_FORGET_MENTIONS, values)
     await document_mentions.drop_unmentioned(connection, scope, entities)
     return len(entities)
@@ -281,7 +280,7 @@ async def delete_vectors(connection: Connection, scope: Scope, memory_ids: Seque
 
     Returns their number.
     """
-    values = _named(scope, memory_ids)
+    values = scope.bind(memory_ids=list(memory_ids))
     vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
     return vectors + (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
 
@@ -322,7 +321,7 @@ async def remove_messages(
     )
     learnt = sorted(row[0] for row in await connection.fetch_rows(_LEARNT_FROM, values))
     await connection.execute(_DELETE_MESSAGES, values)
-    await connection.execute(_DELETE_SOURCE_VECTORS, _named(scope, learnt))
+    await connection.execute(_DELETE_SOURCE_VECTORS, scope.bind(memory_ids=list(learnt)))
     await connection.execute(_DROP_EXCERPTS, values)
     await connection.execute(_DROP_REPLIES, values)
     await connection.execute(_DROP_EDITS, values)
@@ -333,7 +332,9 @@ async def read_indexed(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[IndexedMemory]:
     """Memories with their remaining source words."""
-    return await connection.fetch(IndexedMemory, _WORDS_LEFT, _named(scope, memory_ids))
+    return await connection.fetch(
+        IndexedMemory, _WORDS_LEFT, scope.bind(memory_ids=list(memory_ids))
+    )
 
 
 async def index_anew(
@@ -371,7 +372,3 @@ async def index_anew(
         await keyword_index.append(connection, scope, {no: numbered[no][1] for no in chunk})
     if sweep:
         await sweep_postings(connection, scope)
-
-
-def _named(scope: Scope, memory_ids: Sequence[UUID]) -> dict[str, Any]:
-    return scope.bind(memory_ids=list(memory_ids))

@@ -206,9 +206,9 @@ async def count(
     connection: Connection, tenant_id: str, keep: RetentionDays, *, user_id: str | None
 ) -> tuple[int, int, int, int]:
     """How much is due now: memories, their versions, their vectors, messages."""
-    row = await connection.fetch_row(_COUNT, {**_of(tenant_id, keep), "user_id": user_id})
-    assert row is not None
-    return row[0], row[1], row[2], row[3]
+    values = {**_of(tenant_id, keep), "user_id": user_id}
+    [(memories, versions, vectors, messages)] = await connection.fetch_rows(_COUNT, values)
+    return memories, versions, vectors, messages
 
 
 async def anything_kept_for_a_time(

@@ -229,9 +229,7 @@ async def leave_without_vectors(connection: Connection) -> None:
 
 async def has_sealed(connection: Connection, scope: Scope) -> bool:
     """Whether anything of the user is sealed. Also with the role hitherto_write."""
-    row = await connection.fetch_row(_HAS_SEALED, scope.parameters)
-    assert row is not None
-    return bool(row[0])
+    return bool(await connection.fetch_value(_HAS_SEALED, scope.parameters))
 
 
 async def find_users(connection: Connection, *, after: tuple[str, str], limit: int) -> list[Scope]:

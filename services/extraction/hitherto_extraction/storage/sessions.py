@@ -155,8 +155,7 @@ async def write_context(
 ) -> None:
     """Replace the context of a session, which then expires after `seconds`."""
     await connection.execute(
-        _WRITE_CONTEXT,
-        {**_session(scope, session_id), "context": Jsonb(context), "seconds": seconds},
+        _WRITE_CONTEXT, scope.bind(session_id=session_id, context=Jsonb(context), seconds=seconds)
     )
 
 
@@ -164,12 +163,12 @@ async def renew_context(
     connection: Connection, scope: Scope, session_id: str, *, seconds: int
 ) -> None:
     """Extend the context of a session, if it has one, to `seconds` from now."""
-    await connection.execute(_RENEW_CONTEXT, {**_session(scope, session_id), "seconds": seconds})
+    await connection.execute(_RENEW_CONTEXT, scope.bind(session_id=session_id, seconds=seconds))
 
 
 async def read_context(connection: Connection, scope: Scope, session_id: str) -> dict[str, Any]:
     """The context of a session; empty if there is none."""
-    row = await connection.fetch_row(_READ_CONTEXT, _session(scope, session_id))
+    row = await connection.fetch_row(_READ_CONTEXT, scope.bind(session_id=session_id))
     return {} if row is None else row[0]
 
 
@@ -200,25 +199,25 @@ async def add_action(
     return await connection.fetch_one(
         PendingAction,
         _ADD_ACTION,
-        {
-            **_action(scope, action_id),
-            "session_id": session_id,
-            "type": type,
-            "params": Jsonb(params),
-            "description": description,
-            "seconds": ACTION_SECONDS,
-        },
+        scope.bind(
+            action_id=action_id,
+            session_id=session_id,
+            type=type,
+            params=Jsonb(params),
+            description=description,
+            seconds=ACTION_SECONDS,
+        ),
     )
 
 
 async def read_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
     """The present state of an action."""
-    return await connection.fetch_one(PendingAction, _READ_ACTION, _action(scope, action_id))
+    return await connection.fetch_one(PendingAction, _READ_ACTION, scope.bind(action_id=action_id))
 
 
 async def lock_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
     """An action, locked until this transaction ends."""
-    await connection.execute(_LOCK_ACTION, _action(scope, action_id))
+    await connection.execute(_LOCK_ACTION, scope.bind(action_id=action_id))
     return await read_action(connection, scope, action_id)
 
 
@@ -234,17 +233,17 @@ async def move_action(
 
     A confirmed action waits the full time again for its result.
     """
-    row = await connection.fetch_row(
+    [moved] = await connection.fetch(
+        PendingAction,
         _MOVE_ACTION,
-        {
-            **_action(scope, action_id),
-            "state": state,
-            "result": None if result is None else Jsonb(result),
-            "seconds": ACTION_SECONDS,
-        },
+        scope.bind(
+            action_id=action_id,
+            state=state,
+            result=None if result is None else Jsonb(result),
+            seconds=ACTION_SECONDS,
+        ),
     )
-    assert row is not None, "the caller holds the action"
-    return PendingAction(*row)
+    return moved
 
 
 async def drop_expired(connection: Connection) -> bool:
@@ -256,11 +255,3 @@ async def drop_expired(connection: Connection) -> bool:
         )
         full = full or cursor.rowcount >= _SWEEP
     return full
-
-
-def _session(scope: Scope, session_id: str) -> dict[str, Any]:
-    return scope.bind(session_id=session_id)
-
-
-def _action(scope: Scope, action_id: str) -> dict[str, Any]:
-    return scope.bind(action_id=action_id)

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import opened, seal_rows, stored
-from hitherto_shared.database.arrays import records
+from hitherto_shared.database.arrays import fields_of, records
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import STATEMENT
 from hitherto_shared.identifiers import uuid7
@@ -175,21 +175,9 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[NewS
         statement_id = uuid7()
         row = {"statement_id": statement_id, "said": _words(each)}
         rows.append(
-            {
-                "statement_id": statement_id,
-                "subject": each.subject,
-                "memory_id": each.memory_id,
-                "conversation_id": each.conversation_id,
-                "document_id": each.document_id,
-                "job_id": each.job_id,
-                "action": each.action,
-                "version": each.version,
-                "made_version": each.made_version,
-                "origin": each.origin,
-                "said_at": each.said_at,
-                **stored(scope, STATEMENT, row, sealed=each.sealed and bool(each.said)),
-                "taken": each.taken,
-            }
+            fields_of(each)
+            | {"statement_id": statement_id}
+            | stored(scope, STATEMENT, row, sealed=each.sealed and bool(each.said))
         )
     if rows:
         await connection.later(_INSERT, scope.bind(rows=records(rows)))

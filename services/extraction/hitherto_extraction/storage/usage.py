@@ -142,9 +142,8 @@ async def hold_still(connection: Connection) -> None:
 
 async def spent_today(connection: Connection, tenant_id: str) -> SpendingToday:
     """What a tenant has spent on the database's current day."""
-    row = await connection.fetch_row(_TODAY, {"tenant_id": tenant_id})
-    assert row is not None
-    return SpendingToday(*row)
+    [today] = await connection.fetch(SpendingToday, _TODAY, {"tenant_id": tenant_id})
+    return today
 
 
 async def spent_today_by_tenant(connection: Connection) -> dict[str, Decimal]:

@@ -269,9 +269,7 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
 
 async def database_now(connection: Connection) -> datetime:
     """The database's present time."""
-    row = await connection.fetch_row(_NOW, ())
-    assert row is not None
-    moment: datetime = row[0]
+    moment: datetime = await connection.fetch_value(_NOW, ())
     return moment
 
 

@@ -67,6 +67,5 @@ class ReplicaLag:
 
 
 async def _lag(connection: Connection) -> float | None:
-    row = await connection.fetch_row(_LAG, {})
-    assert row is not None
-    return None if row[0] is None else max(0.0, float(row[0]))
+    lag = await connection.fetch_value(_LAG, {})
+    return None if lag is None else max(0.0, float(lag))

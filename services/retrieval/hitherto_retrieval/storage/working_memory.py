@@ -38,7 +38,7 @@ ORDER BY created_at, action_id
 
 def context(scope: Scope, session_id: str) -> Statement[dict[str, Any]]:
     """The free-form JSON of a session; empty if there is none."""
-    return Statement(_CONTEXT, _session(scope, session_id), _context)
+    return Statement(_CONTEXT, scope.bind(session_id=session_id), _context)
 
 
 def recent_items(scope: Scope) -> Statement[list[dict[str, Any]]]:
@@ -57,14 +57,10 @@ def open_actions(scope: Scope, session_id: str) -> Statement[list[PendingAction]
     """
     return Statement(
         _ACTIONS,
-        {**_session(scope, session_id), "limit": MAX_ACTIONS},
+        scope.bind(session_id=session_id, limit=MAX_ACTIONS),
         lambda rows: [PendingAction(*row) for row in rows],
     )
 
 
 def _context(rows: Rows) -> dict[str, Any]:
     return dict(rows[0][0]) if rows else {}
-
-
-def _session(scope: Scope, session_id: str) -> dict[str, Any]:
-    return scope.bind(session_id=session_id)
