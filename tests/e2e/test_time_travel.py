@@ -5,13 +5,14 @@ Contract "Identity" and "Reads"; details B12, B13, C1, C2, C5; faults.md rows 48
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import job_pb2, maintenance_service_pb2, memory_pb2, search_pb2
+from hitherto.v1 import job_pb2, maintenance_service_pb2, memory_pb2, profile_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, restore, save, update
@@ -30,6 +31,7 @@ from tests.e2e.merging import (
     script,
 )
 from tests.e2e.methods import METHODS, refused
+from tests.e2e.sealing import change_profile
 from tests.e2e.travelling import at, contents_at, now_of, stamp
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.answers import memory
@@ -392,6 +394,28 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
     before = await context(known_at=stamp(LONG_AGO))
     assert (before.profile.version, list(before.memories)) == (0, [])
     assert "Ana lives" not in before.prompt_block
+
+
+async def test_d9_every_version_of_the_profile_is_known_from_its_own_time_on(
+    services: Services,
+) -> None:
+    """The profile tells the time of its version now as later, also while many write it."""
+    await asyncio.gather(
+        *(change_profile(services, facts={f"kind {n}": {"n": n}}) for n in range(6))
+    )
+
+    async def profile(known_at: Timestamp | None) -> profile_pb2.Profile:
+        request = pb.GetContextRequest(user_id="ana", known_at=known_at)
+        return (await services.retrieval.GetContext(request)).profile
+
+    held = await profile(None)
+    assert held.version == 6
+    for version in range(6, 0, -1):
+        then = await profile(held.updated_at)
+        assert (then.version, then.updated_at) == (version, held.updated_at)
+        just_before = held.updated_at.ToDatetime(UTC) - timedelta(microseconds=1)
+        held = await profile(stamp(just_before))
+    assert held.version == 0
 
 
 @pytest.mark.parametrize("name", ["as_of", "known_at"])

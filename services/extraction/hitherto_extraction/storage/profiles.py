@@ -41,13 +41,16 @@ SET department = EXCLUDED.department, summary = EXCLUDED.summary,
     current_projects = EXCLUDED.current_projects, preferences = EXCLUDED.preferences,
     frequent_intents = EXCLUDED.frequent_intents, access_level = EXCLUDED.access_level,
     facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
-    sealed = EXCLUDED.sealed, version = EXCLUDED.version, updated_at = now(),
+    sealed = EXCLUDED.sealed, version = EXCLUDED.version, updated_at = clock_timestamp(),
     last_extracted_at = coalesce(EXCLUDED.last_extracted_at, profiles.last_extracted_at)
 """
 
 _KEEP_VERSION = """
-INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed, actor, job_id)
-VALUES (%(tenant_id)s, %(user_id)s, %(version)s, %(profile)s, %(sealed)s, %(actor)s, %(job_id)s)
+INSERT INTO profile_versions (
+    tenant_id, user_id, version, profile, sealed, actor, job_id, recorded_at)
+SELECT tenant_id, user_id, %(version)s, %(profile)s, %(sealed)s, %(actor)s, %(job_id)s, updated_at
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _LOOKED = """
