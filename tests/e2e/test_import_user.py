@@ -31,7 +31,7 @@ from hitherto_extraction.storage import exports, holdings
 from hitherto_shared.database.pool import Database
 from tests.e2e import privacy
 from tests.e2e.conftest import Services, Shared
-from tests.e2e.curating import checks, forget, save, update
+from tests.e2e.curating import change, checks, forget, save, update
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
 from tests.e2e.leaving import Export, erase, export, reinstate, until
 from tests.e2e.methods import Refusal, documented, read_refusal
@@ -641,6 +641,41 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
     assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
     assert refusal.reason == "USER_ERASED"
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories")
+
+
+async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
+    modelled: Services, clear: Lived, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep deletes it before its parts come; everything else is imported."""
+    monkeypatch.setattr(restoring, "PATIENCE_SECONDS", 600.0)
+    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    (document,) = (line["row"] for line in lines if line["table"] == "documents")
+    document["expires_at"] = "2026-01-01T00:00:00+00:00"
+    parts = [line["table"] for line in lines if line["row"].get("document_id")]
+    assert {"document_chunks", "document_mentions"} <= set(parts)
+    # A group is stored once a record of another table comes.
+    half = 1 + next(n for n, line in enumerate(lines) if line["table"] == "document_chunks")
+    swept = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[pb.ImportUserRequest]:
+        for end, part in ((False, lines[:half]), (True, lines[half:])):
+            if end:
+                await swept.wait()
+            data = "".join(json.dumps(line) + "\n" for line in part).encode()
+            yield pb.ImportUserRequest(user_id="ana", data=data)
+
+    importing = asyncio.ensure_future(modelled.privacy.ImportUser(pieces()))
+    await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM documents"), seconds=BOUND)
+    await asyncio.to_thread(change, tenant_conninfo, "DELETE FROM documents")
+    swept.set()
+    reply = await importing
+    for table in ("document_chunks", "document_mentions"):
+        assert reply.left_out_counts[table] == parts.count(table)
+        assert table not in reply.imported_counts
+        assert table not in reply.skipped_counts
+        assert not rows(tenant_conninfo, f"SELECT 1 FROM {table}")
+    assert reply.imported_counts["memories"] == clear.export.manifest.counts["memories"]
+    assert not rows(tenant_conninfo, "SELECT 1 FROM passage_postings WHERE corpus = 'documents'")
 
 
 async def test_b3_what_a_job_had_not_read_is_learnt_again(

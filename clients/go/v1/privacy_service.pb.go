@@ -355,8 +355,8 @@ type ImportUserResponse struct {
 	// skipped_counts, the numbers of records that the user held already, by table.
 	SkippedCounts map[string]int64 `protobuf:"bytes,2,rep,name=skipped_counts,json=skippedCounts,proto3" json:"skipped_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// left_out_counts, the numbers of records that are never imported, by table, those that were lost before the
-	// export (`"lost": true`) and those that belong to such a record, and `profiles.department` or
-	// `profiles.access_level` for a value that the credential may not set.
+	// export (`"lost": true`), those that belong to such a record or to a document that expired during the
+	// import, and `profiles.department` or `profiles.access_level` for a value that the credential may not set.
 	LeftOutCounts map[string]int64 `protobuf:"bytes,3,rep,name=left_out_counts,json=leftOutCounts,proto3" json:"left_out_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// consistency_token, for a later read that must see this write. Opaque.
 	ConsistencyToken string `protobuf:"bytes,4,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`

@@ -253,8 +253,8 @@ class ImportUserResponse(_message.Message):
     @_builtins.property
     def left_out_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """left_out_counts, the numbers of records that are never imported, by table, those that were lost before the
-        export (`"lost": true`) and those that belong to such a record, and `profiles.department` or
-        `profiles.access_level` for a value that the credential may not set.
+        export (`"lost": true`), those that belong to such a record or to a document that expired during the
+        import, and `profiles.department` or `profiles.access_level` for a value that the credential may not set.
         """
 
     def __init__(

@@ -47,6 +47,7 @@ _RETRY_SECONDS = 5.0
 _UNFINISHED = frozenset({"queued", "running", "failed"})
 _MOST_UNREAD = 10_000
 """Conversations with unfinished jobs that an import remembers."""
+_OF_DOCUMENTS = frozenset({"document_chunks", "document_mentions"})
 _RESERVED = {"department": "", "access_level": "standard"}
 """Columns of a profile that only `profiles.manage` may set, and their values without it."""
 
@@ -154,6 +155,7 @@ class _Import:
         self._owner: tuple[Any, Any] | None = None
         self._since: datetime | None = None
         self._lost: set[str] = set()
+        self._expiring: set[str] = set()
         self._unread: dict[str, int] = {}
 
     async def run(self, pieces: AsyncIterator[bytes]) -> Imported:
@@ -334,12 +336,19 @@ class _Import:
                 for row in rows
             ]
 
+        if table == "documents":
+            self._expiring |= {row["document_id"] for row in rows if row["expires_at"] is not None}
+        kept: Sequence[int] = range(len(rows))
+
         async def change(connection: Connection, sealed: bool) -> int:
+            nonlocal kept
+            if table in _OF_DOCUMENTS:
+                kept = await self._without_expired(connection, rows)
             return await write(
                 connection,
                 self._scope,
                 table,
-                rows,
+                [rows[index] for index in kept],
                 sealed=sealed,
                 message_vectors=self._uses.message_vectors,
             )
@@ -347,9 +356,19 @@ class _Import:
         try:
             stored = await self._change(change)
         except RowRefused as refusal:
-            raise group[refusal.index].refused(refusal.why) from None
+            raise group[kept[refusal.index]].refused(refusal.why) from None
         self._made.stored[table] += stored
-        self._made.skipped[table] += len(group) - stored
+        self._made.skipped[table] += len(kept) - stored
+        self._made.left_out[table] += len(group) - len(kept)
+
+    async def _without_expired(
+        self, connection: Connection, rows: Sequence[dict[str, Any]]
+    ) -> Sequence[int]:
+        """The places of rows whose documents have not expired, and been deleted, meanwhile."""
+        named = sorted({row["document_id"] for row in rows} & self._expiring)
+        held = await imported.headings(connection, self._scope, named)
+        gone = set(named) - held.keys()
+        return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
 
     def _permitted(self, row: dict[str, Any]) -> dict[str, Any]:
         """A profile with what the caller may set in it."""
