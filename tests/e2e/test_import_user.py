@@ -643,6 +643,23 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories")
 
 
+async def test_h3_what_was_not_sealed_yet_when_it_was_exported_is_sealed(
+    modelled: Services, clear: Lived, tenant_conninfo: str
+) -> None:
+    """Nothing that the sensitive memories mention is stored, so that no mention is left."""
+    lines = [json.loads(line) for line in clear.export.text.splitlines()]
+    for line in lines:
+        if line["table"] == "users":
+            line["row"]["encrypt_sensitive"] = True
+        elif line["table"] == "memories":
+            line["row"]["sensitive"] = True
+    reply = await bring(modelled, "\n".join(map(json.dumps, lines)).encode())
+    assert reply.imported_counts["memories"] == clear.export.manifest.counts["memories"]
+    assert not rows(tenant_conninfo, "SELECT 1 FROM memories WHERE sealed IS NULL")
+    assert clear.export.of("entity_mentions")
+    assert not rows(tenant_conninfo, "SELECT 1 FROM entity_mentions")
+
+
 async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
     modelled: Services, clear: Lived, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

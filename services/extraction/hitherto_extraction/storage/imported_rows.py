@@ -48,6 +48,8 @@ async def insert(
         RowRefused: One breaks a rule of the table, or refers to a row that is not there; nothing
             was inserted.
     """
+    if not rows:
+        return 0
     try:
         async with connection.transaction():
             return await _insert(connection, scope, table, rows)
