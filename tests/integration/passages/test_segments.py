@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -106,3 +107,25 @@ async def test_terms_of_passages_continue_wherever_others_were_removed(stage: St
                 **expected(held["messages"], "messages "),
                 **expected(held["summaries"], "summaries "),
             }
+
+
+@pytest.mark.parametrize("plan", ["force_generic_plan", "force_custom_plan"])
+@pytest.mark.parametrize("append", ["_APPEND", "_APPEND_PASSAGES"])
+async def test_a_table_that_was_never_analysed_is_extended_by_position(
+    stage: Stage, append: str, plan: str
+) -> None:
+    """By key, each row of the user would be compared with each term: 160 ms in place of 5."""
+    await stage.user()
+    texts = dict(enumerate(some(random.Random(3), 300), 1))
+    async with stage.write.connection() as connection, connection.transaction():
+        await users.lock_user(connection, ANA)
+        await keyword_index.append(connection, ANA, texts)
+        await keyword_index.append_passages(connection, ANA, {"messages": texts})
+        await connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
+        statement = getattr(keyword_index, append).encode()
+        columns = keyword_index._columns([("messages", texts)])
+        values = {**keyword_index._of(ANA), **columns, "each_corpus": "messages"}
+        cursor = await connection.execute(b"EXPLAIN (COSTS OFF) " + statement, values)
+        lines = "\n".join(str(line) for (line,) in await cursor.fetchall())
+
+    assert re.search("Tid Scan on (passage_)?postings held", lines), lines

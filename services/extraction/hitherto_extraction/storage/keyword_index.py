@@ -30,7 +30,9 @@ RETURNING last_lexical_no - %(texts)s
 # physical position, or begun, without a look for conflicts: the caller holds the user's row, so
 # that no other transaction writes the same segments. Other terms continue where their last segment
 # ends, segment by segment. Numbers ascend in each segment. Postings come by term, as one string per
-# column: writing arrays of hundreds costs the service more than everything else here.
+# column: writing arrays of hundreds costs the service more than everything else here. The range of
+# `used` says nothing new, but makes the planner expect a single row: while nothing is known about
+# the table, it would compare every row of the user with every term instead of going by position.
 _APPEND = """
 WITH incoming AS MATERIALIZED (
     SELECT term, lexical_nos::int[], frequencies::smallint[], lengths::smallint[]
@@ -43,7 +45,7 @@ WITH incoming AS MATERIALIZED (
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       AND term = ANY(string_to_array(%(terms)s, E'\\n')) AND segment = 0
 ), met AS MATERIALIZED (
-    SELECT incoming.*, first.place,
+    SELECT incoming.*, first.place, first.used,
            coalesce(first.used, 0) + cardinality(incoming.lexical_nos) <= %(segment)s AS fits
     FROM incoming LEFT JOIN first USING (term)
 ), extended AS (
@@ -53,7 +55,7 @@ WITH incoming AS MATERIALIZED (
         lengths = held.lengths || met.lengths
     FROM met
     WHERE held.tenant_id = %(tenant_id)s AND held.user_id = %(user_id)s
-      AND held.ctid = met.place AND met.fits
+      AND held.ctid = met.place AND met.fits AND met.used BETWEEN 1 AND %(segment)s
 ), begun AS (
     INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
     SELECT %(tenant_id)s, %(user_id)s, term, 0, lexical_nos, frequencies, lengths
@@ -105,7 +107,7 @@ WITH incoming AS MATERIALIZED (
       AND corpus = ANY(string_to_array(%(each_corpus)s, ','))
       AND term = ANY(string_to_array(%(terms)s, E'\n')) AND segment = 0
 ), met AS MATERIALIZED (
-    SELECT incoming.*, first.place,
+    SELECT incoming.*, first.place, first.used,
            coalesce(first.used, 0) + cardinality(incoming.lexical_nos) <= %(segment)s AS fits
     FROM incoming LEFT JOIN first USING (corpus, term)
 ), extended AS (
@@ -115,7 +117,7 @@ WITH incoming AS MATERIALIZED (
         lengths = held.lengths || met.lengths
     FROM met
     WHERE held.tenant_id = %(tenant_id)s AND held.user_id = %(user_id)s
-      AND held.ctid = met.place AND met.fits
+      AND held.ctid = met.place AND met.fits AND met.used BETWEEN 1 AND %(segment)s
 ), begun AS (
     INSERT INTO passage_postings
         (tenant_id, user_id, corpus, term, segment, lexical_nos, frequencies, lengths)
