@@ -9,6 +9,8 @@ from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 
+from hitherto_shared.model_api import ModelUsage
+
 logger = logging.getLogger("hitherto.prices")
 
 _MILLION = Decimal(1_000_000)
@@ -20,6 +22,18 @@ class Price:
 
     input: Decimal
     output: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The usage of one stage of a job."""
+
+    stage: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal
 
 
 class Prices:
@@ -52,6 +66,16 @@ class Prices:
                 )
             return Decimal(0)
         return (price.input * input_tokens + price.output * output_tokens) / _MILLION
+
+    def charge(self, stage: str, usage: ModelUsage) -> Charge:
+        """What calls of a language model cost, for the ledger."""
+        read, written = usage.input_tokens, usage.output_tokens
+        cost = self.cost(usage.model, input_tokens=read, output_tokens=written)
+        return Charge(stage, usage.model, usage.calls, read, written, cost)
+
+    def embedding_charge(self, model: str, calls: int, tokens: int) -> Charge:
+        """What calls of an embedder cost, for the ledger."""
+        return Charge("embedding", model, calls, tokens, 0, self.cost(model, input_tokens=tokens))
 
 
 def load_prices(path: Path | None) -> Prices:

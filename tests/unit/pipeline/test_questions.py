@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS, kept
 from hitherto_extraction.pipeline.indexing import terms_of
-from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
+from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
 from tests.unit.pipeline.situations import EARLIER, LATER, known, new, planned, update
 
 NURSE = "Maren works as a nurse at the Royal Infirmary in Glasgow since 2026-03-02"
@@ -113,13 +113,15 @@ LIVES, JOB = "Where is Ana's home?", "What does Ana do in Lisbon?"
 
 def test_of_reworded_memories_the_questions_stay_that_still_hold() -> None:
     fields: dict[str, Any] = {"importance": 0.5, "confidence": "high", "origin": "user"}
-    before = KnownMemory("Ana lives in Lisbon", said_at=EARLIER, questions=[LIVES, JOB], **fields)
+    before = MergeableMemory(
+        "Ana lives in Lisbon", said_at=EARLIER, questions=[LIVES, JOB], **fields
+    )
     flat = "Is Ana's flat big?"
-    newer = NewMemory("Ana lives in Berlin", said_at=LATER, questions=[flat], **fields)
-    assert merge_update(before, newer).questions == (flat, LIVES)
+    newer = MergeableMemory("Ana lives in Berlin", said_at=LATER, questions=[flat], **fields)
+    assert merge_update(before, newer).after.questions == (flat, LIVES)
     # Said again in the same words, it stays the same version, with what that is found by.
-    same = NewMemory("Ana lives in Lisbon", said_at=LATER, questions=[flat], **fields)
-    assert merge_update(before, same).questions == (LIVES, JOB)
+    same = MergeableMemory("Ana lives in Lisbon", said_at=LATER, questions=[flat], **fields)
+    assert merge_update(before, same).after.questions == (LIVES, JOB)
 
 
 def test_an_update_keeps_and_adds_questions() -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.prices import Charge
 
 
 def chat(calls: int = 1) -> Charge:

@@ -15,9 +15,8 @@ from hitherto_extraction.consolidation.reply import read_reply
 from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.model_call import ask_for
-from hitherto_extraction.prices import Prices
+from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel, Completion
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
 from hitherto_shared.model_api import ModelError, ModelUsage
 
@@ -108,16 +107,15 @@ class MergeModel:
         merges, embedding = await self._embed(merges)
         charges = [
             *self.wasted(wasted),
-            self._charge(reply.model, reply.calls, reply.input_tokens, reply.output_tokens),
+            self._prices.charge("consolidation", reply),
         ]
         if embedding is not None:
-            cost = self._prices.cost(model, input_tokens=embedding.tokens)
-            charges.append(Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost))
+            charges.append(self._prices.embedding_charge(model, embedding.calls, embedding.tokens))
         return MergeProposals(merges, dropped, refused, charges, reply.model, model)
 
     def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
         """The cost of calls with unusable replies."""
-        return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
+        return [self._prices.charge("consolidation", each) for each in spent]
 
     async def _embed(
         self, merges: list[EmbeddedMerge]
@@ -138,7 +136,3 @@ class MergeModel:
             replace(each, content_vector=vector, words_vector=next(behind) if each.words else None)
             for each, vector in zip(merges, contents, strict=True)
         ], embedding
-
-    def _charge(self, model: str, calls: int, input_tokens: int, output_tokens: int) -> Charge:
-        cost = self._prices.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
-        return Charge("consolidation", model, calls, input_tokens, output_tokens, cost)

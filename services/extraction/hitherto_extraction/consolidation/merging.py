@@ -12,9 +12,9 @@ from hitherto_extraction.consolidation.faithfulness import objections
 from hitherto_extraction.consolidation.groups import Group, fit_together, subject_of
 from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.pipeline import trust
+from hitherto_extraction.pipeline.answer import MAX_LABELS
 from hitherto_extraction.pipeline.free_json import fits_struct
 from hitherto_extraction.pipeline.guards.questions import kept
-from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import CONFIDENCES, Memory

@@ -25,16 +25,16 @@ from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
-from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
+from hitherto_extraction.pipeline.write import Vectors, write_plan
+from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import known_memories, ledger, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database

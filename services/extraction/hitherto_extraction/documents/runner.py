@@ -19,7 +19,7 @@ from hitherto_extraction.documents import chunking, indexing
 from hitherto_extraction.documents.entities import Mention, mentioned
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.prices import Prices
+from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
@@ -27,7 +27,6 @@ from hitherto_extraction.storage import chunks, documents, ledger, users
 from hitherto_extraction.storage.chunks import IndexedChunk
 from hitherto_extraction.storage.corpora.documents import indexed_text
 from hitherto_extraction.storage.documents import StoredDocument
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
@@ -193,8 +192,7 @@ class Ingestion:
                 continue
             for (i, at), vector in zip(some, batch.vectors, strict=True):
                 vectors[i][at] = vector
-            cost = self._prices.cost(model, input_tokens=batch.tokens)
-            charges.append(Charge("embedding", model, batch.calls, batch.tokens, 0, cost))
+            charges.append(self._prices.embedding_charge(model, batch.calls, batch.tokens))
         found = [
             replace(prepared, model=model, vectors=those)
             for prepared, those in zip(group, vectors, strict=True)

@@ -24,10 +24,10 @@ from hitherto_extraction.pipeline.embedding_charges import (
     ChargedEmbedder,
 )
 from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
 from hitherto_extraction.storage.idempotency import Identity
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import enum_words, memory_message
 from hitherto_shared.database.pool import Connection

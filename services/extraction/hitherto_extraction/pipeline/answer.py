@@ -9,6 +9,8 @@ from typing import Any
 
 MAX_CONTENT_BYTES = 8 * 1024
 MAX_EVENT_CHARACTERS = 200
+MAX_LABELS = 32
+"""Maximum number of tags, keywords or entities of a memory; existing ones keep their positions."""
 LABEL_CHARACTERS = 64
 """Maximum length of a tag or keyword; longer ones are dropped."""
 EVENT_TYPES = ("question", "problem", "learning")

@@ -9,13 +9,12 @@ from hitherto_extraction.pipeline.answer import (
     LABEL_CHARACTERS,
     MAX_CONTENT_BYTES,
     MAX_EVENT_CHARACTERS,
+    MAX_LABELS,
     EntityName,
 )
 from hitherto_extraction.pipeline.free_json import text_of
 from hitherto_shared.models import ENTITY_TYPES
 from hitherto_shared.text.normalise import tag_key
-
-_MAX_LABELS = 32
 
 
 def shortened(content: str, detail: str) -> tuple[str, str]:
@@ -42,7 +41,7 @@ def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
             label = tag_key(label)
         if label and len(label) <= LABEL_CHARACTERS:
             found.append(label)
-    return tuple(dict.fromkeys(found))[:_MAX_LABELS]
+    return tuple(dict.fromkeys(found))[:MAX_LABELS]
 
 
 def entities_of(value: Any) -> tuple[EntityName, ...]:
@@ -58,7 +57,7 @@ def entities_of(value: Any) -> tuple[EntityName, ...]:
         kind = kind if isinstance(kind, str) and kind in ENTITY_TYPES else "other"
         if 0 < len(name) <= 256:
             found.setdefault((kind, name), EntityName(name, kind))
-    return tuple(found.values())[:_MAX_LABELS]
+    return tuple(found.values())[:MAX_LABELS]
 
 
 def moment_of(value: Any) -> datetime | None:

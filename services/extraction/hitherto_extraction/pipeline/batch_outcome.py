@@ -16,6 +16,7 @@ from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.profile import (
+    FIELDS,
     MAX_VALUES,
     ProfilePatch,
     count_values,
@@ -26,15 +27,14 @@ from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
 from hitherto_extraction.pipeline.summarise import SummaryFields
 from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import conversations, ledger, preferences, profiles, statements
-from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Profile
 from hitherto_shared.offloading import beside_loop
-
-_PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,31 +80,19 @@ async def write_profile(
     profile, said_at = known
     evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
     patch = outcome.answer.profile or {}
-    values = count_values([patch.get(key) for key in _PROFILE_KEYS])
+    given = {name: patch.get(name) for name in FIELDS}
+    values = count_values(given)
     if evidence is None or not evidence.trusted or not 0 < values <= MAX_VALUES:
         await profiles.mark_extracted(connection, scope)
         return result.refusing_profile(1 if values else 0)
     heard = outcome.witnesses.heard(evidence)
-    kept, suspect = await asyncio.to_thread(
-        trust.without_overrides, {key: patch.get(key) for key in _PROFILE_KEYS}
-    )
+    kept, suspect = await asyncio.to_thread(trust.without_overrides, given)
     said, unsupported = await asyncio.to_thread(supported, kept, profile, heard)
     result = result.refusing_profile(suspect + unsupported)
-    given = ProfilePatch(**said)
-    change = await asyncio.to_thread(merge_profile, profile, said_at, given, evidence.said_at)
-    stated = of_profile(given, evidence, change.profile.version, made_version=bool(change.changed))
-    await statements.record(
-        connection,
-        scope,
-        [
-            replace(
-                stated,
-                conversation_id=held.conversation,
-                job_id=held.job_id,
-                sealed=encrypts,
-            )
-        ],
-    )
+    learnt = ProfilePatch(**said)
+    change = await asyncio.to_thread(merge_profile, profile, said_at, learnt, evidence.said_at)
+    stated = of_profile(learnt, evidence, change.profile.version, made_version=bool(change.changed))
+    await _record(connection, held, stated, sealed=encrypts)
     if change.changed:
         sealed = await profiles.write_profile(
             connection,
@@ -162,18 +150,7 @@ async def write_summary(
     sealed = encrypts or held_summary.sealed
     sealed = sealed or any(each.sealed for each in outcome.witnesses.messages)
     stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
-    await statements.record(
-        connection,
-        scope,
-        [
-            replace(
-                stated,
-                conversation_id=held.conversation,
-                job_id=held.job_id,
-                sealed=sealed,
-            )
-        ],
-    )
+    await _record(connection, held, stated, sealed=sealed)
     if outcome.concluded is not None and outcome.concluded.held == held_summary:
         concluded = outcome.concluded.fields
     else:
@@ -196,3 +173,10 @@ async def write_summary(
         vectors=outcome.passages,
         sealed=sealed,
     )
+
+
+async def _record(
+    connection: Connection, held: Claim, stated: NewStatement, *, sealed: bool
+) -> None:
+    placed = replace(stated, conversation_id=held.conversation, job_id=held.job_id, sealed=sealed)
+    await statements.record(connection, held.scope, [placed])

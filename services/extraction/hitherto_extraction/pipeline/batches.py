@@ -27,3 +27,9 @@ def split(messages: Sequence[StoredMessage], budget: int) -> list[list[StoredMes
         batches[-1].append(message)
         room -= size
     return batches
+
+
+def halves(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
+    """A batch in two halves, in order."""
+    middle = len(messages) // 2
+    return [list(messages[:middle]), list(messages[middle:])]

@@ -22,10 +22,10 @@ from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Ch
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
-from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.write import Occasion, write_plan
+from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently

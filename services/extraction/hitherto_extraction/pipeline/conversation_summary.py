@@ -26,16 +26,14 @@ from hitherto_shared.models import Scope, Summary
 from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
 from hitherto_shared.text.terms import count_terms
 
-_KEYS = tuple(SummaryPatch.__dataclass_fields__)
 _WORK_OF_A_LETTER = 10
 
 
 def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int) -> SummaryFields:
     """The summary after messages up to `done_to` were read and a reply has given its own."""
-    patch = given or {}
     return merge_summary(
         held.summary,
-        SummaryPatch(**{key: patch.get(key) for key in _KEYS}),
+        SummaryPatch.of(given),
         first_user_words=held.first_user_words,
         late=done_to <= held.covers_to,
     )

@@ -12,14 +12,12 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.prices import Prices
+from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.storage import ledger, usage
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
@@ -55,8 +53,7 @@ def shared_out(
     for payer, part in sizes.items():
         share = round(tokens * part / size) if size else 0
         tokens, size = tokens - share, size - part
-        cost = prices.cost(model, input_tokens=share)
-        charges[payer] = Charge("embedding", model, calls, share, 0, cost)
+        charges[payer] = prices.embedding_charge(model, calls, share)
         calls = 0
     return charges
 
@@ -167,7 +164,6 @@ class QueryCharges:
     async def _charge(self, connection: Connection) -> None:
         async with connection.transaction():
             for tenant_id, model, calls, tokens in await usage.take_questions(connection):
-                cost: Decimal = self._prices.cost(model, input_tokens=tokens)
-                charge = Charge("embedding", model, calls, tokens, 0, cost)
+                charge = self._prices.embedding_charge(model, calls, tokens)
                 payer = Scope(tenant_id, ledger.NOBODY)
                 await ledger.charge(connection, payer, _QUERY_JOB, SEARCH, [charge])

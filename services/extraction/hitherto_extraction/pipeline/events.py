@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.closures import CHALLENGES
-from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
+from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.storage import editing
 from hitherto_extraction.storage.known_memories import CurrentMemory
@@ -17,37 +16,16 @@ from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.models import Memory
 
 
-@dataclass(frozen=True, slots=True)
-class NewFields:
-    """What all new memories of a plan have in common.
-
-    `joined` holds further changes of a rewritten memory, before and after.
-    """
-
-    source: str
-    conversation_id: str | None
-    at: datetime
-    kept: Mapping[str, Any]
-    joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
-
-
-def events_of(plan: Plan, new: NewFields, *, reason: str, encrypts: bool) -> Sequence[ChangeEvent]:
-    """The history of a plan.
-
-    Args:
-        plan: What is written.
-        new: Fields of new memories besides those of the plan.
-        reason: Why memories are new.
-        encrypts: The user has encryption on: a model's words are left out.
-    """
+def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
+    """The history of a plan. If the user has encryption on, a model's words are left out."""
     created = [
         ChangeEvent(
             "memory",
             "created",
             1,
-            reason,
+            occasion.reason,
             made.memory_id,
-            after=editing.shown_of_new(_made(made, new)),
+            after=editing.shown_of_new(_made(made, occasion)),
         )
         for made in plan.creations
     ]
@@ -58,8 +36,8 @@ def events_of(plan: Plan, new: NewFields, *, reason: str, encrypts: bool) -> Seq
             change.after.version,
             change.reason,
             change.before.memory_id,
-            before={**_shown(change.before), **new.joined[0]},
-            after={**_shown(change.after), **new.joined[1]},
+            before={**_shown(change.before), **occasion.joined[0]},
+            after={**_shown(change.after), **occasion.joined[1]},
             related=_challenged(plan, change) if change.action == "quarantined" else None,
         )
         for change in plan.rewrites
@@ -82,7 +60,7 @@ def events_of(plan: Plan, new: NewFields, *, reason: str, encrypts: bool) -> Seq
             "memory",
             closure.status,
             closure.before.version + 1,
-            _stored_reason(closure, plan.sealed, encrypts=encrypts),
+            _stored_reason(closure, plan.sealed, encrypts=occasion.encrypts),
             closure.before.memory_id,
             before=_shown(closure.before),
             after={
@@ -110,7 +88,7 @@ def _stored_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool)
     return closure.status if quoted else closure.reason
 
 
-def _made(made: Creation, new: NewFields) -> Memory:
+def _made(made: Creation, occasion: Occasion) -> Memory:
     item = made.item
     return Memory(
         memory_id=made.memory_id,
@@ -119,21 +97,21 @@ def _made(made: Creation, new: NewFields) -> Memory:
         content=item.content,
         importance=item.importance,
         confidence=item.confidence,
-        source=new.source,
+        source=occasion.source,
         origin=made.evidence.origin,
         status=made.status,
         valid_from=made.valid_from,
-        created_at=new.at,
-        updated_at=new.at,
+        created_at=occasion.at,
+        updated_at=occasion.at,
         detail=item.detail,
         tags=item.tags,
         keywords=item.keywords,
         context=item.context,
-        metadata=new.kept.get("metadata", {}),
-        sensitive=is_sensitive(item.type, bool(new.kept.get("sensitive", False))),
-        conversation_id=new.conversation_id,
+        metadata=occasion.kept.get("metadata", {}),
+        sensitive=is_sensitive(item.type, occasion.marked),
+        conversation_id=occasion.conversation_id,
         valid_to=made.valid_to,
-        expires_at=new.kept.get("expires_at"),
+        expires_at=occasion.kept.get("expires_at"),
         superseded_by=made.superseded_by,
     )
 

@@ -13,8 +13,8 @@ from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
 from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords
-from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
 from hitherto_extraction.pipeline.prompt import zone_of
+from hitherto_extraction.pipeline.trust import is_higher
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 from hitherto_shared.vocabulary.relative_dates import meant_dates
@@ -45,7 +45,7 @@ class Evidence:
     @property
     def trusted(self) -> bool:
         """Whether its origin is one of the more trusted ones."""
-        return self.origin in HIGHER_ORIGINS
+        return is_higher(self.origin)
 
 
 class Witnesses:

@@ -16,7 +16,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline import conversation_summary, passages
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, ConcludedSummary
-from hitherto_extraction.pipeline.batches import split
+from hitherto_extraction.pipeline.batches import halves, split
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
@@ -25,20 +25,17 @@ from hitherto_extraction.pipeline.extraction_prompt import (
     read_prompt,
 )
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.model_call import Reply, TooMuch, ask, halves
+from hitherto_extraction.pipeline.model_call import TooMuch, ask
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.prompt import VERSION
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.write import Vectors
-from hitherto_extraction.prices import Prices
-from hitherto_extraction.provider.protocol import (
-    ChatModel,
-)
+from hitherto_extraction.prices import Charge, Prices
+from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import conversations
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
@@ -235,7 +232,11 @@ class Extraction:
         done_to = max(message.message_no for message in asked.messages.values())
         said = await self._said(asked, reply.answer, done_to) if findable else _EmbeddedTexts()
         vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
-        charges = [*wasted, *self._charges(reply, vectors, embedding)]
+        charges = [*wasted, self._prices.charge("extraction", reply)]
+        if embedding is not None:
+            charges.append(
+                self._prices.embedding_charge(vectors.model, embedding.calls, embedding.tokens)
+            )
         return BatchOutcome(
             answer=reply.answer,
             witnesses=witnesses,
@@ -347,30 +348,8 @@ class Extraction:
 
     def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
         """The cost of calls with unusable replies."""
-        return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
+        return [self._prices.charge("extraction", each) for each in spent]
 
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""
         return deque(split(messages, self._rules.batch_tokens))
-
-    def _charge(self, model: str, calls: int, input_tokens: int, output_tokens: int) -> Charge:
-        cost = self._prices.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
-        return Charge("extraction", model, calls, input_tokens, output_tokens, cost)
-
-    def _charges(
-        self, reply: Reply, vectors: Vectors, embedding: EmbeddingBatch | None
-    ) -> list[Charge]:
-        charges = [self._charge(reply.model, reply.calls, reply.input_tokens, reply.output_tokens)]
-        if embedding is not None:
-            name = vectors.model
-            charges.append(
-                Charge(
-                    "embedding",
-                    name,
-                    embedding.calls,
-                    embedding.tokens,
-                    0,
-                    self._prices.cost(name, input_tokens=embedding.tokens),
-                )
-            )
-        return charges

@@ -16,11 +16,10 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.prices import Prices
+from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import ledger, unusable_replies, users
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database import faults
@@ -220,19 +219,8 @@ class FailedAttempts:
 
     def _wasted(self, held: Claim, error: Exception) -> list[Charge]:
         stage = "consolidation" if held.kind == "consolidation" else "extraction"
-        return [
-            Charge(
-                stage,
-                each.model,
-                each.calls,
-                each.input_tokens,
-                each.output_tokens,
-                self._prices.cost(
-                    each.model, input_tokens=each.input_tokens, output_tokens=each.output_tokens
-                ),
-            )
-            for each in (error.spent if isinstance(error, ModelError) else ())
-        ]
+        spent = error.spent if isinstance(error, ModelError) else ()
+        return [self._prices.charge(stage, each) for each in spent]
 
 
 def _bound_to(scope: Scope, job_id: UUID) -> list[str]:

@@ -16,14 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from hitherto_extraction.pipeline.answer import MAX_LABELS
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.questions import kept
+from hitherto_extraction.pipeline.trust import outranks
 from hitherto_shared.models import CONFIDENCES
 from hitherto_shared.text.normalise import nfc
-
-HIGHER_ORIGINS = ("user", "operator")
-MAX_LABELS = 32
-"""Maximum number of tags or keywords of a memory; existing ones keep their positions."""
 
 _CONTENT = (
     "content", "detail", "importance", "confidence", "origin", "tags", "keywords",
@@ -31,8 +29,8 @@ _CONTENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Mergeable:
-    """What a merge compares.
+class MergeableMemory:
+    """What a merge compares: a known memory in its present form, or a statement that repeats it.
 
     `said_at` is the event time of the newest message behind it, and neither the time of processing
     nor the beginning of its validity.
@@ -50,16 +48,6 @@ class _Mergeable:
 
 
 @dataclass(frozen=True, slots=True)
-class NewMemory(_Mergeable):
-    """A statement that repeats a known one."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownMemory(_Mergeable):
-    """A memory in its present form."""
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryUpdate:
     """The memory after the merge.
 
@@ -67,77 +55,31 @@ class MemoryUpdate:
     evidence, not content.
     """
 
-    content: str
-    detail: str
-    importance: float
-    confidence: str
-    origin: str
-    said_at: datetime
-    tags: tuple[str, ...]
-    keywords: tuple[str, ...]
-    questions: tuple[str, ...]
+    after: MergeableMemory
     changed: tuple[str, ...]
 
-    @property
-    def versioned(self) -> bool:
-        """Whether the update makes a new version."""
-        return bool(self.changed)
 
-
-def merge_update(known: KnownMemory, new: NewMemory) -> MemoryUpdate:
+def merge_update(known: MergeableMemory, new: MergeableMemory) -> MemoryUpdate:
     """The known memory after a statement that repeats it."""
-    known_is_higher, new_is_higher = _higher(known.origin), _higher(new.origin)
-    if known_is_higher and not new_is_higher:
+    if outranks(known.origin, new.origin):
         after = known
-    elif new_is_higher and not known_is_higher:
-        after = _taken_over(known, new)
+    elif outranks(new.origin, known.origin):
+        after = new  # Its age is that of the new words, too.
     else:
         after = _joined(known, new)
     changed = tuple(
         name for name in _CONTENT if _plain(getattr(after, name)) != _plain(getattr(known, name))
     )
-    return MemoryUpdate(
-        content=after.content,
-        detail=after.detail,
-        importance=after.importance,
-        confidence=after.confidence,
-        origin=after.origin,
-        said_at=after.said_at,
-        tags=tuple(after.tags),
-        keywords=tuple(after.keywords),
-        # Fields that only affect searching cause no version, but are stored with one.
-        questions=kept(after.questions, after.content, after.detail)
-        if changed
-        else tuple(known.questions),
-        changed=changed,
-    )
-
-
-def _higher(origin: str) -> bool:
-    return origin in HIGHER_ORIGINS
+    # Fields that only affect searching cause no version, but are stored with one.
+    questions = kept(after.questions, after.content, after.detail) if changed else known.questions
+    return MemoryUpdate(replace(after, questions=tuple(questions)), changed)
 
 
 def _plain(value: object) -> object:
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
-def _taken_over(known: KnownMemory, new: NewMemory) -> KnownMemory:
-    """The memory as the more trusted statement has it; its age is that of the new words."""
-    return replace(
-        known,
-        content=new.content,
-        detail=new.detail,
-        importance=new.importance,
-        confidence=new.confidence,
-        origin=new.origin,
-        said_at=new.said_at,
-        tags=new.tags,
-        keywords=new.keywords,
-        questions=new.questions,
-    )
-
-
-def _joined(known: KnownMemory, new: NewMemory) -> KnownMemory:
+def _joined(known: MergeableMemory, new: MergeableMemory) -> MergeableMemory:
     newer = new.said_at > known.said_at
     # An additional full stop is not a new wording, and no reason for a version.
     reworded = newer and not same_wording(known.content, new.content)

@@ -15,7 +15,6 @@ from typing import Generic, TypeAlias, TypeVar
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer, UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
-from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 from hitherto_shared.offloading import beside_loop
 
@@ -126,12 +125,6 @@ async def ask_for(
     )
     failure.spent = spent
     raise failure
-
-
-def halves(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
-    """A batch in two halves, in order."""
-    middle = len(messages) // 2
-    return [list(messages[:middle]), list(messages[middle:])]
 
 
 def _again(prompt: Prompt, why: str) -> Prompt:

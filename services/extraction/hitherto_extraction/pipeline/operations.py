@@ -1,4 +1,4 @@
-"""The operations of a plan: changes of memories that `plan` decides and `write` carries out."""
+"""The operations of a plan, which `plan` decides and `write` carries out, and their occasion."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
+from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.known_memories import CurrentMemory
-from hitherto_shared.models import SourceRef
+from hitherto_shared.models import Scope, SourceRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +119,33 @@ class Plan:
         """Drop items of the reply, and count the reason."""
         self.dropped += items
         self.refused[reason] += items
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """The context of a write: user, charged account, job, conversation and time.
+
+    `kept` are columns of a new memory that only a caller can provide: metadata, expires_at,
+    sensitive; `joined` are such columns of the only memory that gets a new version, before and
+    after. `encrypts` is whether the user has encryption on, as read under the lock.
+    """
+
+    scope: Scope
+    job_id: UUID | None
+    conversation_id: str | None
+    at: datetime
+    actor: str = ledger.ACTOR
+    source: str = "conversation"
+    reason: str = "learnt from a conversation"
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+    encrypts: bool = False
+
+    @property
+    def marked(self) -> bool:
+        """Whether the caller marks a new memory as sensitive."""
+        return bool(self.kept.get("sensitive", False))
+
+    def seals(self, kind: str, marked: bool) -> bool:
+        """Whether a memory of this type, marked as sensitive or not, is to be sealed now."""
+        return self.encrypts and is_sensitive(kind, marked)

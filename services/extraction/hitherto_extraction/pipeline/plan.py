@@ -12,7 +12,8 @@ The rules apply in this order:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import datetime
 from uuid import UUID
 
 import numpy as np
@@ -23,7 +24,7 @@ from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.refinement import unsupported
-from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
+from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
 from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
@@ -168,20 +169,8 @@ class _Statements:
         self, item: NewItem, evidence: Evidence, known: CurrentMemory, reason: str
     ) -> None:
         """Bring a quarantined or forgotten memory back in the user's own words."""
-        after = replace(
-            known,
-            version=known.version + 1,
-            status="active",
-            content=item.content,
-            detail=item.detail,
-            importance=item.importance,
-            confidence=item.confidence,
-            origin=evidence.origin,
-            said_at=evidence.said_at,
-            tags=item.tags,
-            keywords=item.keywords,
-            questions=item.questions,
-        )
+        said = asdict(_mergeable(item, evidence.origin, evidence.said_at))
+        after = replace(known, version=known.version + 1, status="active", **said)
         self._draft.rewrite(known, after, "restored", reason, ("new", item.index), evidence.text)
         self._draft.note_said(known, "said", evidence, words_of(item, evidence))
         self._note(known.memory_id, item, evidence, mentions=True)
@@ -218,50 +207,18 @@ class _Statements:
             # Repetition adds no words of the model's own to a memory.
             item = replace(item, content=known.content, detail="")
         merged = merge_update(
-            KnownMemory(
-                content=known.content,
-                importance=known.importance,
-                confidence=known.confidence,
-                origin=known.origin,
-                said_at=known.said_at,
-                detail=known.detail,
-                tags=known.tags,
-                keywords=known.keywords,
-                questions=known.questions,
-            ),
-            NewMemory(
-                content=item.content,
-                importance=item.importance,
-                confidence=item.confidence,
-                origin=evidence.origin,
-                said_at=evidence.said_at,
-                detail=item.detail,
-                tags=item.tags,
-                keywords=item.keywords,
-                questions=item.questions,
-            ),
+            _mergeable(known, known.origin, known.said_at),
+            _mergeable(item, evidence.origin, evidence.said_at),
         )
         self._note(known.memory_id, item, evidence, mentions=True)
         words = words_of(item, evidence)
         words["repeats"] = repeats
         words["whole"] = not unsupported(item.detail or item.content, "", heard)
-        if not merged.versioned:
-            self._draft.plan.confirmed[known.memory_id] = merged.said_at
+        if not merged.changed:
+            self._draft.plan.confirmed[known.memory_id] = merged.after.said_at
             self._draft.note_said(known, "said", evidence, words)
             return
-        after = replace(
-            known,
-            version=known.version + 1,
-            content=merged.content,
-            detail=merged.detail,
-            importance=merged.importance,
-            confidence=merged.confidence,
-            origin=merged.origin,
-            said_at=merged.said_at,
-            tags=merged.tags,
-            keywords=merged.keywords,
-            questions=merged.questions,
-        )
+        after = replace(known, version=known.version + 1, **asdict(merged.after))
         vector_of = ("new", item.index) if after.content != known.content else None
         self._draft.rewrite(known, after, "merged", "said again", vector_of, evidence.text)
         self._draft.note_said(known, "said", evidence, words)
@@ -271,3 +228,17 @@ class _Statements:
         self._draft.note_sources(memory_id, evidence)
         if mentions:
             self._draft.note_mentions(memory_id, item)
+
+
+def _mergeable(said: NewItem | CurrentMemory, origin: str, said_at: datetime) -> MergeableMemory:
+    return MergeableMemory(
+        content=said.content,
+        importance=said.importance,
+        confidence=said.confidence,
+        origin=origin,
+        said_at=said_at,
+        detail=said.detail,
+        tags=said.tags,
+        keywords=said.keywords,
+        questions=said.questions,
+    )

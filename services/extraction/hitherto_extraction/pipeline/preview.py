@@ -20,12 +20,14 @@ from uuid import UUID
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
+from hitherto_extraction.pipeline.batches import halves
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
-from hitherto_extraction.pipeline.model_call import TooMuch, halves
+from hitherto_extraction.pipeline.model_call import TooMuch
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import (
     conversations,
@@ -37,7 +39,6 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.transcripts import IncomingTranscript, store_messages
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.database.pool import Connection, Database

@@ -8,7 +8,7 @@ from typing import Any
 
 from hitherto_extraction.pipeline.caps import Changes
 from hitherto_extraction.pipeline.operations import Plan
-from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.prices import Charge
 
 REFINED = "refined"
 """The count of updates made by a model."""

@@ -6,23 +6,21 @@ can be rebuilt when one is rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
-from hitherto_extraction.pipeline.operations import Creation, Plan
+from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan
+from hitherto_extraction.pipeline.profile import FIELDS as PROFILE_FIELDS
 from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
+from hitherto_extraction.pipeline.summarise import FIELDS as SUMMARY_FIELDS
 from hitherto_extraction.pipeline.summarise import NEUTRAL_TITLE, SummaryPatch, merge_summary
-from hitherto_extraction.storage.profiles import LEARNT
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import OUTCOMES, Profile
-
-_PROFILE = tuple(name for name in LEARNT if name != "said_at")
-_SUMMARY = tuple(SummaryPatch.__dataclass_fields__)
 
 
 def begins(item: NewItem, evidence: Evidence) -> datetime:
@@ -60,21 +58,8 @@ def document_of(*objects: Mapping[str, Any]) -> UUID | None:
     return None
 
 
-def statements_of(
-    plan: Plan,
-    *,
-    job_id: UUID | None,
-    conversation_id: str | None,
-    kept: Mapping[str, Any],
-) -> list[NewStatement]:
-    """Every statement of a plan about memories.
-
-    Args:
-        plan: What is written.
-        job_id: The job that read it.
-        conversation_id: Where it was said.
-        kept: Fields of a new memory that only the caller provides.
-    """
+def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
+    """Every statement of a plan about memories."""
 
     def stated(
         memory_id: UUID,
@@ -95,9 +80,9 @@ def statements_of(
             said_at,
             words,
             memory_id=memory_id,
-            conversation_id=conversation_id,
-            document_id=document_of(kept.get("metadata", {}), words.get("context", {})),
-            job_id=job_id,
+            conversation_id=occasion.conversation_id,
+            document_id=document_of(occasion.kept.get("metadata", {}), words.get("context", {})),
+            job_id=occasion.job_id,
             sealed=memory_id in plan.sealed,
         )
 
@@ -108,7 +93,7 @@ def statements_of(
             1,
             made.evidence.origin,
             made.evidence.said_at,
-            _words_of_creation(made, kept),
+            _words_of_creation(made, occasion),
         )
         for made in plan.creations
     ]
@@ -154,8 +139,8 @@ def statements_of(
     return [*created, *said, *challenged, *closed]
 
 
-def _words_of_creation(made: Creation, kept: Mapping[str, Any]) -> dict[str, Any]:
-    expires_at = kept.get("expires_at")
+def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
+    expires_at = occasion.kept.get("expires_at")
     return {
         **words_of(made.item, made.evidence),
         "valid_from": made.valid_from.isoformat(),
@@ -164,9 +149,9 @@ def _words_of_creation(made: Creation, kept: Mapping[str, Any]) -> dict[str, Any
         "challenges": [str(each) for each in made.challenges],
         "valid_to": made.valid_to.isoformat() if made.valid_to else None,
         "superseded_by": str(made.superseded_by) if made.superseded_by else None,
-        "metadata": dict(kept.get("metadata", {})),
+        "metadata": dict(occasion.kept.get("metadata", {})),
         "expires_at": expires_at.isoformat() if expires_at else None,
-        "sensitive": bool(kept.get("sensitive", False)),
+        "sensitive": occasion.marked,
     }
 
 
@@ -175,11 +160,7 @@ def of_profile(
 ) -> NewStatement:
     """What a reply says about the profile: the profile that it alone would make."""
     alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
-    words: dict[str, Any] = {}
-    for name in _PROFILE:
-        value = getattr(alone, name)
-        if value:
-            words[name] = list(value) if isinstance(value, tuple) else value
+    words = _filled(alone, PROFILE_FIELDS)
     return NewStatement(
         "profile", "patched", version, made_version, evidence.origin, evidence.said_at, words
     )
@@ -187,19 +168,17 @@ def of_profile(
 
 def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: int) -> NewStatement:
     """What a reply says about its conversation, without defaults for missing fields."""
-    patch = given or {}
-    fields = merge_summary(
-        None, SummaryPatch(**{name: patch.get(name) for name in _SUMMARY}), first_user_words=""
-    )
-    words: dict[str, Any] = {}
-    for name in _SUMMARY:
-        value = getattr(fields, name)
-        if value:
-            words[name] = list(value) if isinstance(value, tuple) else value
+    patch = SummaryPatch.of(given)
+    words = _filled(merge_summary(None, patch, first_user_words=""), SUMMARY_FIELDS)
     if words.get("title") == NEUTRAL_TITLE:
         del words["title"]
-    outcome = patch.get("outcome")
-    if not (isinstance(outcome, str) and outcome.strip().lower() in OUTCOMES):
+    if not (isinstance(patch.outcome, str) and patch.outcome.strip().lower() in OUTCOMES):
         words.pop("outcome", None)
     said_at = max(message.said_at for message in witnesses.messages)
     return NewStatement("summary", "concluded", done_to, False, "user", said_at, words)
+
+
+def _filled(held: object, names: Sequence[str]) -> dict[str, Any]:
+    """The fields that are not empty, as JSON."""
+    found = ((name, getattr(held, name)) for name in names)
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in found if v}

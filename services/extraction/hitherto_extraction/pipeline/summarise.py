@@ -7,7 +7,7 @@ left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,13 @@ class SummaryPatch:
     technical_topics: Any = None
     followup_suggestions: Any = None
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None) -> SummaryPatch:
+        """The known fields of a reply's summary."""
+        return cls(**{name: (given or {}).get(name) for name in cls.__dataclass_fields__})
 
-_FIELDS = tuple(SummaryPatch.__dataclass_fields__)
+
+FIELDS = tuple(SummaryPatch.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ def merge_summary(
     old = current
     if late and old is not None:
         patch = SummaryPatch(
-            **{name: None if getattr(old, name) else getattr(patch, name) for name in _FIELDS}
+            **{name: None if getattr(old, name) else getattr(patch, name) for name in FIELDS}
         )
     return SummaryFields(
         title=_line(patch.title, MAX_TITLE)

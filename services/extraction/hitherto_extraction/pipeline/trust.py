@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
 from hitherto_shared.text.instructions import (
     overrides_instructions,
     reads_as_instruction,
 )
 
+_HIGHER_ORIGINS = ("user", "operator")
 _SHORT_KEY = 16
 """Minimum characters of a key that could hold an instruction."""
 
 
 def is_higher(origin: str) -> bool:
     """Whether an origin is of the higher level of trust."""
-    return origin in HIGHER_ORIGINS
+    return origin in _HIGHER_ORIGINS
 
 
 def outranks(known_origin: str, origin: str) -> bool:

@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hitherto_extraction.pipeline import trust
-from hitherto_extraction.pipeline.answer import NewItem, UpdatedItem
+from hitherto_extraction.pipeline.answer import MAX_LABELS, NewItem, UpdatedItem
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.guards.refinement import refinement, unsupported
-from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.situation import Draft, may_change, whole

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.events import NewFields, events_of
+from hitherto_extraction.pipeline.events import events_of
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
-from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
+from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
 from hitherto_extraction.pipeline.source_statements import statements_of
 from hitherto_extraction.storage import (
@@ -40,31 +39,6 @@ class Vectors:
     model: str
     contents: Mapping[tuple[str, int], Vector]
     sources: Mapping[int, Vector]
-
-
-@dataclass(frozen=True, slots=True)
-class Occasion:
-    """The context of a write: user, charged account, job, conversation and time.
-
-    `kept` are columns of a new memory that only a caller can provide: metadata, expires_at,
-    sensitive; `joined` are such columns of the only memory that gets a new version, before and
-    after. `encrypts` is whether the user has encryption on, as read under the lock.
-    """
-
-    scope: Scope
-    job_id: UUID | None
-    conversation_id: str | None
-    at: datetime
-    actor: str = ledger.ACTOR
-    source: str = "conversation"
-    reason: str = "learnt from a conversation"
-    kept: Mapping[str, Any] = field(default_factory=dict)
-    joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
-    encrypts: bool = False
-
-    def seals(self, kind: str, marked: bool) -> bool:
-        """Whether a memory of this type, marked as sensitive or not, is to be sealed now."""
-        return self.encrypts and is_sensitive(kind, marked)
 
 
 async def write_plan(
@@ -104,32 +78,12 @@ async def write_plan(
             if memory_id not in plan.sealed
         ],
     )
-    await statements.record(
-        connection,
-        scope,
-        statements_of(
-            plan,
-            job_id=occasion.job_id,
-            conversation_id=occasion.conversation_id,
-            kept=occasion.kept,
-        ),
-    )
+    await statements.record(connection, scope, statements_of(plan, occasion))
     await ledger.record(
         connection,
         scope,
         occasion.job_id,
-        events_of(
-            plan,
-            NewFields(
-                occasion.source,
-                occasion.conversation_id,
-                occasion.at,
-                occasion.kept,
-                occasion.joined,
-            ),
-            reason=occasion.reason,
-            encrypts=occasion.encrypts,
-        ),
+        events_of(plan, occasion),
         actor=occasion.actor,
     )
 
@@ -139,9 +93,9 @@ def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
     if not occasion.encrypts:
         # If the user has turned encryption off, sealed memories stay sealed.
         return plan.sealed
-    marked = bool(occasion.kept.get("sensitive", False))
-    new = {made.memory_id for made in plan.creations if occasion.seals(made.item.type, marked)}
-    known = {change.after.memory_id for change in plan.rewrites if occasion.seals("", marked)}
+    marked = occasion.marked
+    new = {made.memory_id for made in plan.creations if is_sensitive(made.item.type, marked)}
+    known = {change.after.memory_id for change in plan.rewrites if marked}
     return plan.sealed | plan.sensitive | new | known
 
 
@@ -241,7 +195,7 @@ def _row(
         "embedding_state": "stored" if has_vector else "pending",
         "metadata": dict(occasion.kept.get("metadata", {})),
         "expires_at": occasion.kept.get("expires_at"),
-        "sensitive": is_sensitive(item.type, bool(occasion.kept.get("sensitive", False))),
+        "sensitive": is_sensitive(item.type, occasion.marked),
     }
 
 
@@ -279,9 +233,14 @@ async def _rewrite(
             "job_id": occasion.job_id,
         },
     )
-    if change.vector_of is not None:
-        await _write_vectors(
-            connection, occasion, after.memory_id, after.status, vectors, change.vector_of
+    if vector is not None:
+        found = [(after.memory_id, after.status, vector)]
+        await memories.write_vectors(connection, occasion.scope, found, model=vectors.model)
+    kind, position = change.vector_of or ("", 0)
+    source = vectors.sources.get(position) if kind == "new" else None
+    if source is not None and not occasion.encrypts:
+        await memories.write_source_vectors(
+            connection, occasion.scope, [(after.memory_id, source)], model=vectors.model
         )
 
 
@@ -333,24 +292,3 @@ async def _close(connection: Connection, occasion: Occasion, closure: Closure) -
             "job_id": occasion.job_id,
         },
     )
-
-
-async def _write_vectors(
-    connection: Connection,
-    occasion: Occasion,
-    memory_id: UUID,
-    status: str,
-    vectors: Vectors,
-    which: tuple[str, int],
-) -> None:
-    scope = occasion.scope
-    content = vectors.contents.get(which)
-    if content is not None:
-        await memories.write_vectors(
-            connection, scope, [(memory_id, status, content)], model=vectors.model
-        )
-    source = vectors.sources.get(which[1]) if which[0] == "new" else None
-    if source is not None and not occasion.encrypts:
-        await memories.write_source_vectors(
-            connection, scope, [(memory_id, source)], model=vectors.model
-        )

@@ -14,7 +14,6 @@ from hitherto_extraction.reembedding import phases
 from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.embeddings.registry import Embedders
@@ -77,8 +76,7 @@ class Fill:
 
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal result
-            cost = self._prices.cost(made.model, input_tokens=made.tokens)
-            charge = Charge("embedding", made.model, made.calls, made.tokens, 0, cost)
+            charge = self._prices.embedding_charge(made.model, made.calls, made.tokens)
             payer = Scope(held.tenant_id, ledger.NOBODY)
             await ledger.charge(connection, payer, held.job_id, held.kind, [charge])
             result = result.with_charges([charge]).with_counts(

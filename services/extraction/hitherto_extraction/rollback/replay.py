@@ -22,7 +22,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.guards import questions
-from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
+from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import CURRENT_STATUSES
@@ -186,9 +186,10 @@ class _RebuiltMemory:
             if trusted and not suspect:
                 self._restate(statement)
         elif held["status"] in CURRENT_STATUSES and not suspect:
-            update = merge_update(_known(held), _new(statement))
+            present = MergeableMemory(**{name: held[name] for name in _WORDS})
+            update = merge_update(present, _new(statement))
             for name in _WORDS:
-                held[name] = _listed(getattr(update, name))
+                held[name] = _listed(getattr(update.after, name))
 
     def _begin(self, statement: StoredStatement) -> None:
         """Create the memory from the first statement that counts."""
@@ -300,13 +301,9 @@ def _changed_keys(
     return found | {key: value for key, value in new.items() if old.get(key) != value}
 
 
-def _known(held: Mapping[str, Any]) -> KnownMemory:
-    return KnownMemory(**{name: held[name] for name in _WORDS})
-
-
-def _new(statement: StoredStatement) -> NewMemory:
+def _new(statement: StoredStatement) -> MergeableMemory:
     words = {name: statement.said[name] for name in _WORDS if name not in ("origin", "said_at")}
-    return NewMemory(**words, origin=statement.origin, said_at=statement.said_at)
+    return MergeableMemory(**words, origin=statement.origin, said_at=statement.said_at)
 
 
 def _listed(value: Any) -> Any:

@@ -11,7 +11,6 @@ from hitherto_extraction.pipeline.embedding_charges import affords
 from hitherto_extraction.pipeline.embedding_loop import BATCH, SECONDS, EmbeddedBatch, embed
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.storage import ledger, sealed_memories, users
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.sealed_memories import Unembedded
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
@@ -83,8 +82,7 @@ class SealedVectors:
             )
 
     async def _keep(self, scope: Scope, made: EmbeddedBatch[Unembedded]) -> None:
-        cost = self._prices.cost(made.model, input_tokens=made.tokens)
-        charge = Charge("embedding", made.model, made.calls, made.tokens, 0, cost)
+        charge = self._prices.embedding_charge(made.model, made.calls, made.tokens)
 
         async def work(connection: Connection) -> None:
             async with connection.transaction():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.prices import Charge
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared import metrics
@@ -71,18 +71,6 @@ class ChangeEvent:
     after: Mapping[str, Any] | None = None
     related: UUID | None = None
     sealed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """The usage of one stage of a job."""
-
-    stage: str
-    model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Decimal
 
 
 async def record(
