@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
@@ -41,25 +41,11 @@ class RowsBusy(Exception):
     """Rows are in use at this moment; the step is repeated later."""
 
 
-@dataclass(frozen=True, slots=True)
-class SealingTarget:
-    """The user whose rows are sealed; the user's key is at hand.
-
-    Attributes:
-        scope: The user.
-        replies: Opens replies sealed with the installation's secret.
-    """
-
-    scope: Scope
-    replies: UnusableReplies
+Step = Callable[[Connection, Scope], Awaitable[int]]
 
 
-Step = Callable[[Connection, SealingTarget], Awaitable[int]]
-
-
-async def seal_memories(connection: Connection, standing: SealingTarget) -> int:
+async def seal_memories(connection: Connection, scope: Scope) -> int:
     """Seal sensitive memories, and move their vectors to where only the key opens them."""
-    scope = standing.scope
     found = await sealing.clear_memories(connection, scope, limit=_ROWS)
     if not found:
         return 0
@@ -72,47 +58,27 @@ async def seal_memories(connection: Connection, standing: SealingTarget) -> int:
     )
     numbers = {memory_id: number for number, memory_id in enumerate(locked, before + 1)}
     await sealing.seal_memories(connection, scope, numbers)
-    await _move_vectors(connection, standing, locked)
+    await _move_vectors(connection, scope, locked)
     return len(locked)
 
 
-async def move_vectors(connection: Connection, standing: SealingTarget) -> int:
+async def move_vectors(connection: Connection, scope: Scope) -> int:
     """Move vectors of memories that were sealed with a role that may not delete vectors."""
-    found = await sealing.with_clear_vectors(connection, standing.scope, limit=_ROWS)
+    found = await sealing.with_clear_vectors(connection, scope, limit=_ROWS)
     if not found:
         return 0
-    locked = await removal.lock_memories(connection, standing.scope, found)
+    locked = await removal.lock_memories(connection, scope, found)
     if not locked:
         raise RowsBusy
-    return await _move_vectors(connection, standing, locked)
+    return await _move_vectors(connection, scope, locked)
 
 
-async def seal_versions(connection: Connection, standing: SealingTarget) -> int:
-    """Seal the earlier versions of sealed memories."""
-    return await sealing.seal_versions(connection, standing.scope, limit=_ROWS)
-
-
-async def seal_statements(connection: Connection, standing: SealingTarget) -> int:
-    """Seal statements of sources about sealed memories."""
-    return await statements.seal(connection, standing.scope, beside=False, limit=_ROWS)
-
-
-async def seal_every_statement(connection: Connection, standing: SealingTarget) -> int:
-    """Seal statements of sources about sealed memories, the profile and in summaries."""
-    return await statements.seal(connection, standing.scope, beside=True, limit=_ROWS)
-
-
-async def forget_mentions(connection: Connection, standing: SealingTarget) -> int:
+async def forget_mentions(connection: Connection, scope: Scope) -> int:
     """Remove the mentions of sealed memories."""
-    found = await sealing.with_mentions(connection, standing.scope, limit=_ROWS)
+    found = await sealing.with_mentions(connection, scope, limit=_ROWS)
     if found:
-        await removal.forget_mentions(connection, standing.scope, found)
+        await removal.forget_mentions(connection, scope, found)
     return len(found)
-
-
-async def empty_history(connection: Connection, standing: SealingTarget) -> int:
-    """Remove the words of sealed memories from the history."""
-    return await sealing.empty_history(connection, standing.scope, limit=_ROWS)
 
 
 async def seal_passages(
@@ -135,9 +101,8 @@ async def seal_passages(
     )
 
 
-async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
+async def seal_messages(connection: Connection, scope: Scope) -> int:
     """Seal messages, and remove their words from every index, including that of memories."""
-    scope = standing.scope
     found = await seal_passages(connection, scope, MESSAGES, limit=_ROWS)
     if found:
         learnt = await sealing.learnt_from(
@@ -148,19 +113,18 @@ async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
     return len(found)
 
 
-async def seal_summaries(connection: Connection, standing: SealingTarget) -> int:
+async def seal_summaries(connection: Connection, scope: Scope) -> int:
     """Seal summaries, and remove them from the indexes."""
-    return len(await seal_passages(connection, standing.scope, SUMMARIES, limit=_SUMMARIES))
+    return len(await seal_passages(connection, scope, SUMMARIES, limit=_SUMMARIES))
 
 
-async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
-    """Seal unusable replies with the user's key instead of the installation's."""
-    scope = standing.scope
+async def seal_replies(replies: UnusableReplies, connection: Connection, scope: Scope) -> int:
+    """Seal unusable `replies` with the user's key instead of the installation's."""
     found = await unusable_replies.clear_replies(connection, scope, limit=_ROWS)
     for each in found:
         sealed = None
         try:
-            reply = standing.replies.open(scope, each.job_id, each.sealed)
+            reply = replies.open(scope, each.job_id, each.sealed)
             sealed = seal_with_user_key(scope, each.job_id, each.claim_no, reply)
         except BrokenToken:
             # The secret it was sealed with is no longer this installation's: it is of no use.
@@ -169,61 +133,49 @@ async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
     return len(found)
 
 
-async def seal_profile(connection: Connection, standing: SealingTarget) -> int:
-    """Seal the profile, its versions and its history."""
-    return await seal_standing_profile(connection, standing.scope, limit=_ROWS)
+Cleaning = Callable[[Connection, Scope], Awaitable[object]]
 
+CLEANING: tuple[Cleaning, ...] = (
+    removal.sweep_postings,
+    removal.drop_unused_tags,
+    sealing.drop_unmentioned,
+    sealing.delete_summary_vectors,
+)
+"""What deletes the rest of words, names and vectors once no step finds anything."""
 
-async def drop_words(connection: Connection, scope: Scope) -> None:
-    """Delete what the steps have left of words: postings, and unused tags."""
-    await removal.sweep_postings(connection, scope)
-    await removal.drop_unused_tags(connection, scope)
-
-
-async def drop_names_and_vectors(connection: Connection, scope: Scope) -> None:
-    """Delete entities that nothing mentions, and vectors of summaries that are sealed."""
-    await sealing.drop_unmentioned(connection, scope)
-    await sealing.delete_summary_vectors(connection, scope)
-
-
-async def drop_quotations(connection: Connection, scope: Scope) -> None:
-    """Delete possible quotes of messages: vectors of their words, a model's excerpts."""
-    await sealing.delete_source_vectors(connection, scope, None)
-    await sealing.drop_excerpts(connection, scope)
-
-
-Cleaning = Callable[[Connection, Scope], Awaitable[None]]
-
-CLEANING: tuple[Cleaning, ...] = (drop_words, drop_names_and_vectors)
-"""The remaining steps once no other step finds anything."""
-
-CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (drop_quotations,)
-"""The same, for a user with encryption on."""
+CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (
+    partial(sealing.delete_source_vectors, memory_ids=None),
+    sealing.drop_excerpts,
+)
+"""The same for possible quotes of messages, for a user with encryption on."""
 
 OF_SEALED: tuple[Step, ...] = (
     move_vectors,
-    seal_versions,
-    seal_statements,
+    partial(sealing.seal_versions, limit=_ROWS),
+    partial(statements.seal, beside=False, limit=_ROWS),
     forget_mentions,
-    empty_history,
+    partial(sealing.empty_history, limit=_ROWS),
 )
 """Steps on memories that are sealed already, even if the user has turned encryption off."""
 
-OF_ENCRYPTING: tuple[Step, ...] = (
-    seal_memories,
-    seal_messages,
-    seal_summaries,
-    seal_replies,
-    seal_profile,
-    seal_every_statement,
-)
-"""Steps on everything that a user with encryption on has in clear."""
+
+def of_encrypting(replies: UnusableReplies) -> tuple[Step, ...]:
+    """Steps on everything that a user with encryption on has in clear.
+
+    Args:
+        replies: Opens replies sealed with the installation's secret.
+    """
+    return (
+        seal_memories,
+        seal_messages,
+        seal_summaries,
+        partial(seal_replies, replies),
+        partial(seal_standing_profile, limit=_ROWS),
+        partial(statements.seal, beside=True, limit=_ROWS),
+    )
 
 
-async def _move_vectors(
-    connection: Connection, standing: SealingTarget, memory_ids: list[UUID]
-) -> int:
-    scope = standing.scope
+async def _move_vectors(connection: Connection, scope: Scope, memory_ids: list[UUID]) -> int:
     for memory_id in memory_ids:
         found = await sealed_memories.clear_vectors(connection, scope, memory_id)
         for model, vector, text_version in found:

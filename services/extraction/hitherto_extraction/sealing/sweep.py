@@ -13,11 +13,10 @@ from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.sealing.steps import (
     CLEANING,
     CLEANING_OF_ENCRYPTING,
-    OF_ENCRYPTING,
     OF_SEALED,
     Cleaning,
     RowsBusy,
-    SealingTarget,
+    of_encrypting,
 )
 from hitherto_extraction.sealing.vectors import SealedVectors
 from hitherto_extraction.storage import sealing, users
@@ -52,7 +51,7 @@ class SealingSweep:
         self._maintenance = maintenance
         self._removal = removal
         self._keys = keys
-        self._replies = replies
+        self._of_encrypting = of_encrypting(replies)
         self._vectors = vectors
 
     async def run(self) -> int:
@@ -96,20 +95,19 @@ class SealingSweep:
 
     async def _sealed(self, scope: Scope) -> bool:
         with keys_at_hand(await self._keys.open(scope.tenant_id, scope.user_id)):
-            return await self._seal(SealingTarget(scope, self._replies))
+            return await self._seal(scope)
 
-    async def _seal(self, standing: SealingTarget) -> bool:
-        scope = standing.scope
+    async def _seal(self, scope: Scope) -> bool:
         rows = 0
-        while changed := await self._step(standing):
+        while changed := await self._step(scope):
             rows += changed
         left = await self._left(scope)
         # Before the vectors: nothing in clear may wait for an unavailable embedder.
         for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
-            await self._clean(standing, cleaning)
+            await self._clean(scope, cleaning)
         if not await self._vectors.fill(scope):
             return False
-        settled = await self._settle(standing, left)
+        settled = await self._settle(scope, left)
         if settled:
             logger.info("sealed the remaining clear text of a user", extra={"rows": rows})
         return settled
@@ -119,50 +117,49 @@ class SealingSweep:
             lambda connection: sealing.count_left(connection, scope), timeout=_SECONDS
         )
 
-    async def _step(self, standing: SealingTarget) -> int:
+    async def _step(self, scope: Scope) -> int:
         """One transaction of one step; returns how many rows it changed, 0 if no step found any."""
 
         async def work(connection: Connection) -> int:
             async with connection.transaction():
-                return await _first_change(connection, standing)
+                return await self._first_change(connection, scope)
 
         return await self._removal.run(work, timeout=_SECONDS)
 
-    async def _clean(self, standing: SealingTarget, cleaning: Cleaning) -> None:
+    async def _clean(self, scope: Scope, cleaning: Cleaning) -> None:
         async def work(connection: Connection) -> None:
             async with connection.transaction():
-                state = await users.lock_user(connection, standing.scope)
+                state = await users.lock_user(connection, scope)
                 if state is None or state.erased:
                     return
                 if cleaning in CLEANING or state.encrypts:
-                    await cleaning(connection, standing.scope)
+                    await cleaning(connection, scope)
 
         await self._removal.run(work, timeout=_SECONDS)
 
-    async def _settle(self, standing: SealingTarget, left: int) -> bool:
+    async def _settle(self, scope: Scope, left: int) -> bool:
         """Check again, and record that nothing is left; False if something is."""
 
         async def work(connection: Connection) -> bool:
             async with connection.transaction():
-                if await _first_change(connection, standing):
+                if await self._first_change(connection, scope):
                     return False
-                state = await users.read_user(connection, standing.scope)
+                state = await users.read_user(connection, scope)
                 if state is None or state.erased:
                     return False
-                return await sealing.settle(connection, standing.scope, left=left)
+                return await sealing.settle(connection, scope, left=left)
 
         return await self._removal.run(work, timeout=_SECONDS)
 
-
-async def _first_change(connection: Connection, standing: SealingTarget) -> int:
-    """Lock the user and run the first step that finds something."""
-    state = await users.lock_user(connection, standing.scope)
-    if state is None or state.erased:
+    async def _first_change(self, connection: Connection, scope: Scope) -> int:
+        """Lock the user and run the first step that finds something."""
+        state = await users.lock_user(connection, scope)
+        if state is None or state.erased:
+            return 0
+        if state.key_id != key_at_hand(scope).key_id:
+            # Encryption was turned on with another key since this one was opened.
+            raise RowsBusy
+        for step in (*self._of_encrypting, *OF_SEALED) if state.encrypts else OF_SEALED:
+            if changed := await step(connection, scope):
+                return changed
         return 0
-    if state.key_id != key_at_hand(standing.scope).key_id:
-        # Encryption was turned on with another key since this one was opened.
-        raise RowsBusy
-    for step in (*OF_ENCRYPTING, *OF_SEALED) if state.encrypts else OF_SEALED:
-        if changed := await step(connection, standing):
-            return changed
-    return 0
