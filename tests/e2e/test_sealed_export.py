@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import grpc
 import psycopg
 import pytest
 
-from hitherto_extraction.storage import exports, holdings
+from hitherto_extraction.storage import exports, holdings, sealing
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.rows import BY_TABLE
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -174,6 +175,8 @@ async def test_h3_every_table_with_something_sealed_is_opened(
         await database.close()
     sealed = {table.name for table in tables if "sealed" in table.columns}
     assert sealed - exports.DERIVED_TABLES == set(BY_TABLE)
+    looked_at = set(re.findall(r"FROM (\w+)", sealing._HAS_SEALED))
+    assert looked_at == {*BY_TABLE, "unusable_replies"}
     with psycopg.connect(superuser_conninfo) as connection:
         named = connection.execute(
             b"SELECT table_name FROM information_schema.columns"

@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 
 from hitherto_extraction.curation.export_lines import ExportLines
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_extraction.storage import erased, exports, holdings, users
+from hitherto_extraction.storage import erased, exports, holdings, sealing, users
 from hitherto_extraction.storage.exports import UserStatus
 from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.audit.trail import Trail
@@ -247,7 +247,7 @@ class Exporting:
             tables = await holdings.find_exported(connection)
             known = await users.read_user(connection, scope)
             fits = isinstance(key, UserKey) and known is not None and key.key_id == known.key_id
-            if not fits and await exports.has_sealed(connection, scope, tables):
+            if not fits and await sealing.has_sealed(connection, scope):
                 if isinstance(key, UserKey | KeyGone):
                     if not again:
                         raise _OtherKey

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,11 +24,6 @@ SELECT row_to_json(shown)::text, {sealed}
 FROM {table} AS held CROSS JOIN LATERAL (SELECT {columns}) AS shown
 WHERE held.tenant_id = %(tenant_id)s AND held.{by} = %(user)s
 ORDER BY {key}
-"""
-
-_HAS_SEALED = """
-SELECT EXISTS (SELECT FROM {table}
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user)s AND {which})
 """
 
 # Idempotency keys belong to callers and list their users. In a call about several users, the
@@ -78,8 +73,6 @@ DERIVED_TABLES = frozenset({"sealed_embeddings"})
 """Tables in which only such numbers are sealed."""
 # Ciphertext: an export contains the text instead.
 _SEALED = "sealed"
-# Says that a reply was sealed with the user's key.
-_OF_USER_KEY = "of_user_key"
 # With these, an attacker could act as the user, or link what an erasure unlinks.
 _SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
 
@@ -118,24 +111,6 @@ async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
     except WrongState:
         return UserStatus(False, None)
     return UserStatus(True, None)
-
-
-async def has_sealed(connection: Connection, scope: Scope, among: Sequence[UserTable]) -> bool:
-    """Whether any exported value was sealed with the user's key."""
-    for holding in among:
-        if _SEALED in holding.columns and holding.name not in DERIVED_TABLES:
-            which: sql.Composable = sql.SQL("sealed IS NOT NULL")
-        elif _OF_USER_KEY in holding.columns:
-            which = sql.Identifier(_OF_USER_KEY)
-        else:
-            continue
-        row = await connection.fetch_row(
-            sql.SQL(_HAS_SEALED).format(table=sql.Identifier(holding.name), which=which),
-            {"tenant_id": scope.tenant_id, "user": scope.user_id},
-        )
-        if row is not None and row[0]:
-            return True
-    return False
 
 
 def shown_columns(holding: UserTable) -> list[str]:
