@@ -384,6 +384,10 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "empty": ("memories", lambda line: line["row"].update(content=" ")),
     "with NUL": ("messages", lambda line: line["row"].update(content="a\x00b")),
     "with a surrogate": ("messages", lambda line: line["row"].update(content="\ud800")),
+    "below a surrogate": (
+        "memories",
+        lambda line: line["row"].update(metadata={"\ud800": "a\x00"}),
+    ),
     "in year 9999": (
         "memories",
         lambda line: line["row"].update(created_at="9999-01-01T00:00:00+00:00"),
@@ -420,6 +424,10 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "no profile": ("profile_versions", lambda line: line["row"]["profile"].update(facts=7)),
     "no times": ("profiles", lambda line: line["row"].update(said_at={"summary": 7})),
     "no recent item": ("recent_items", lambda line: line["row"].update(items=[7])),
+    # Columns that the checks of a whole row compare.
+    "no status": ("memories", lambda line: line["row"].pop("status")),
+    "no memory": ("memory_versions", lambda line: line["row"].pop("memory_id")),
+    "no subject": ("statements", lambda line: line["row"].pop("subject")),
     "without a row": ("memories", lambda line: line.pop("row")),
     "a list": ("memories", lambda line: line.update(row=[1])),
 }
@@ -461,7 +469,8 @@ async def test_hostile_records_are_refused_by_number(
     assert (
         rows(tenant_conninfo, "SELECT DISTINCT user_id FROM memories WHERE user_id = 'eve'") == []
     )
-    for data in (b"\xff\xfe", b"[]", b"null", b'{"table": 1, "row": {}}', b"{" * 100_000):
+    no_tables = (b'{"table": 1, "row": {}}', b'{"table": [], "row": {}}')
+    for data in (b"\xff\xfe", b"[]", b"null", *no_tables, b"{" * 100_000):
         refusal = await refusal_of(bring(modelled, data, "bo"))
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert (await bring(modelled, whole.text.encode(), "bo")).imported_counts["memories"]
@@ -517,6 +526,9 @@ async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str)
     assert "must come first" in refusal.message
     refusal = await refusal_of(bring(modelled, "\n".join([user, user]).encode(), "bo"))
     assert "second user" in refusal.message
+    # What is left out is not checked, and may be anything.
+    odd = json.dumps({"table": "jobs", "row": {"state": [], "range_from": 1}})
+    assert (await bring(modelled, odd.encode(), "cleo")).left_out_counts["jobs"] == 1
     endless = b'{"table": "memories", "row": {"content": "' + b"x" * (17 << 20)
     refusal = await refusal_of(bring(modelled, endless, "bo", piece=1 << 20))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT

@@ -185,16 +185,9 @@ def shaped(values: Mapping[str, ImportedColumn], max_bytes: int, *, closed: bool
         found = free(max_bytes)(checks, field, value)
         if not isinstance(found, dict):
             return found
-        for unknown in found.keys() - values.keys() if closed else ():
-            checks.add(
-                f"{field}.{unknown[:_SHOWN]!r}", "is not known to this version of the service"
-            )
-        for key, rule in values.items():
-            if key in found:
-                found[key] = rule.kind(checks, f"{field}.{key}", found[key])
-            elif rule.default is ...:
-                checks.add(f"{field}.{key}", "is required")
-        return found
+        if closed:
+            _refuse_others(checks, field, found.keys() - values.keys())
+        return found | _checked(checks, field, found, values)
 
     return check
 
@@ -206,18 +199,31 @@ def check_row(
     columns: Mapping[str, ImportedColumn],
     ignored: Collection[str],
 ) -> dict[str, Any]:
-    """The columns of a record, checked; those in `ignored` are left out."""
-    for unknown in row.keys() - columns.keys() - set(ignored):
-        checks.add(f"{field}.{unknown[:_SHOWN]!r}", "is not known to this version of the service")
+    """The columns of a record, checked; those in `ignored` are left out.
+
+    None stands for a refused value.
+    """
+    _refuse_others(checks, field, row.keys() - columns.keys() - set(ignored))
+    defaults = {column: rule.default for column, rule in columns.items()}
+    return defaults | _checked(checks, field, row, columns)
+
+
+def _checked(
+    checks: Checks, field: str, row: Mapping[str, Any], columns: Mapping[str, ImportedColumn]
+) -> dict[str, Any]:
     found = {}
     for column, rule in columns.items():
         if column in row:
             found[column] = rule.kind(checks, f"{field}.{column}", row[column])
         elif rule.default is ...:
             checks.add(f"{field}.{column}", "is required")
-        else:
-            found[column] = rule.default
+            found[column] = None
     return found
+
+
+def _refuse_others(checks: Checks, field: str, names: Collection[str]) -> None:
+    for unknown in names:
+        checks.add(f"{field}.{unknown[:_SHOWN]!r}", "is not known to this version of the service")
 
 
 def _cleaned(checks: Checks, field: str, value: Any, depth: int) -> Any:
@@ -228,7 +234,7 @@ def _cleaned(checks: Checks, field: str, value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return {
             _normal(checks, field, key): _cleaned(
-                checks, f"{field}.{key[:_SHOWN]}", item, depth + 1
+                checks, f"{field}.{key[:_SHOWN]!r}", item, depth + 1
             )
             for key, item in value.items()
         }

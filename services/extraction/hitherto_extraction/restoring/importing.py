@@ -44,7 +44,7 @@ GROUP_RECORDS = 200
 GROUP_BYTES = 512 * 1024
 _GROUP_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
-_UNFINISHED = frozenset({"queued", "running", "failed"})
+_UNFINISHED = ("queued", "running", "failed")
 _MOST_UNREAD = 10_000
 """Conversations with unfinished jobs that an import remembers."""
 _OF_DOCUMENTS = frozenset({"document_chunks", "document_mentions"})

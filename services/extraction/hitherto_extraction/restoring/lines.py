@@ -99,15 +99,15 @@ def _read(number: int, line: bytes) -> ExportedRecord:
     row = None
     if not isinstance(table, str) or (table not in IMPORTED and table not in LEFT_OUT):
         checks.add(f"{field}.table", "must be a table that this version of the service exports")
-    elif table in IMPORTED and not lost:
-        known = IMPORTED[table]
-        row = check_row(checks, f"{field}.row", raw, known.columns, known.ignored)
-        if known.also is not None:
-            known.also(checks, f"{field}.row", row)
-    if table in IMPORTED:
+    elif table in IMPORTED:
         for owner in sorted(OWNERS):
             if not isinstance(raw.get(owner), str):
                 checks.add(f"{field}.row.{owner}", "must be the text that the export has")
+        known = IMPORTED[table]
+        if not lost:
+            row = check_row(checks, f"{field}.row", raw, known.columns, known.ignored)
+            if known.also is not None:
+                known.also(checks, f"{field}.row", row)
     checks.done()
     owners = (raw.get("tenant_id"), raw.get("user_id"))
     return ExportedRecord(number, str(table), row, owners, raw, len(line), bool(lost))
