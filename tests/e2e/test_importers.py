@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from hitherto_client.importers import ExportPosition, ExportUnreadable, read_exp
 from tests.e2e.conftest import Services
 from tests.e2e.test_command import Typed, pointed, typed  # noqa: F401 - `typed` is a fixture
 from tests.faults.processes import eventually
+from tests.growth import filled, more_than_linear
 
 
 def chatgpt_conversation(number: int) -> dict[str, Any]:
@@ -402,6 +403,83 @@ async def test_a_long_message_becomes_several_and_keeps_every_word(tmp_path: Pat
     assert max(len(piece.encode()) for piece in pieces) <= 60_000
     assert " ".join(pieces).split() == words
     assert len({one["id"] for one in found["messages"]}) == len(pieces) > 3
+
+
+async def test_halves_of_characters_are_divided_too(tmp_path: Path) -> None:
+    """Half of an emoji, thousands of times: JSON may hold it, and UTF-8 may not."""
+    file = tmp_path / "conversations.json"
+    message = {"uuid": "m", "sender": "human", "text": "\ud83d" * 30_000 + " đủ"}
+    file.write_text(json.dumps([{"uuid": "u", "chat_messages": [message]}]))
+    (found,) = records("claude", file)
+    pieces = [one["content"] for one in found["messages"]]
+    assert len(pieces) == 2
+    assert "".join(pieces).replace(" ", "") == "\ud83d" * 30_000 + "đủ"
+
+
+def _one_message(length: int) -> list[Any]:
+    message = {"uuid": "m", "sender": "human", "text": filled("từ ", length)}
+    return [{"uuid": "u", "chat_messages": [message]}]
+
+
+LARGE: dict[str, tuple[str, int, Callable[[int], str]]] = {
+    "one message": ("claude", 8 << 20, lambda length: json.dumps(_one_message(length))),
+    "many values": ("mem0", 1 << 20, lambda length: f"[{filled('{},', length // 3 * 3)}{{}}]"),
+    "one line": ("whatsapp", 24 << 20, lambda length: "01/02/2026, 14:30 - A: " + "a" * length),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+async def test_large_exports_take_time_in_proportion(tmp_path: Path, kind: str) -> None:
+    source, length, text = LARGE[kind]
+    file = tmp_path / "export.json"
+    options: dict[str, Any] = {"me": "A", "dates": "day"} if source == "whatsapp" else {}
+
+    def read(content: str) -> None:
+        file.write_text(content)
+        records(source, file, **options)
+
+    assert more_than_linear(read, text, length) is None
+
+
+async def test_a_time_of_hundreds_of_digits_is_the_latest(tmp_path: Path) -> None:
+    conversation = chatgpt_conversation(0)
+    del conversation["current_node"]
+    conversation["mapping"]["old"]["message"]["create_time"] = 10**400
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([conversation]))
+    (found,) = records("chatgpt", file)
+    assert [one["content"] for one in found["messages"]] == ["What is the capital of Peru?"]
+
+
+def _damaged(archive: bytes, fault: str) -> bytes:
+    """The archive with a part changed in its file's header and in the directory at its end."""
+    changed = bytearray(archive)
+    local, directory = 0, archive.index(b"PK\x01\x02")
+    if fault == "encrypted":
+        changed[local + 6] |= 1
+        changed[directory + 8] |= 1
+    elif fault == "packed in another way":
+        changed[local + 8] = changed[directory + 10] = 99
+    elif fault == "damaged":
+        middle = (local + directory) // 2
+        changed[middle : middle + 8] = b"\xff" * 8
+    else:
+        changed[directory + 16] ^= 1
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "fault", ["encrypted", "packed in another way", "damaged", "of another checksum"]
+)
+async def test_an_archive_that_cannot_be_unpacked_is_named(
+    typed: Typed,  # noqa: F811
+    tmp_path: Path,
+    fault: str,
+) -> None:
+    file = chatgpt_export(tmp_path, 20)
+    file.write_bytes(_damaged(file.read_bytes(), fault))
+    await typed("import", "--from", "chatgpt", "--user", "ana", "--dry-run", str(file), code=2)
+    assert f"{file} cannot be unpacked" in typed.err
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])

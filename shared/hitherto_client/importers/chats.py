@@ -48,7 +48,7 @@ def chatgpt(value: JsonObject) -> Iterator[JsonObject]:
 def _last_leaf(nodes: Mapping[str, Any]) -> str:
     """The newest message without an answer, for exports that name no current node."""
     leaves = [
-        (float(message.get("create_time") or 0.0), node_id)
+        (message.get("create_time") or 0.0, node_id)
         for node_id, node in nodes.items()
         if not mapping_of(node).get("children")
         and isinstance(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import json
+import lzma
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,7 +74,7 @@ class _Source:
         if self._archive is not None:
             sizes = {info.filename: info.file_size for info in self._archive.infolist()}
             names = [name for name in sizes if self._wanted(name.rpartition("/")[2])]
-            streams = ((sizes[name], self._archive.open(name)) for name in sorted(names))
+            streams = ((sizes[name], _member(self._archive, name)) for name in sorted(names))
         elif self._path.is_dir():
             files = sorted(file for file in self._path.iterdir() if self._wanted(file.name))
             names = [file.name for file in files]
@@ -88,6 +90,20 @@ class _Source:
 
     def _wanted(self, name: str) -> bool:
         return any(name.startswith(member) for member in self._members)
+
+
+@contextmanager
+def _unpacking() -> Iterator[None]:
+    """Report an archive that is damaged, encrypted or packed in an unknown way."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
+        raise ExportUnreadable(f"cannot be unpacked ({error})") from None
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    with _unpacking():
+        return archive.open(name)
 
 
 class _TextPieces:
@@ -114,9 +130,10 @@ class _TextPieces:
         """The next piece; empty at the end.
 
         Raises:
-            ExportUnreadable: It is not UTF-8.
+            ExportUnreadable: It is not UTF-8, or cannot be unpacked.
         """
-        data = self._stream.read(characters)
+        with _unpacking():
+            data = self._stream.read(characters)
         self._read += len(data)
         done = min(self._read / self._size, 1.0)
         self._position.share = (self._number + done) / self._count
@@ -140,24 +157,27 @@ def json_values(text: IO[str]) -> Iterator[Any]:
     listed = held.startswith("[")
     if listed:
         held = held[1:]
+    between = _SPACE + ("," if listed else "")
     wanted = _PIECE_CHARACTERS
+    at = 0
     while True:
-        held = held.lstrip(_SPACE + ("," if listed else ""))
-        if listed and held.startswith("]"):
+        at = _skipped(held, at, between)
+        if listed and held.startswith("]", at):
             return
-        value, end = None, 0
-        if held:
+        value, end = None, at
+        if at < len(held):
             try:
-                value, end = decoder.raw_decode(held)
+                value, end = decoder.raw_decode(held, at)
             except RecursionError:
                 raise ExportUnreadable("holds JSON that is nested too deeply") from None
             except ValueError:
-                end = 0
+                end = at
         # A number or word at the very end may go on in the next piece.
-        if end and (end < len(held) or held[end - 1] in '}]"'):
+        if end > at and (end < len(held) or held[end - 1] in '}]"'):
             yield value
-            held, wanted = held[end:], _PIECE_CHARACTERS
+            at, wanted = end, _PIECE_CHARACTERS
             continue
+        held, end, at = held[at:], end - at, 0
         if len(held) > _MOST_CHARACTERS:
             raise ExportUnreadable("holds a value of more than 256 million characters, or no JSON")
         # Twice as much each time: a long value is then parsed a few times and not once a piece.
@@ -172,3 +192,10 @@ def json_values(text: IO[str]) -> Iterator[Any]:
             return
         else:
             raise ExportUnreadable("is no JSON, or ends in the middle of a value")
+
+
+def _skipped(text: str, at: int, characters: str) -> int:
+    """Where the text goes on after these characters."""
+    while at < len(text) and text[at] in characters:
+        at += 1
+    return at

@@ -65,11 +65,20 @@ def messages_of(given: Iterable[Mapping[str, Any]]) -> list[JsonObject]:
 
 def _pieces(text: str) -> Iterator[str]:
     """The text in pieces of at most `MOST_BYTES`, cut at a line or a space where there is one."""
-    while len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
-        end = len(text.encode("utf-8", "surrogatepass")[:MOST_BYTES].decode("utf-8", "ignore"))
-        cut = max(text.rfind("\n", end // 2, end), text.rfind(" ", end // 2, end))
+    at = 0
+    while at < len(text):
+        window = text[at : at + MOST_BYTES + 1]
+        raw = window.encode("utf-8", "surrogatepass")
+        if len(raw) <= MOST_BYTES:
+            yield window
+            return
+        size = MOST_BYTES
+        while raw[size] & 0xC0 == 0x80:  # in the middle of a character
+            size -= 1
+        end = len(raw[:size].decode("utf-8", "surrogatepass"))
+        cut = max(window.rfind("\n", end // 2, end), window.rfind(" ", end // 2, end))
         end = cut if cut > 0 else end
-        yield text[:end].strip()
-        text = text[end:].strip()
-    if text:
-        yield text
+        yield window[:end].strip()
+        at += end
+        while at < len(text) and text[at].isspace():
+            at += 1

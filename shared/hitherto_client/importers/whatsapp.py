@@ -100,12 +100,15 @@ class WhatsAppChat:
 
 
 def _lines(text: IO[str]) -> Iterator[str]:
-    held = ""
+    held: list[str] = []
     while piece := text.read(1 << 16):
-        *ended, held = (held + piece).split("\n")
-        yield from ended
-    if held:
-        yield held
+        first, *further = piece.split("\n")
+        held.append(first)
+        for line in further:
+            yield "".join(held)
+            held = [line]
+    if any(held):
+        yield "".join(held)
 
 
 def _entries(lines: Iterable[str]) -> Iterator[tuple[re.Match[str], str, str]]:
