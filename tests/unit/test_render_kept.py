@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from hitherto_retrieval.render.block import MOST_KEPT, TEMPLATES, render
+from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.lines import written
 from hitherto_retrieval.render.tokens import CountTokens, counter, estimated_tokens
@@ -103,6 +104,27 @@ def test_a_kept_line_is_the_line_written_anew(count: CountTokens) -> None:
         assert block(again) == block(anew)
     assert all(map(written, kept))
     assert not any(map(written, fresh))
+
+
+def test_a_message_keeps_its_last_two_lines() -> None:
+    """With and without the title of its conversation, which depends on the results beside it."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    said = Message("c1", "m1", "user", "Bao", "Tea, please.", at, kept={})
+    assert said.kept is not None
+    given = PromptContext(relevant=[printed(said, 0.5)], asked=True, today=date(2026, 11, 22))
+    titled = replace(given, conversations=[summary("c1", "Breakfast", "Bao had tea.")])
+
+    def entries(context: PromptContext) -> list[Entry]:
+        render(context, "about_the_user", 900, fence_id=FENCE_ID)
+        assert said.kept is not None
+        return [*said.kept["line"].values()]
+
+    first = entries(given)
+    both = entries(titled)
+    assert both[0] is first[0]
+    assert len(both) == 2
+    assert all(now is then for now, then in zip(entries(given), both, strict=True))
+    assert len(entries(replace(given, ongoing="c1"))) == 2
 
 
 @pytest.mark.parametrize("count", [estimated_tokens, counter("o200k_base")])

@@ -22,6 +22,9 @@ _TITLE_BYTES = 300
 _PLACE_BYTES = 40
 """Maximum bytes of a conversation's name in the line of one of its messages."""
 _LINE, _OUTLINE, _PLACE = "line", "outline", "place"
+_STYLES = 2
+"""How many lines of an item are kept: a message names its conversation by the title if the context
+has its summary, and otherwise by the id."""
 _NOT_THE_USER = {
     "assistant": "said by the assistant",
     "tool": "from a tool",
@@ -185,15 +188,18 @@ def written(item: Memory | Message | Summary) -> bool:
 
 
 def _known(kept: Kept | None, name: str, of: Hashable) -> Entry | None:
-    """The kept line of an item, unless that was written in another style."""
-    found: tuple[Hashable, Entry] | None = None if kept is None else kept.get(name)
-    return found[1] if found is not None and found[0] == of else None
+    """The kept line of an item in this style."""
+    lines: dict[Hashable, Entry] | None = None if kept is None else kept.get(name)
+    return None if lines is None else lines.get(of)
 
 
 def _keep(kept: Kept | None, name: str, of: Hashable, entry: Entry) -> None:
-    # Only in the last style, so that what is kept of an item has a limit.
+    # Only in the last styles, so that what is kept of an item has a limit.
     if kept is not None:
-        kept[name] = of, entry
+        lines: dict[Hashable, Entry] = kept.setdefault(name, {})
+        lines[of] = entry
+        for oldest in list(lines)[:-_STYLES]:
+            lines.pop(oldest, None)
 
 
 def _title(item: RelevantItem) -> str:

@@ -28,10 +28,10 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Message
 from hitherto_shared.text.bm25 import Scores
 
-_BYTES_OF_A_MESSAGE = 3_500
+_BYTES_OF_A_MESSAGE = 4_000
 _BYTES_OF_A_SUMMARY = 500
 """Approximate bytes of a summary besides its vector and its text."""
-_BYTES_OF_A_BYTE = 7
+_BYTES_OF_A_BYTE = 8
 """As in `held_memories`."""
 
 Mask = NDArray[np.bool_]

@@ -34,7 +34,7 @@ from typing import Any, cast
 
 from hitherto_retrieval.search.dates.window import closeness
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
-from hitherto_retrieval.search.ranking.turns import Speaker, speakers_of, turns_around
+from hitherto_retrieval.search.ranking.turns import near_pairs, speakers_of
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_shared.text.normalise import fold
 
@@ -115,9 +115,10 @@ class Balanced:
             conversation, score = candidate.conversation_id, sum(part)
             if conversation is not None and score > best.get(conversation, 0.0):
                 best[conversation] = score
-            if isinstance(candidate.key, tuple):
-                said.setdefault(candidate.key[0], {})[candidate.key[1]] = score
-        speakers = speakers_of(candidates) if said else {}
+            if candidate.kind == "message":
+                place, number = cast(MessageKey, candidate.key)
+                said.setdefault(place, {})[number] = score
+        near = _beside(candidates, said) if said else {}
         # The recency of a memory says nothing about the messages around it.
         if intent.present:
             parts = _as_things_stand(candidates, parts, intent, weight["date"])
@@ -125,10 +126,11 @@ class Balanced:
         timely = _TIMELY * weight["date"] if intent.window is not None else 0.0
         for candidate, part in zip(candidates, parts, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
-            near, of = 0.0, scale
+            lifted, of = 0.0, scale
             if candidate.kind == "message":
-                near, of = beside * _beside(candidate, said, speakers), longer
-            parts_of = (*part, lift, near)
+                place, number = cast(MessageKey, candidate.key)
+                lifted, of = beside * near[place][number], longer
+            parts_of = (*part, lift, lifted)
             in_time = part[_DATE] >= timely > 0
             ranked.append(
                 RankedCandidate(candidate, sum(parts_of) / of, _NAMES, parts_of, in_time, of)
@@ -266,21 +268,23 @@ def _meant(candidate: Candidate, intent: QueryIntent) -> bool:
 
 
 def _beside(
-    candidate: Candidate,
-    said: Mapping[str, Mapping[int, float]],
-    speakers: Mapping[str, Mapping[int, Speaker]],
-) -> float:
-    """The best of the messages in the turns around a message."""
-    conversation, number = cast(MessageKey, candidate.key)
-    following = farther = 0.0
-    scores = said[conversation]
-    for other, turns in turns_around(number, speakers[conversation]):
-        score = scores[other]
-        if turns == 1 and score > following:
-            following = score
-        elif turns != 1 and score > farther:
-            farther = score
-    return _NEXT_TURN * following + _FARTHER * farther
+    candidates: Sequence[Candidate], said: Mapping[str, Mapping[int, float]]
+) -> dict[str, dict[int, float]]:
+    """For each message, the best of the messages in the turns around it."""
+    found: dict[str, dict[int, float]] = {}
+    for conversation, speakers in speakers_of(candidates).items():
+        scores = said[conversation]
+        following, farther = dict.fromkeys(scores, 0.0), dict.fromkeys(scores, 0.0)
+        for first, second, turns in near_pairs(speakers):
+            best = following if turns == 1 else farther
+            if (score := scores[second]) > best[first]:
+                best[first] = score
+            if (score := scores[first]) > best[second]:
+                best[second] = score
+        found[conversation] = {
+            number: _NEXT_TURN * following[number] + _FARTHER * farther[number] for number in scores
+        }
+    return found
 
 
 def _order(item: RankedCandidate) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ several messages away, although it is the next turn.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from hitherto_retrieval.storage.candidate import Candidate
@@ -14,7 +15,6 @@ TURNS = 2
 """Maximum distance of neighbours, in turns."""
 FARTHEST = 4
 """Maximum distance of neighbours, in messages."""
-_DISTANCES = (range(-1, -FARTHEST - 1, -1), range(1, FARTHEST + 1))
 Speaker = tuple[str, str]
 """The role and the name of a message's author."""
 
@@ -29,29 +29,28 @@ def speakers_of(candidates: Iterable[Candidate]) -> dict[str, dict[int, Speaker]
     return found
 
 
-def turns_around(number: int, speakers: Mapping[int, Speaker]) -> list[tuple[int, int]]:
-    """The messages around one, each with its distance in turns, at most `TURNS`.
+def near_pairs(speakers: Mapping[int, Speaker]) -> list[tuple[int, int, int]]:
+    """The pairs of messages at most `TURNS` apart, each with its distance in turns.
 
-    Messages of the same turn are 0 turns away. Only messages within `FARTHEST` numbers count, so
+    Messages of the same turn are 0 turns apart. Only messages within `FARTHEST` numbers count, so
     that a conversation of one speaker is not one neighbourhood. A number without a known message
     counts as a turn of another speaker.
 
     Args:
-        number: Number of a message in `speakers`.
-        speakers: The known messages of its conversation.
+        speakers: The known messages of a conversation.
     """
     found = []
-    said_by, own = speakers.get, speakers[number]
-    for distances in _DISTANCES:
-        speaker: Speaker | None = own
-        turns = 0
-        for distance in distances:
-            other = said_by(number + distance)
-            if other is None or other != speaker:
-                turns += 1
-                if turns > TURNS:
-                    break
-            if other is not None:
-                found.append((number + distance, turns))
-            speaker = other
+    # The last known messages, the latest first, with the turns that had passed by then.
+    passed: deque[tuple[int, int]] = deque(maxlen=FARTHEST)
+    turn, last, said_by = 0, 0, None
+    for number in sorted(speakers):
+        speaker = speakers[number]
+        if number != last + 1 or speaker != said_by:
+            turn += number - last
+        for other, then in passed:
+            if turn - then > TURNS or number - other > FARTHEST:
+                break
+            found.append((other, number, turn - then))
+        passed.appendleft((number, turn))
+        last, said_by = number, speaker
     return found
