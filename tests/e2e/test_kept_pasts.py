@@ -1,0 +1,142 @@
+"""D9: whatever happens to a memory, each earlier moment is told as it was read at that moment.
+
+Random users are read after every step. At the end, `known_at` has to tell the same of each of these
+moments, except for what is forgotten now; and again of the user who is imported from an export.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from random import Random
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hitherto.v1 import memory_pb2, privacy_service_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.curating import checks
+from tests.e2e.learning import ALL_STATUSES
+from tests.e2e.leaving import export
+from tests.e2e.test_history_replay import Life, present, script
+from tests.e2e.travelling import now_of, stamp
+from tests.scripted_model import ScriptedModel
+
+USERS = 3
+STEPS = 12
+REFUSALS = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.FAILED_PRECONDITION,
+}
+# Sources, entities and conversations are those of the present, and a replacement is named only if
+# it was known.
+_OF_THE_PRESENT = ("conversation_id", "superseded_by")
+
+Told = dict[str, dict[str, Any]]
+
+
+class Witnessed(Life):
+    """A user who is read after every step."""
+
+    def __init__(self, services: Services, name: str, random: Random, conninfo: str) -> None:
+        super().__init__(services, name, random, conninfo)
+        self.seen: list[tuple[Timestamp, Told, dict[str, Any]]] = []
+
+    async def live(self) -> None:
+        """Some random operations, each with a look at what it left."""
+        steps = (
+            self.save, self.save, self.learn, self.learn, self.correct, self.correct, self.forget,
+            self.forget, self.restore, self.restore, self.consolidate, self.undo, self.roll_back,
+        )  # fmt: skip
+        await self.save()
+        await self.learn()
+        await self.look()
+        for _ in range(STEPS):
+            try:
+                await self.random.choice(steps)()
+            except grpc.aio.AioRpcError as refused:
+                # What does not fit the moment is refused, and changes nothing.
+                if refused.code() not in REFUSALS:
+                    raise
+            await self.look()
+        await self.compare()
+        await self.compare_pasts(self.name)
+        other = f"{self.name} abroad"
+        await self.move(other)
+        await self.compare_pasts(other)
+
+    async def look(self) -> None:
+        """Note what is known now, between two moments of the database's clock."""
+        await checks(self.services, user=self.name)
+        moment = stamp(await asyncio.to_thread(now_of, self.conninfo))
+        assert moment is not None
+        self.seen.append((moment, *await self.read(self.name)))
+
+    async def read(self, user: str, known_at: Timestamp | None = None) -> tuple[Told, Any]:
+        """The memories of all statuses, and the profile."""
+        listed = await self.services.retrieval.ListMemories(
+            pb.ListMemoriesRequest(
+                user_id=user, page_size=1000, statuses=ALL_STATUSES, known_at=known_at
+            )
+        )
+        assert listed.total_size == len(listed.memories)
+        context = await self.services.retrieval.GetContext(
+            pb.GetContextRequest(user_id=user, known_at=known_at, count_access=False)
+        )
+        profile = json_format.MessageToDict(context.profile)
+        for name in ("userId", "lastExtractedAt"):
+            profile.pop(name, None)
+        return {memory.id: _kept(memory) for memory in listed.memories}, profile
+
+    async def compare_pasts(self, user: str) -> None:
+        """`known_at` tells what was read at that moment, without what is forgotten now."""
+        gone = _taken_back((await self.read(user))[0])
+        for moment, memories, profile in self.seen:
+            expected = {name: told for name, told in memories.items() if name not in gone}
+            told, of_then = await self.read(user, moment)
+            assert told == expected, (user, moment)
+            assert of_then == profile, (user, moment)
+
+    async def move(self, user: str) -> None:
+        """Import the export of this user for another one."""
+        exported = await export(self.services, self.name)
+
+        async def pieces() -> AsyncIterator[privacy_service_pb2.ImportUserRequest]:
+            yield privacy_service_pb2.ImportUserRequest(user_id=user, data=exported.text.encode())
+
+        await self.services.privacy.ImportUser(pieces())
+
+
+def _kept(memory: memory_pb2.Memory) -> dict[str, Any]:
+    fields = {name: value for name, value in present(memory).items() if name not in _OF_THE_PRESENT}
+    replaced = memory.superseded_by if memory.status == memory_pb2.MEMORY_STATUS_SUPERSEDED else ""
+    return {**fields, "version": memory.version, "merged_into": replaced}
+
+
+def _taken_back(memories: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """What is forgotten now, with all that was merged into it."""
+    gone = {name for name, told in memories.items() if told["status"] == "forgotten"}
+    while True:
+        more = {name for name, told in memories.items() if told["merged_into"] in gone} - gone
+        if not more:
+            return gone
+        gone |= more
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.faults) for seed in range(2, 8))]
+)
+async def test_d9_each_moment_is_told_as_it_was(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, seed: int
+) -> None:
+    model.script = script(Random(seed))
+    lives = [
+        Witnessed(modelled, f"u{number}", Random(f"{seed}.{number}"), superuser_conninfo)
+        for number in range(USERS)
+    ]
+    await asyncio.gather(*(each.live() for each in lives))
