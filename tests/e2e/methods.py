@@ -127,15 +127,18 @@ async def call(
 
 
 async def insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Call again for as long as the answer is to come back later, as a client does."""
+    """Call again for as long as the answer is to come back later, as a client does.
+
+    A busy machine may answer that time ran out; the call therefore needs an idempotency key.
+    """
     while True:
         try:
             return await ask()
         except grpc.aio.AioRpcError as error:
             later = read_refusal(error).retry_after
-            if later is None:
+            if later is None and error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise
-            await asyncio.sleep(later)
+            await asyncio.sleep(later or 0.1)
 
 
 async def outcome(services: Services, method: Method, request: Message | bytes) -> grpc.StatusCode:

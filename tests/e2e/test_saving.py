@@ -220,9 +220,11 @@ async def test_b2_what_was_saved_and_is_then_said_is_one_memory(
 async def test_row_37_thirty_at_once_are_one_memory(
     services: Services, tenant_conninfo: str
 ) -> None:
-    answers = await asyncio.gather(
-        *(insist(lambda: save(services, "Ana likes tea")) for _ in range(30))
-    )
+    async def tell(number: int) -> pb.SaveMemoryResponse:
+        key = f"k{number}"
+        return await insist(lambda: save(services, "Ana likes tea", idempotency_key=key))
+
+    answers = await asyncio.gather(*map(tell, range(30)))
     assert len({answer.memory.id for answer in answers}) == 1
     assert sum(not answer.deduplicated for answer in answers) == 1
     (only,) = await memories(services, statuses=ALL_STATUSES)
