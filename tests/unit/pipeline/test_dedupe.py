@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_extraction.pipeline.dedupe import Neighbour, Reading, find_duplicate
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _numbers = itertools.count(1)
@@ -133,3 +134,29 @@ def test_a_twin_is_found_among_very_many_that_are_as_near(
     for place in (0, count // 2, count):
         assert found(again, *others[:place], neighbour, *others[place:]) is neighbour
     assert found(again, *others) is None
+
+
+def test_what_is_not_read_any_more_is_no_duplicate_unless_the_words_are_the_same() -> None:
+    near, same = known(cosine=0.99), known(cosine=0.9)
+    words = "The user prefers brief answers."
+    reading = Reading(left=80)
+
+    def judged(*neighbours: Neighbour) -> Neighbour | None:
+        return find_duplicate("preference", words, neighbours, 0.85, reading)
+
+    assert judged(near) is near
+    assert judged(near) is None, "the second one is beyond what may be read"
+    assert judged(near, known(words.upper())) is not None
+    assert found(words, same) is same, "a statement of its own is read"
+
+
+def test_row_30_a_reply_of_long_statements_near_each_other_is_judged_in_time() -> None:
+    """The commit that asks for it ends after 30 seconds, and would be repeated."""
+    text = "The user keeps a garden with {} roses. " + "It is watered in the evening. " * 260
+    statements = [text.format(number) for number in range(200)]
+    reading = Reading()
+    began = time.thread_time()
+    for number, statement in enumerate(statements):
+        neighbours = [known(other, cosine=0.99) for other in statements[:number]]
+        assert find_duplicate("preference", statement, neighbours, 0.85, reading) is None
+    assert time.thread_time() - began < 20

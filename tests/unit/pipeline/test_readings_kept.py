@@ -11,11 +11,13 @@ import pytest
 
 import hitherto_extraction
 from hitherto_extraction.consolidation import faithfulness
+from hitherto_extraction.pipeline import dedupe
 from hitherto_extraction.pipeline.guards import relevance, slots, support
 from hitherto_extraction.pipeline.guards.tokens import forget_readings
 
 READERS: list[Callable[[str], object]] = [
     slots.merged_words,
+    dedupe._plain,
     relevance._read,
     support._reading,
     faithfulness._read,

@@ -12,13 +12,14 @@ memory joined to `context` would decay with it.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline.guards import same_statement
 from hitherto_extraction.pipeline.guards.slots import merged_words
+from hitherto_extraction.pipeline.guards.tokens import kept_for_a_while
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold
 
@@ -28,6 +29,7 @@ waits for review does not duplicate it."""
 
 MOST_COMPARED = 32
 """Maximum number of candidates that the guards compare with one statement."""
+_MOST_READ = 1_000_000
 _STANDING = {"forgotten": 0, "quarantined": 1}
 
 
@@ -52,8 +54,24 @@ class Neighbour:
     original: UUID | None = None
 
 
+@dataclass(slots=True)
+class Reading:
+    """How many characters the guards may still read for the statements of one reply.
+
+    A reply may hold hundreds of long statements, each near all others. Once this is used up, only
+    equal texts are duplicates: a second memory can be merged later, while a commit that exceeds its
+    time limit would be repeated without end.
+    """
+
+    left: int = _MOST_READ
+
+
 def find_duplicate(
-    new_type: str, new_content: str, neighbours: Sequence[Neighbour], threshold: float
+    new_type: str,
+    new_content: str,
+    neighbours: Sequence[Neighbour],
+    threshold: float,
+    reading: Reading | None = None,
 ) -> Neighbour | None:
     """The known memory that already states the new statement, or None.
 
@@ -67,6 +85,7 @@ def find_duplicate(
         neighbours: The candidates, of one user, in any order. Statuses other than
             `CANDIDATE_STATUSES` are skipped.
         threshold: Minimum cosine of near texts, which depends on the embedder.
+        reading: Shared by the statements of one reply; unset: the statement is the only one.
 
     Returns:
         The duplicate; what follows from its status and origin is the caller's decision.
@@ -83,7 +102,7 @@ def find_duplicate(
             near.append(_Near(known, exact, cosine or 0.0))
     found = [
         each
-        for each in _likeliest(new_content, near)
+        for each in _readable(new_content, _likeliest(new_content, near), reading or Reading())
         if same_statement(new_content, each.known.content)
     ]
     return max(found, key=lambda each: each.rank).known if found else None
@@ -131,6 +150,16 @@ def _likeliest(content: str, near: Sequence[_Near]) -> Sequence[_Near]:
     return [*by_words, *[each for each in by_vector if id(each) not in chosen][:half]]
 
 
+def _readable(content: str, near: Sequence[_Near], reading: Reading) -> Iterator[_Near]:
+    """The candidates that may still be read, the nearest first."""
+    for each in sorted(near, key=lambda each: (each.exact, each.cosine), reverse=True):
+        length = len(content) + len(each.known.content)
+        if each.exact or length <= reading.left:
+            reading.left -= length
+            yield each
+
+
+@kept_for_a_while(1_024)
 def _plain(text: str) -> str:
     """The text folded and without punctuation."""
     kept = (" " if unicodedata.category(ch)[0] == "P" else ch for ch in text)

@@ -20,7 +20,7 @@ import numpy as np
 
 from hitherto_extraction.pipeline import closures, trust, updates
 from hitherto_extraction.pipeline.answer import NewItem
-from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_extraction.pipeline.dedupe import Neighbour, Reading, find_duplicate
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.refinement import unsupported
@@ -72,6 +72,7 @@ class _Statements:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
+        self._reading = Reading()
 
     def add(self, item: NewItem) -> None:
         """Create a memory from a statement, or add it to the memory that says the same."""
@@ -79,7 +80,11 @@ class _Statements:
         evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
         suspect = trust.is_suspect((item.content, item.detail), trusted=evidence.trusted)
         duplicate = find_duplicate(
-            item.type, item.content, self._near(item, suspect), draft.situation.threshold
+            item.type,
+            item.content,
+            self._near(item, suspect),
+            draft.situation.threshold,
+            self._reading,
         )
         if duplicate is None:
             self._create(uuid7(), item, evidence, suspect)

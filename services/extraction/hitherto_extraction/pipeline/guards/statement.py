@@ -13,7 +13,7 @@ threshold.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from hitherto_extraction.pipeline.guards.quantities import quantities
@@ -40,7 +40,7 @@ _PARTICLES = str.maketrans("", "", "的了呢吧啊呀很也はー")
 
 def same_statement(a: str, b: str) -> bool:
     """Whether no relevant difference separates the two texts. Symmetric."""
-    return not differences(a, b)
+    return next(_differences(a, b), None) is None
 
 
 def same_wording(a: str, b: str) -> bool:
@@ -55,31 +55,33 @@ def differences(a: str, b: str) -> list[str]:
     Swapping the arguments swaps the two sides and changes nothing else. Scripts without capitals do
     not mark names: every word may be one, and only particles may differ.
     """
+    return list(_differences(a, b))
+
+
+def _differences(a: str, b: str) -> Iterator[str]:
+    """One by one: most statements that differ do so in what is read first."""
     left, right = tokenise(a), tokenise(b)
     # Diacritics are optional only in a text that was plainly typed without any.
     loose = a.isascii() or b.isascii()
     left_keys, right_keys = _keys(left, loose=loose), _keys(right, loose=loose)
     if left_keys == right_keys:
-        return []
-    left_words, right_words = _words(left), _words(right)
+        return
     left_numbers, left_dates = quantities(left)
     right_numbers, right_dates = quantities(right)
+    yield from _unlike("number", left_numbers, right_numbers)
+    yield from _unlike("date", left_dates, right_dates)
     small = small_words(left, right)
-    found = [
-        *_unlike("number", left_numbers, right_numbers),
-        *_unlike("date", left_dates, right_dates),
-        *_names(names(left, small, loose=loose), names(right, small, loose=loose)),
-        *_unlike("negation", Counter(markers(left_words)), Counter(markers(right_words))),
-        *(f"opposite: {pair}" for pair in opposed(left_words, right_words)),
-        *_signs(left, right),
-        *_wording(left, right, loose=loose),
-    ]
+    yield from _names(names(left, small, loose=loose), names(right, small, loose=loose))
+    left_words, right_words = _words(left), _words(right)
+    yield from _unlike("negation", Counter(markers(left_words)), Counter(markers(right_words)))
+    yield from (f"opposite: {pair}" for pair in opposed(left_words, right_words))
+    yield from _signs(left, right)
+    yield from _wording(left, right, loose=loose)
     if not _mostly_uncased([*left, *right]):
-        found += _subjects(left, right, loose=loose)
-        found += _order(left_keys, right_keys)
-        found += exchanged(left, right)
-        found += [] if loose else _spelling(left_keys, right_keys)
-    return found
+        yield from _subjects(left, right, loose=loose)
+        yield from _order(left_keys, right_keys)
+        yield from exchanged(left, right)
+        yield from [] if loose else _spelling(left_keys, right_keys)
 
 
 def _keys(tokens: Sequence[Token], *, loose: bool) -> list[str]:
