@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import socket
@@ -52,7 +53,9 @@ LOOK_AGAIN_SECONDS = 600.0
 _STATEMENT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _CLAIM_SECONDS = 0.01
-"""Minimum time between two claims once nothing was left to claim."""
+"""Minimum time between two claims."""
+_CLAIM_WIDE_SECONDS = 0.25
+"""The same while no slot is free, when only a job about a whole tenant could start."""
 _REST_SECONDS = 60.0
 """Time for which no further job of a tenant and kind is claimed after one found no budget, unless
 jobs are retried by hand."""
@@ -117,6 +120,7 @@ class Worker:
         self._held_up: set[asyncio.Task[None]] = set()
         self._moved = time.monotonic()
         self._stopping = False
+        self._claimed_at = -math.inf
         self._loops: list[asyncio.Task[None]] = []
         self._renewal = LeaseRenewal(database, self._running, rules.lease_seconds)
 
@@ -158,16 +162,16 @@ class Worker:
         began = time.monotonic()
         wide = sum(held.user_id is None for held in self._running.values())
         room = self._rules.concurrency - (len(self._running) - wide)
-        claimed = await self._claim(max(room, 0), max(_TENANT_WIDE - wide, 0))
-        for held in claimed:
-            task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
-            self._running[task] = held
-            task.add_done_callback(self._done)
-        # With free slots left, nothing more could start; signals since then are not missed.
-        if not claimed or len(claimed) < room:
-            await news.change()
-            # Several signals announce one job, and each would cause a claim.
-            await asyncio.sleep(max(0.0, began + _CLAIM_SECONDS - time.monotonic()))
+        if room > 0 or began > self._claimed_at + _CLAIM_WIDE_SECONDS:
+            self._claimed_at = began
+            for held in await self._claim(max(room, 0), max(_TENANT_WIDE - wide, 0)):
+                task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
+                self._running[task] = held
+                task.add_done_callback(self._done)
+        # Nothing more could start; signals since then are not missed.
+        await news.change()
+        # Several signals announce one job, and each would cause a claim.
+        await asyncio.sleep(max(0.0, began + _CLAIM_SECONDS - time.monotonic()))
 
     async def _claim(self, room: int, tenant_wide: int) -> list[Claim]:
         if not (room or tenant_wide):
