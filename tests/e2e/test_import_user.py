@@ -31,7 +31,7 @@ from hitherto_extraction.storage import exports, holdings
 from hitherto_shared.database.pool import Database
 from tests.e2e import privacy
 from tests.e2e.conftest import Services, Shared
-from tests.e2e.curating import change, checks, forget, save, update
+from tests.e2e.curating import change, checks, forget, plain, save, update
 from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
 from tests.e2e.leaving import Export, erase, export, reinstate, until
 from tests.e2e.methods import Refusal, documented, read_refusal
@@ -653,6 +653,25 @@ async def test_h2_an_erasure_ends_an_import_that_goes_on(
     assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
     assert refusal.reason == "USER_ERASED"
     assert not rows(tenant_conninfo, "SELECT 1 FROM memories")
+
+
+async def test_c6_the_history_of_what_was_sealed_tells_its_words_when_it_is_in_clear(
+    modelled: Services, sealed: Lived
+) -> None:
+    lines = [json.loads(line) for line in sealed.export.text.splitlines()]
+    (user,) = (line["row"] for line in lines if line["table"] == "users")
+    user["encrypt_sensitive"] = False
+    await bring(modelled, "\n".join(map(json.dumps, lines)).encode())
+    (secret,) = (each for each in await memories(modelled) if each.content == SECRET)
+    reply = await modelled.retrieval.GetMemoryHistory(
+        retrieval.GetMemoryHistoryRequest(user_id="ana", memory_id=secret.id)
+    )
+    created = plain(reply.events[-1].after)
+    assert (created["content"], created["tags"]) == (SECRET, ["health"])
+    profile = await modelled.retrieval.GetProfileHistory(
+        retrieval.GetProfileHistoryRequest(user_id="ana")
+    )
+    assert profile.events[0].after["summary"] == "Sống ở Đà Nẵng."
 
 
 async def test_h3_what_was_not_sealed_yet_when_it_was_exported_is_sealed(

@@ -276,6 +276,24 @@ async def test_h3_left_to_the_installation_again_what_is_sealed_stays_readable(
     assert rows(tenant_conninfo, decided) == [("ana", False), ("bo", None)]
 
 
+async def test_c6_words_that_change_with_the_seal_are_in_the_history(sealing: Services) -> None:
+    """Its first sealed version, and the first in clear again, are compared with the one before."""
+    saved = (await save(sealing, "Ana takes walks", metadata={"n": 1})).memory
+    await update(sealing, saved.id, content="Ana takes zolpidem", sensitive=True)
+    await update(
+        sealing, saved.id, "metadata", "sensitive", metadata={"n": 2}, tags=[], sensitive=False
+    )
+    reply = await sealing.retrieval.GetMemoryHistory(
+        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=saved.id)
+    )
+    cleared, sealed, _ = reply.events
+    assert plain(sealed.before)["content"] == "Ana takes walks"
+    assert plain(sealed.after)["content"] == "Ana takes zolpidem"
+    assert plain(cleared.before)["metadata"] == {"n": 1}
+    assert plain(cleared.after)["metadata"] == {"n": 2}
+    assert "content" not in plain(cleared.after)
+
+
 async def test_h3_while_the_embedder_is_away_it_is_sealed_and_embedded_later(
     sealing: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:

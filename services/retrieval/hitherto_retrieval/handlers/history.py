@@ -55,8 +55,7 @@ class HistoryCalls(ReadCalls):
         found, following = await reading.run(
             lambda c: history.of_memory(c, reading.scope, memory_id, after=after, limit=size)
         )
-        if reading.user.may_be_sealed:
-            found = await open_memory_events(reading, memory_id, found)
+        found = await open_memory_events(reading, memory_id, found)
         return pb.GetMemoryHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)
         )
@@ -77,8 +76,7 @@ class HistoryCalls(ReadCalls):
         found, following = await reading.run(
             lambda c: history.of_profile(c, reading.scope, after=after, limit=size)
         )
-        if reading.user.may_be_sealed:
-            found = await open_profile_events(reading, found)
+        found = await open_profile_events(reading, found)
         return pb.GetProfileHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)
         )

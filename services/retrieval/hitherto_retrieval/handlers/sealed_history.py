@@ -1,4 +1,4 @@
-"""The history of sealed items, which holds no text itself and is read from the sealed versions."""
+"""The history of items that are or were sealed, which holds no text: the versions do."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from uuid import UUID
 from hitherto_retrieval.handlers.reading import UserReadContext
 from hitherto_retrieval.storage import sealed_items
 from hitherto_retrieval.storage.history import HistoryEvent
+from hitherto_retrieval.storage.sealed_items import VersionWords
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION, Place
 
@@ -47,14 +48,16 @@ def _asked(events: Sequence[HistoryEvent]) -> list[int]:
 
 
 async def _versions(
-    reading: UserReadContext, statement: Statement[dict[int, bytes]], place: Callable[[int], Place]
+    reading: UserReadContext,
+    statement: Statement[dict[int, VersionWords]],
+    place: Callable[[int], Place],
 ) -> dict[int, Mapping[str, Any]]:
     found = await reading.answer(statement)
-    if not found:
-        return {}
-    await reading.opener.fetch()
+    if any(sealed is not None for sealed, _ in found.values()):
+        await reading.opener.fetch()
     opened = {
-        number: reading.opener.values(value, place(number)) for number, value in found.items()
+        number: clear if sealed is None else reading.opener.values(sealed, place(number))
+        for number, (sealed, clear) in found.items()
     }
     return {number: values for number, values in opened.items() if values is not None}
 
@@ -62,20 +65,18 @@ async def _versions(
 def _opened(
     event: HistoryEvent, versions: Mapping[int, Mapping[str, Any]], fields: Sequence[str] | None
 ) -> HistoryEvent:
+    """The event with the words that its version changed; what it holds itself stays."""
     after = versions.get(event.version)
-    if after is None:
-        return event
     before = versions.get(event.version - 1)
+    if after is None or (before is None and event.version > 1):
+        return event
     names = fields if fields is not None else tuple(after)
     if before is None:
-        # In the first sealed version everything counts as new; an earlier unsealed one is not
-        # compared.
-        first = event.version == 1
-        new = {name: after[name] for name in names if after.get(name)} if first else {}
-        return replace(event, after={**event.after, **new})
+        new = {name: after[name] for name in names if after.get(name)}
+        return replace(event, after={**new, **event.after})
     changed = [name for name in names if before.get(name) != after.get(name)]
     return replace(
         event,
-        before={**event.before, **{name: before.get(name) for name in changed}},
-        after={**event.after, **{name: after.get(name) for name in changed}},
+        before={**{name: before.get(name) for name in changed}, **event.before},
+        after={**{name: after.get(name) for name in changed}, **event.after},
     )

@@ -79,22 +79,29 @@ LIMIT %(limit)s
 
 # The present version is with the memory, earlier ones are separate.
 _VERSIONS = """
-SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed)
+SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed),
+       jsonb_build_object('content', content, 'detail', detail, 'tags', tags,
+                          'keywords', keywords, 'context', context, 'metadata', metadata)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-  AND version = ANY(%(versions)s) AND sealed IS NOT NULL
+  AND version = ANY(%(versions)s)
 UNION ALL
-SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed)
+SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed),
+       jsonb_build_object('content', content, 'detail', detail, 'tags', tags,
+                          'keywords', keywords, 'context', context, 'metadata', metadata)
 FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-  AND version = ANY(%(versions)s) AND sealed IS NOT NULL
+  AND version = ANY(%(versions)s)
 """
 
 _PROFILE_VERSIONS = """
-SELECT version, sealed FROM profile_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND version = ANY(%(versions)s) AND sealed IS NOT NULL
+SELECT version, sealed, profile FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = ANY(%(versions)s)
 """
+
+
+VersionWords = tuple[bytes | None, dict[str, Any]]
+"""The sealed words of a version, and its words in clear, which count if none are sealed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,23 +209,25 @@ def summaries(scope: Scope, filters: PassageFilters) -> Statement[list[SealedIte
 
 def versions_of_memory(
     scope: Scope, memory_id: UUID, versions: Sequence[int]
-) -> Statement[dict[int, bytes]]:
-    """The sealed values of versions of a memory; unsealed versions are left out."""
+) -> Statement[dict[int, VersionWords]]:
+    """The words of versions of a memory, sealed or in clear."""
     return _versions(_VERSIONS, scope, versions, memory_id=memory_id)
 
 
-def versions_of_profile(scope: Scope, versions: Sequence[int]) -> Statement[dict[int, bytes]]:
+def versions_of_profile(
+    scope: Scope, versions: Sequence[int]
+) -> Statement[dict[int, VersionWords]]:
     """The same of the user's profile."""
     return _versions(_PROFILE_VERSIONS, scope, versions)
 
 
 def _versions(
     sql: str, scope: Scope, versions: Sequence[int], **values: Any
-) -> Statement[dict[int, bytes]]:
+) -> Statement[dict[int, VersionWords]]:
     return Statement(
         sql,
         {**scope.parameters, "versions": list(versions), **values},
-        lambda rows: {row[0]: row[1] for row in rows},
+        lambda rows: {row[0]: (row[1], row[2]) for row in rows},
     )
 
 
