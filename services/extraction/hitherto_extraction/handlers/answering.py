@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -13,17 +15,28 @@ from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.auth.principal import Principal
 from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Scope
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.validation import Checks
 
 CALL_SECONDS = 5.0
 """Time limit of a call that needs no model, whatever the caller's deadline."""
 
 Found = TypeVar("Found")
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class UserCall:
+    """A checked call that changes one user's data."""
+
+    principal: Principal
+    scope: Scope
+    identity: Identity | None
 
 
 class Answering:
@@ -68,20 +81,84 @@ class Answering:
             trail=self.trail,
         )
 
-    async def change_with_key(
+    def admit(self, checks: Checks, user_id: str, request: Any) -> UserCall:
+        """End the checks of a call about a user with that of its idempotency key.
+
+        Raises:
+            InvalidRequest: Some of its fields are invalid.
+            NotPermitted: The caller may not act for the user.
+        """
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        principal = current_call().principal
+        rpc = request.DESCRIPTOR.name.removesuffix("Request")
+        return UserCall(principal, principal.scope(user_id), self.identity(rpc, key, request))
+
+    async def change_user(
         self,
-        identity: Identity | None,
-        scope: Scope,
-        work: IdempotentOperation[Made],
+        call: UserCall,
+        change: Callable[[Connection], Awaitable[Made]],
+        again: Callable[[Connection, Sequence[str]], Awaitable[Made]],
         context: Context,
+        *,
+        ids: Callable[[Made], Sequence[str]] = lambda _: [],
+        touched: Callable[[Made], Sequence[str]] | None = None,
+        opens_sealed: bool = False,
+        database: Database | None = None,
+        seconds: float = CALL_SECONDS,
     ) -> IdempotentResult[Made]:
-        """Make a change, with the user's data key at hand if sealed values are read or written.
+        """Make a change of one user's data once; see `IdempotentOperation`.
+
+        With `opens_sealed`, the user's data key is at hand if sealed values are read or written.
 
         Raises:
             KeyUnavailable: It needs the key, which is unavailable; nothing was changed.
             KeyServiceUnavailable: The same, temporarily.
         """
-        return await with_keys(self.keys, [scope], lambda: self.change(identity, work, context))
+        user_id = call.scope.user_id
+        work = IdempotentOperation(
+            change,
+            ids,
+            again,
+            users=lambda _: [user_id],
+            touched=None if touched is None else lambda made: {user_id: touched(made)},
+        )
+
+        async def attempt() -> IdempotentResult[Made]:
+            return await self.change(
+                call.identity, work, context, database=database, seconds=seconds
+            )
+
+        return await (with_keys(self.keys, [call.scope], attempt) if opens_sealed else attempt())
+
+    async def remove(
+        self,
+        call: UserCall,
+        change: Callable[[Connection], Awaitable[dict[str, int]]],
+        context: Context,
+        *,
+        touched: str,
+        opens_sealed: bool = False,
+        database: Database,
+        seconds: float = CALL_SECONDS,
+    ) -> IdempotentResult[dict[str, int]]:
+        """Make a change that removes what `touched` names, and returns counts of it."""
+
+        async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+            counts: dict[str, int] = json.loads(ids[0]) if ids else {}
+            return counts
+
+        return await self.change_user(
+            call,
+            change,
+            again,
+            context,
+            ids=lambda counts: [json.dumps(counts)],
+            touched=lambda _: [touched],
+            opens_sealed=opens_sealed,
+            database=database,
+            seconds=seconds,
+        )
 
     async def read(
         self,

@@ -6,6 +6,7 @@ from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.consolidation.calls import Consolidations
 from hitherto_extraction.consolidation.undo import undo
 from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.user_key import with_keys
 from hitherto_shared.convert import job_message, memory_message
 from hitherto_shared.models import Scope
 from hitherto_shared.rpc.call import Context, current_call
@@ -62,11 +63,12 @@ class ConsolidationCalls:
         checks.done()
         principal = current_call().principal
         scope = Scope(principal.tenant_id, user_id)
-        outcome = await self._answering.change_with_key(
-            self._answering.identity("UndoConsolidation", key, request),
-            scope,
-            undo(scope, memory_id, actor=principal.subject),
-            context,
+        identity = self._answering.identity("UndoConsolidation", key, request)
+        work = undo(scope, memory_id, actor=principal.subject)
+        outcome = await with_keys(
+            self._answering.keys,
+            [scope],
+            lambda: self._answering.change(identity, work, context),
         )
         return pb.UndoConsolidationResponse(
             memories=[memory_message(each) for each in outcome.made],

@@ -12,11 +12,11 @@ from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation import correcting, statuses
 from hitherto_extraction.curation.correcting import NewVector
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
-from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.answering import Answering, UserCall
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.read_ahead import read_ahead
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult
+from hitherto_extraction.once import IdempotentResult
 from hitherto_extraction.pipeline.embedding_charges import (
     CORRECTION,
     IMPORT,
@@ -27,7 +27,6 @@ from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
-from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import enum_words, memory_message
 from hitherto_shared.database.pool import Connection
@@ -56,12 +55,10 @@ class CurationDependencies:
 
 @dataclass(frozen=True, slots=True)
 class SaveRequest:
-    """A checked statement, with its user, its caller, and the call's idempotency key."""
+    """A checked statement, and the call that saves it."""
 
-    scope: Scope
+    call: UserCall
     statement: StatementToSave
-    identity: Identity | None
-    actor: str
 
 
 class CurationCalls:
@@ -78,7 +75,7 @@ class CurationCalls:
         paid = self._curation.vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
-            [(wanted.scope, wanted.statement.content)],
+            [(wanted.call.scope, wanted.statement.content)],
             SAVING,
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
@@ -124,7 +121,7 @@ class CurationCalls:
             await settle()
             made = await paid.embed(
                 [
-                    (each.scope, each.statement.content)
+                    (each.call.scope, each.statement.content)
                     for each in batch
                     if isinstance(each, SaveRequest)
                 ],
@@ -159,13 +156,10 @@ class CurationCalls:
         user_id = checks.identifier("user_id", request.user_id)
         memory_id = checks.uuid("memory_id", request.memory_id)
         correction = read_correction(checks, request)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        principal = current_call().principal
-        scope = principal.scope(user_id)
+        call = self._answering.admit(checks, user_id, request)
         paid, content = self._curation.vectors, correcting.new_content(correction)
         made = await paid.embed(
-            [] if content is None else [(scope, content)],
+            [] if content is None else [(call.scope, content)],
             CORRECTION,
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
@@ -174,18 +168,16 @@ class CurationCalls:
         async def change(connection: Connection) -> Memory:
             return await correcting.correct(
                 connection,
-                scope,
+                call.scope,
                 memory_id,
                 correction,
                 vector,
-                actor=principal.subject,
+                actor=call.principal.subject,
                 check=self._curation.saving.enqueue_check,
             )
 
         try:
-            outcome = await self._change(
-                self._answering.identity("UpdateMemory", key, request), scope, change, context
-            )
+            outcome = await self._change(call, change, context)
         finally:
             await paid.settle(CORRECTION, made.charges)
         return pb.UpdateMemoryResponse(
@@ -197,7 +189,7 @@ class CurationCalls:
         self, request: pb.ForgetMemoryRequest, context: Context
     ) -> pb.ForgetMemoryResponse:
         """Forget a memory."""
-        outcome = await self._restate(request, "ForgetMemory", statuses.forget, context)
+        outcome = await self._restate(request, statuses.forget, context)
         return pb.ForgetMemoryResponse(
             memory=memory_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -207,7 +199,7 @@ class CurationCalls:
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
         """Restore a forgotten or archived memory."""
-        outcome = await self._restate(request, "RestoreMemory", statuses.restore, context)
+        outcome = await self._restate(request, statuses.restore, context)
         return pb.RestoreMemoryResponse(
             memory=memory_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -217,22 +209,20 @@ class CurationCalls:
         self, request: pb.ReviewMemoryRequest, context: Context
     ) -> pb.ReviewMemoryResponse:
         """Decide about a quarantined memory."""
-        checks, scope, memory_id, reason, key = _named(request)
+        checks, user_id, memory_id, reason = _named(request)
         decision = checks.one_of("decision", request.decision, _DECISIONS)
         if decision is None and request.decision == 0:
             checks.add("decision", "is required: APPROVE or REJECT")
-        checks.done()
-        actor = current_call().principal.subject
+        call = self._answering.admit(checks, user_id, request)
         outcome = await self._change(
-            self._answering.identity("ReviewMemory", key, request),
-            scope(),
+            call,
             lambda connection: statuses.review(
                 connection,
-                scope(),
+                call.scope,
                 memory_id,
                 approve=decision == "approve",
                 reason=reason,
-                actor=actor,
+                actor=call.principal.subject,
             ),
             context,
         )
@@ -256,7 +246,7 @@ class CurationCalls:
         scope = principal.scope(user_id)
         principal.check_origin(f"{prefix}origin", statement.origin)
         identity = self._answering.identity(rpc, key, request)
-        return SaveRequest(scope, statement, identity, principal.subject)
+        return SaveRequest(UserCall(principal, scope, identity), statement)
 
     def _read_item(self, request: pb.StreamMemoriesRequest) -> SaveRequest | HithertoError:
         """A checked item of a stream, or the reason for its refusal."""
@@ -268,29 +258,26 @@ class CurationCalls:
     async def _store(
         self, wanted: SaveRequest, vectors: Vectors, context: Context
     ) -> IdempotentResult[Saved]:
-        saving, scope = self._curation.saving, wanted.scope
+        saving, call = self._curation.saving, wanted.call
 
         async def change(connection: Connection) -> Saved:
             return await saving.save(
-                connection, scope, wanted.statement, vectors, actor=wanted.actor
+                connection, call.scope, wanted.statement, vectors, actor=call.principal.subject
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Saved:
             memory_id, deduplicated = json.loads(ids[0])
-            held = await editing.read_one(connection, scope, UUID(memory_id))
+            held = await editing.read_one(connection, call.scope, UUID(memory_id))
             return Saved(held.memory, deduplicated)
 
-        outcome = await self._answering.change_with_key(
-            wanted.identity,
-            scope,
-            IdempotentOperation(
-                change,
-                ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
-                again=again,
-                users=lambda _: [scope.user_id],
-                touched=lambda saved: {scope.user_id: [str(saved.memory.memory_id)]},
-            ),
+        outcome = await self._answering.change_user(
+            call,
+            change,
+            again,
             context,
+            ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
+            touched=lambda saved: [str(saved.memory.memory_id)],
+            opens_sealed=True,
         )
         self._curation.signals.wake()
         return outcome
@@ -298,53 +285,47 @@ class CurationCalls:
     async def _restate(
         self,
         request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest,
-        rpc: str,
         restate: Callable[..., Awaitable[Memory]],
         context: Context,
     ) -> IdempotentResult[Memory]:
         """Forget or restore the memory that a request names."""
-        checks, scope, memory_id, reason, key = _named(request)
-        checks.done()
-        actor = current_call().principal.subject
+        checks, user_id, memory_id, reason = _named(request)
+        call = self._answering.admit(checks, user_id, request)
         return await self._change(
-            self._answering.identity(rpc, key, request),
-            scope(),
-            lambda connection: restate(connection, scope(), memory_id, reason=reason, actor=actor),
+            call,
+            lambda connection: restate(
+                connection, call.scope, memory_id, reason=reason, actor=call.principal.subject
+            ),
             context,
         )
 
     async def _change(
         self,
-        identity: Identity | None,
-        scope: Scope,
+        call: UserCall,
         change: Callable[[Connection], Awaitable[Memory]],
         context: Context,
     ) -> IdempotentResult[Memory]:
         async def again(connection: Connection, ids: Sequence[str]) -> Memory:
-            return (await editing.read_one(connection, scope, UUID(ids[0]))).memory
+            return (await editing.read_one(connection, call.scope, UUID(ids[0]))).memory
 
-        return await self._answering.change_with_key(
-            identity,
-            scope,
-            IdempotentOperation(
-                change,
-                ids=lambda memory: [str(memory.memory_id)],
-                again=again,
-                users=lambda _: [scope.user_id],
-            ),
+        return await self._answering.change_user(
+            call,
+            change,
+            again,
             context,
+            ids=lambda memory: [str(memory.memory_id)],
+            opens_sealed=True,
         )
 
 
 def _named(
     request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest | pb.ReviewMemoryRequest,
-) -> tuple[Checks, Callable[[], Scope], UUID, str, str | None]:
-    """The common part of the calls on one memory; returns the scope after the checks."""
+) -> tuple[Checks, str, UUID, str]:
+    """The common part of the calls on one memory: user, memory and reason."""
     checks = Checks()
     user_id = checks.identifier("user_id", request.user_id)
     memory_id = checks.uuid("memory_id", request.memory_id)
     reason = checks.text("reason", request.reason, max_bytes=4 * MAX_REASON)
     if len(reason) > MAX_REASON:
         checks.add("reason", f"must have at most {MAX_REASON} characters")
-    key = checks.idempotency_key(request.idempotency_key)
-    return checks, lambda: current_call().principal.scope(user_id), memory_id, reason, key
+    return checks, user_id, memory_id, reason

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,12 +17,11 @@ from hitherto_extraction.documents.ingest import (
 )
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.incoming_documents import read_documents
-from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.convert import job_message
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.rpc.call import Context
 from hitherto_shared.validation import Checks
 
 _STORING_SECONDS = 30.0
@@ -57,9 +55,8 @@ class DocumentIngestionCalls:
         for i, document in enumerate(batch):
             if request.refresh_only and document.expires_at is None:
                 checks.add(f"documents[{i}].expires_at", "is required with refresh_only")
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        scope = current_call().principal.scope(user_id)
+        call = self._answering.admit(checks, user_id, request)
+        scope = call.scope
 
         async def change(connection: Connection) -> IngestedBatch:
             if request.refresh_only:
@@ -70,13 +67,8 @@ class DocumentIngestionCalls:
         async def again(connection: Connection, ids: Sequence[str]) -> IngestedBatch:
             return await ingested_again(connection, scope.tenant_id, ids)
 
-        outcome = await self._answering.change(
-            self._answering.identity("IngestDocuments", key, request),
-            IdempotentOperation(
-                change, ids=IngestedBatch.ids, again=again, users=lambda _: [user_id]
-            ),
-            context,
-            seconds=_STORING_SECONDS,
+        outcome = await self._answering.change_user(
+            call, change, again, context, ids=IngestedBatch.ids, seconds=_STORING_SECONDS
         )
         self._signals.wake()
         made, token = outcome.made, self._answering.token(outcome.position)
@@ -99,27 +91,12 @@ class DocumentIngestionCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         document_id = checks.uuid("document_id", request.document_id)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        scope = current_call().principal.scope(user_id)
-
-        async def change(connection: Connection) -> dict[str, int]:
-            return await delete_document(connection, scope, document_id)
-
-        async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
-            counts: dict[str, int] = json.loads(ids[0]) if ids else {}
-            return counts
-
-        outcome = await self._answering.change(
-            self._answering.identity("DeleteDocument", key, request),
-            IdempotentOperation(
-                change,
-                ids=lambda counts: [json.dumps(counts)],
-                again=again,
-                users=lambda _: [user_id],
-                touched=lambda _: {user_id: [str(document_id)]},
-            ),
+        call = self._answering.admit(checks, user_id, request)
+        outcome = await self._answering.remove(
+            call,
+            lambda connection: delete_document(connection, call.scope, document_id),
             context,
+            touched=str(document_id),
             database=self._documents.removal,
             seconds=_STORING_SECONDS,
         )

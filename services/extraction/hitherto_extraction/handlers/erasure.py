@@ -70,13 +70,9 @@ class LeavingCalls:
         """Erase all data; another call continues an interrupted one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+        call = self._answering.admit(checks, user_id, request)
         outcome = await self._leaving.erasing.erase(
-            ErasureCall(
-                current_call().principal.scope(user_id),
-                self._answering.identity("EraseUser", key, request),
-            ),
+            ErasureCall(call.scope, call.identity),
             timeout=seconds_left(context, ERASE_SECONDS),
         )
         return pb.EraseUserResponse(
@@ -90,13 +86,9 @@ class LeavingCalls:
         """Permit writes about an erased user again."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+        call = self._answering.admit(checks, user_id, request)
         outcome = await self._leaving.erasing.reinstate(
-            ErasureCall(
-                current_call().principal.scope(user_id),
-                self._answering.identity("ReinstateUser", key, request),
-            ),
+            ErasureCall(call.scope, call.identity),
             timeout=seconds_left(context, CALL_SECONDS),
         )
         return pb.ReinstateUserResponse(

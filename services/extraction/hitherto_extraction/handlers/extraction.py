@@ -157,13 +157,12 @@ class ExtractionHandlers(
         messages = await asyncio.to_thread(
             read_messages, checks, "messages", request.messages, conversation_id
         )
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+        call = self._answering.admit(checks, user_id, request)
         accepted = await self._intake.append(
-            current_call().principal.scope(user_id),
+            call.scope,
             conversation_id,
             messages,
-            self._answering.identity("AppendMessages", key, request),
+            call.identity,
             timeout=seconds_left(context, CALL_SECONDS),
         )
         self._signals.wake()
@@ -181,12 +180,11 @@ class ExtractionHandlers(
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+        call = self._answering.admit(checks, user_id, request)
         accepted = await self._intake.end(
-            current_call().principal.scope(user_id),
+            call.scope,
             conversation_id,
-            self._answering.identity("EndConversation", key, request),
+            call.identity,
             timeout=seconds_left(context, CALL_SECONDS),
         )
         self._signals.wake()

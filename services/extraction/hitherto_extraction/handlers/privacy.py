@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto.v1 import privacy_service_pb2_grpc
 from hitherto_extraction.curation.conversations import delete_conversation
@@ -13,11 +10,10 @@ from hitherto_extraction.handlers.audit import AuditCalls
 from hitherto_extraction.handlers.erasure import ErasureDependencies, LeavingCalls
 from hitherto_extraction.handlers.restoring import RestoringCalls
 from hitherto_extraction.handlers.user_control import UserControlCalls, UserControlDependencies
-from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.restoring.importing import Importing
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Database
 from hitherto_shared.paging import PageTokens
-from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.rpc.call import Context
 from hitherto_shared.validation import Checks
 
 
@@ -53,27 +49,12 @@ class PrivacyHandlers(
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        scope = current_call().principal.scope(user_id)
-
-        async def change(connection: Connection) -> dict[str, int]:
-            return await delete_conversation(connection, scope, conversation_id)
-
-        async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
-            counts: dict[str, int] = json.loads(ids[0]) if ids else {}
-            return counts
-
-        outcome = await self._answering.change(
-            self._answering.identity("DeleteConversation", key, request),
-            IdempotentOperation(
-                change,
-                ids=lambda counts: [json.dumps(counts)],
-                again=again,
-                users=lambda _: [user_id],
-                touched=lambda _: {user_id: [conversation_id]},
-            ),
+        call = self._answering.admit(checks, user_id, request)
+        outcome = await self._answering.remove(
+            call,
+            lambda connection: delete_conversation(connection, call.scope, conversation_id),
             context,
+            touched=conversation_id,
             database=self._removal,
         )
         return pb.DeleteConversationResponse(

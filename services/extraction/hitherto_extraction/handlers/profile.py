@@ -12,9 +12,8 @@ from hitherto.v1 import profile_pb2
 from hitherto_extraction.curation.feedback import AnswerFeedback, FeedbackEffects, record_feedback
 from hitherto_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, STRUCTS, Path
 from hitherto_extraction.curation.profiles import update_profile
-from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.answering import Answering, UserCall
 from hitherto_extraction.handlers.curation import CurationDependencies
-from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.storage import preferences, profiles
 from hitherto_shared.auth.principal import PROFILES_MANAGE
 from hitherto_shared.convert import preference_message, profile_message
@@ -56,7 +55,7 @@ class ProfileCalls:
         if ("department",) in paths:
             principal.check_department("profile.department", values.get("department", ""))
         scope = principal.scope(user_id)
-        identity = self._answering.identity("UpdateProfile", key, request)
+        call = UserCall(principal, scope, self._answering.identity("UpdateProfile", key, request))
 
         async def change(connection: Connection) -> Profile:
             return await update_profile(
@@ -73,12 +72,7 @@ class ProfileCalls:
             found, _ = await profiles.read_profile(connection, scope)
             return found
 
-        outcome = await self._answering.change_with_key(
-            identity,
-            scope,
-            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: [user_id]),
-            context,
-        )
+        outcome = await self._answering.change_user(call, change, again, context, opens_sealed=True)
         return pb.UpdateProfileResponse(
             profile=profile_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -117,22 +111,19 @@ class ProfileCalls:
                 )
             case _:
                 checks.add("feedback", "is required: set rating or edit")
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        principal = current_call().principal
-        scope = principal.scope(user_id)
+        call = self._answering.admit(checks, user_id, request)
 
         async def change(connection: Connection) -> FeedbackEffects:
             return await record_feedback(
                 connection,
-                scope,
+                call.scope,
                 feedback,
-                actor=principal.subject,
+                actor=call.principal.subject,
                 memory_enabled=self._curation.saving.memory_enabled,
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> FeedbackEffects:
-            known = await preferences.read_preferences(connection, scope)
+            known = await preferences.read_preferences(connection, call.scope)
             moved: list[Preference] = []
             memory_ids: list[UUID] = []
             for text in ids:
@@ -143,17 +134,14 @@ class ProfileCalls:
                     moved.append(known[name[0], name[1]])
             return FeedbackEffects(moved, memory_ids)
 
-        outcome = await self._answering.change_with_key(
-            self._answering.identity("RecordFeedback", key, request),
-            scope,
-            IdempotentOperation(
-                change,
-                ids=_names,
-                again=again,
-                users=lambda _: [user_id],
-                touched=lambda moved: {user_id: [str(each) for each in moved.memory_ids]},
-            ),
+        outcome = await self._answering.change_user(
+            call,
+            change,
+            again,
             context,
+            ids=_names,
+            touched=lambda moved: [str(each) for each in moved.memory_ids],
+            opens_sealed=True,
         )
         return pb.RecordFeedbackResponse(
             preferences=[preference_message(found) for found in outcome.made.preferences],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
 
 from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
 from hitherto.v1 import session_service_pb2 as pb
-from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult
+from hitherto_extraction.handlers.answering import Answering, UserCall
+from hitherto_extraction.once import IdempotentResult
 from hitherto_extraction.sessions.actions import (
     DECISIONS,
     Decision,
@@ -21,12 +21,10 @@ from hitherto_extraction.sessions.actions import (
 )
 from hitherto_extraction.sessions.context import (
     SessionRules,
-    SessionState,
     SessionUpdate,
     read_session,
     update_session,
 )
-from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.convert import (
     ACTION_STATE,
     context_items,
@@ -35,8 +33,8 @@ from hitherto_shared.convert import (
 )
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import PendingAction, Scope
-from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.models import PendingAction
+from hitherto_shared.rpc.call import Context
 from hitherto_shared.validation import Checks
 
 MAX_RECENT_ITEMS = 200
@@ -63,25 +61,15 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             _given(checks, "context", request, request.context),
             _recent_items(checks, request.recent_items),
         )
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        scope = current_call().principal.scope(user_id)
-
-        async def change(connection: Connection) -> SessionState:
-            return await update_session(connection, scope, session_id, update, self._rules)
-
-        async def again(connection: Connection, ids: Sequence[str]) -> SessionState:
-            return await read_session(connection, scope, ids[0])
-
-        outcome = await self._answering.change(
-            self._answering.identity("UpdateSession", key, request),
-            IdempotentOperation(
-                change,
-                ids=lambda session: [session.session_id],
-                again=again,
-                users=lambda _: [user_id],
+        call = self._answering.admit(checks, user_id, request)
+        outcome = await self._answering.change_user(
+            call,
+            lambda connection: update_session(
+                connection, call.scope, session_id, update, self._rules
             ),
+            lambda connection, ids: read_session(connection, call.scope, ids[0]),
             context,
+            ids=lambda session: [session.session_id],
         )
         return pb.UpdateSessionResponse(
             session_id=outcome.made.session_id,
@@ -102,18 +90,14 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             checks.struct("params", request.params),
             checks.text("description", request.description, max_bytes=MAX_DESCRIPTION_BYTES),
         )
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        scope = current_call().principal.scope(user_id)
+        call = self._answering.admit(checks, user_id, request)
 
         async def change(connection: Connection) -> PendingAction:
             return await add_action(
-                connection, scope, proposal, memory_enabled=self._rules.memory_enabled
+                connection, call.scope, proposal, memory_enabled=self._rules.memory_enabled
             )
 
-        outcome = await self._act(
-            self._answering.identity("AddPendingAction", key, request), scope, change, context
-        )
+        outcome = await self._act(call, change, context)
         return pb.AddPendingActionResponse(
             pending_action=pending_action_message(outcome.made),
             session_id=outcome.made.session_id,
@@ -132,40 +116,32 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
             _decided(checks, request.status),
             _given(checks, "result", request, request.result),
         )
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        scope = current_call().principal.scope(user_id)
+        call = self._answering.admit(checks, user_id, request)
 
         async def change(connection: Connection) -> PendingAction:
             return await resolve_action(
-                connection, scope, decision, memory_enabled=self._rules.memory_enabled
+                connection, call.scope, decision, memory_enabled=self._rules.memory_enabled
             )
 
-        outcome = await self._act(
-            self._answering.identity("ResolvePendingAction", key, request), scope, change, context
-        )
+        outcome = await self._act(call, change, context)
         return pb.ResolvePendingActionResponse(
             pending_action=pending_action_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
         )
 
     async def _act(
-        self, identity: Identity | None, scope: Scope, change: Any, context: Context
+        self,
+        call: UserCall,
+        change: Callable[[Connection], Awaitable[PendingAction]],
+        context: Context,
     ) -> IdempotentResult[PendingAction]:
         """Change an action, once."""
-
-        async def again(connection: Connection, ids: Sequence[str]) -> PendingAction:
-            return await read_action(connection, scope, ids[0])
-
-        return await self._answering.change(
-            identity,
-            IdempotentOperation(
-                change,
-                ids=lambda action: [action.action_id],
-                again=again,
-                users=lambda _: [scope.user_id],
-            ),
+        return await self._answering.change_user(
+            call,
+            change,
+            lambda connection, ids: read_action(connection, call.scope, ids[0]),
             context,
+            ids=lambda action: [action.action_id],
         )
 
 

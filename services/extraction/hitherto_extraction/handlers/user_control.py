@@ -17,7 +17,6 @@ from hitherto_extraction.curation.user_settings import (
     read_settings,
 )
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
-from hitherto_extraction.once import IdempotentOperation
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -69,9 +68,8 @@ class UserControlCalls:
         user_id = checks.identifier("user_id", request.user_id)
         values = _values(checks, request.user_settings)
         names = _names(checks, request, values)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        scope = current_call().principal.scope(user_id)
+        call = self._answering.admit(checks, user_id, request)
+        scope = call.scope
         installation = self._control.installation
         sealing = None
         if "encrypt_sensitive" in names and values.get("encrypt_sensitive"):
@@ -88,11 +86,7 @@ class UserControlCalls:
         async def again(connection: Connection, _ids: Sequence[str]) -> UserSettings:
             return await read_settings(connection, scope, installation)
 
-        outcome = await self._answering.change(
-            self._answering.identity("UpdateUserSettings", key, request),
-            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: [user_id]),
-            context,
-        )
+        outcome = await self._answering.change_user(call, change, again, context)
         return pb.UpdateUserSettingsResponse(
             user_settings=_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -104,14 +98,12 @@ class UserControlCalls:
         """Forget everything; another call continues an interrupted one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        principal = current_call().principal
+        call = self._answering.admit(checks, user_id, request)
         outcome = await self._control.clearing.run(
-            self._answering.identity("ClearMemories", key, request),
+            call.identity,
             ClearRequest(
-                principal.scope(user_id),
-                principal.subject,
+                call.scope,
+                call.principal.subject,
                 profile=request.include_profile,
                 conversations=request.include_conversations,
             ),
