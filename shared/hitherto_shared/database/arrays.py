@@ -51,8 +51,9 @@ def records(rows: Sequence[Mapping[str, Any]]) -> Json:
 
 
 def fields_of(item: Any) -> dict[str, Any]:
-    """The fields of a dataclass as parameters by name, as they are."""
-    return {each.name: getattr(item, each.name) for each in fields(item)}
+    """The fields of a dataclass as parameters by name; a tuple is an array."""
+    values = {each.name: getattr(item, each.name) for each in fields(item)}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 class _ArrayDumper(Dumper, Generic[Element]):

@@ -140,8 +140,7 @@ async def close_hours(connection: Connection) -> int:
 
     The role is hitherto_maintenance. Concurrent runs are safe: each row moves once.
     """
-    cursor = await connection.execute(_CLOSE_HOURS)
-    return cursor.rowcount
+    return (await connection.execute(_CLOSE_HOURS)).rowcount
 
 
 async def events_between(

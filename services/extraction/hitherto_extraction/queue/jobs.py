@@ -11,6 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.queue.signals import CHANNEL, RETRIED
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound, WrongState
 from hitherto_shared.models import Job, Scope
@@ -198,7 +199,7 @@ async def list_jobs(
 ) -> tuple[list[Job], int | None]:
     """A page of jobs, newest first, and the start of the next one (None at the end)."""
     rows = await connection.fetch_rows(
-        _LIST, {**_filter(tenant_id, wanted), "before": before, "limit": limit + 1}
+        _LIST, {"tenant_id": tenant_id, **fields_of(wanted), "before": before, "limit": limit + 1}
     )
     jobs = [Job(*row[:-1]) for row in rows[:limit]]
     return jobs, int(rows[limit - 1][-1]) if len(rows) > limit else None
@@ -206,7 +207,9 @@ async def list_jobs(
 
 async def count_jobs(connection: Connection, tenant_id: str, wanted: JobFilter) -> int:
     """The number of jobs that a list would contain in all."""
-    return int(await connection.fetch_value(_COUNT, _filter(tenant_id, wanted)) or 0)
+    return int(
+        await connection.fetch_value(_COUNT, {"tenant_id": tenant_id, **fields_of(wanted)}) or 0
+    )
 
 
 async def own_range(
@@ -253,16 +256,7 @@ async def retry_jobs(
     """Queue the oldest matching jobs again, as `retry_job` does; returns their ids by user."""
     cursor = await connection.execute(
         _RETRY_ALL,
-        {
-            "tenant_id": tenant_id,
-            "user_id": wanted.user_id,
-            "states": list(wanted.states),
-            "reasons": list(wanted.reasons) if wanted.reasons else None,
-            "kinds": list(wanted.kinds) if wanted.kinds else None,
-            "since": wanted.since,
-            "until": wanted.until,
-            "limit": limit,
-        },
+        {"tenant_id": tenant_id, **fields_of(wanted), "limit": limit},
     )
     found: dict[str | None, list[str]] = {}
     for user_id, job_id in await cursor.fetchall():
@@ -307,13 +301,3 @@ async def announce(connection: Connection, what: str) -> None:
 def job_not_found(job_id: str) -> NotFound:
     """The error for a job that does not exist, or is not the caller's."""
     return NotFound("there is no such job", reason="JOB_NOT_FOUND", metadata={"job_id": job_id})
-
-
-def _filter(tenant_id: str, wanted: JobFilter) -> dict[str, object]:
-    return {
-        "tenant_id": tenant_id,
-        "user_id": wanted.user_id,
-        "conversation_id": wanted.conversation_id,
-        "states": list(wanted.states) if wanted.states else None,
-        "kinds": list(wanted.kinds) if wanted.kinds else None,
-    }

@@ -105,11 +105,7 @@ async def page(
         _PAGE,
         {
             "tenant_id": tenant_id,
-            "user_hash": wanted.user_hash,
-            "actors": list(wanted.actors) if wanted.actors else None,
-            "methods": list(wanted.methods) if wanted.methods else None,
-            "since": wanted.since,
-            "until": wanted.until,
+            **fields_of(wanted),
             "before_time": before[0] if before else None,
             "before_id": before[1] if before else None,
             "limit": limit + 1,
@@ -130,5 +126,4 @@ async def unsigned_days(connection: Connection, *, limit: int) -> list[tuple[str
 
 async def keep_digest(connection: Connection, digest: Digest) -> bool:
     """Store a signed day; False if another replica was first."""
-    cursor = await connection.execute(_KEEP, fields_of(digest))
-    return cursor.rowcount == 1
+    return (await connection.execute(_KEEP, fields_of(digest))).rowcount == 1

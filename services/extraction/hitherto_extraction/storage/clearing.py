@@ -164,8 +164,7 @@ async def drop_groups(connection: Connection, scope: Scope) -> None:
 
 async def drop_preferences(connection: Connection, scope: Scope) -> int:
     """Delete the preferences inferred from behaviour; returns their number."""
-    cursor = await connection.execute(_WAYS, scope.parameters)
-    return cursor.rowcount
+    return (await connection.execute(_WAYS, scope.parameters)).rowcount
 
 
 async def drop_working_memory(connection: Connection, scope: Scope) -> None:

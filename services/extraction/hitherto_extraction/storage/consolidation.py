@@ -250,5 +250,4 @@ async def find_successors(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, UUID]:
     """For each of these memories that was merged, its present representative."""
-    cursor = await connection.execute(_SUCCESSORS, scope.bind(memory_ids=list(memory_ids)))
-    return {row[0]: row[1] for row in await cursor.fetchall()}
+    return dict(await connection.fetch_rows(_SUCCESSORS, scope.bind(memory_ids=list(memory_ids))))

@@ -126,7 +126,7 @@ async def write(
         for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
             await cursor.executemany(
                 statement,
-                [scope.bind(**fields_of(row)) | {"aliases": list(row.aliases)} for row in rows],
+                [scope.bind(**fields_of(row)) for row in rows],
             )
 
 

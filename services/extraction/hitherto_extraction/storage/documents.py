@@ -80,7 +80,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
 """
 
 _STATE = """
-SELECT content_hash, ingested_hash, ingested_heading, coalesce(expires_at <= now(), false)
+SELECT content_hash, ingested_hash, ingested_heading AS heading,
+       coalesce(expires_at <= now(), false)
 FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
 """
@@ -249,5 +250,4 @@ async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int
 
     The role is hitherto_removal.
     """
-    cursor = await connection.execute(_DELETE, scope.bind(document_id=document_id))
-    return cursor.rowcount
+    return (await connection.execute(_DELETE, scope.bind(document_id=document_id))).rowcount

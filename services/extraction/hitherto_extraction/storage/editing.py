@@ -156,9 +156,6 @@ async def write_version(
         **fields_of(memory),
         **fields_of(after),
         **scope.bind(at=at, job_id=job_id, reworded=reworded),
-        "supersedes": list(memory.supersedes),
-        "challenges": list(after.challenges),
-        "questions": list(after.questions),
     }
     version = await memories.keep_version(connection, values)
     values |= _stored(scope, after, version + 1)

@@ -57,8 +57,7 @@ async def check_hash_key(connection: Connection, key: bytes) -> None:
     Raises:
         ValueError: Some were erased under another key.
     """
-    row = await connection.fetch_row(_OTHER_KEYS, {"hash_key_id": hash_key_id(key)})
-    if row is not None and row[0]:
+    if await connection.fetch_value(_OTHER_KEYS, {"hash_key_id": hash_key_id(key)}):
         raise ValueError(
             "users were erased under a different hash key than this service has, and would "
             "not be recognised: set HITHERTO_HASH_KEY_FILE to the file that was in use then"

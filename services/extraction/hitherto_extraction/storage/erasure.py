@@ -280,13 +280,11 @@ async def require_none_left(connection: Connection, scope: Scope, tables: Sequen
         RowsRemain: One does.
     """
     for table in tables:
-        row = await connection.fetch_row(
+        if await connection.fetch_value(
             sql.SQL(_LEFT).format(table=sql.Identifier(table)), scope.parameters
-        )
-        if row is not None and row[0]:
+        ):
             raise RowsRemain
-    row = await connection.fetch_row(_LISTED, scope.parameters)
-    if row is not None and row[0]:
+    if await connection.fetch_value(_LISTED, scope.parameters):
         raise RowsRemain
 
 

@@ -86,5 +86,4 @@ async def take(
 
 async def expire(connection: Connection) -> int:
     """Delete keys older than guaranteed."""
-    cursor = await connection.execute(_EXPIRE)
-    return cursor.rowcount
+    return (await connection.execute(_EXPIRE)).rowcount

@@ -275,8 +275,7 @@ async def replace_mentions(
 ) -> None:
     """Let a memory mention exactly these names; an unknown name becomes an entity OTHER."""
     keys = [fold(name) for name in names]
-    cursor = await connection.execute(_BY_NAME, scope.bind(name_keys=keys))
-    kinds = {row[0]: row[1] for row in await cursor.fetchall()}
+    kinds: dict[str, str] = dict(await connection.fetch_rows(_BY_NAME, scope.bind(name_keys=keys)))
     await connection.later(_UNMENTION, scope.bind(memory_id=memory_id))
     await mention_entities(
         connection,

@@ -246,8 +246,7 @@ async def count_left(connection: Connection, scope: Scope) -> int:
 
 async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
     """Record that nothing is left, unless more was left since `left` was read."""
-    cursor = await connection.execute(_DONE, scope.bind(left=left))
-    return cursor.rowcount == 1
+    return (await connection.execute(_DONE, scope.bind(left=left))).rowcount == 1
 
 
 async def clear_memories(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:

@@ -21,7 +21,7 @@ SET sealed_reply = EXCLUDED.sealed_reply, of_user_key = EXCLUDED.of_user_key,
 """
 
 _FIND = """
-SELECT user_id, claim_no, sealed_reply, of_user_key, recorded_at
+SELECT user_id, claim_no, sealed_reply AS sealed, of_user_key, recorded_at
 FROM unusable_replies
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
 ORDER BY claim_no
@@ -33,7 +33,7 @@ WHERE recorded_at < clock_timestamp() - make_interval(days => %(days)s)
 """
 
 _CLEAR_REPLIES = """
-SELECT job_id, claim_no, sealed_reply
+SELECT job_id, claim_no, sealed_reply AS sealed
 FROM unusable_replies
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND NOT of_user_key
 ORDER BY job_id, claim_no

@@ -317,8 +317,7 @@ async def count(
     cursor = await connection.execute(_COUNT_FADING, values)
     found: dict[str, int] = dict(await cursor.fetchall())
     if most:
-        row = await connection.fetch_row(_COUNT_SURPLUS, values)
-        found[OVER_LIMIT] = int(row[0]) if row else 0
+        found[OVER_LIMIT] = int(await connection.fetch_value(_COUNT_SURPLUS, values) or 0)
     return found
 
 

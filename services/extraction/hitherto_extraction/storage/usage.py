@@ -11,6 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 
 DIMENSIONS = ("user", "kind", "day", "model")
@@ -181,16 +182,16 @@ async def sum_up(
         after: The `place` of the last group of the previous page.
         limit: Maximum number.
     """
-    cursor = await connection.execute(
+    found = await connection.fetch_rows(
         _GROUPED,
         {
-            **_parameters(tenant_id, wanted),
+            "tenant_id": tenant_id,
+            **fields_of(wanted),
             **{f"by_{name}": name in by for name in DIMENSIONS},
             "after": None if after is None else list(after),
             "limit": limit + 1,
         },
     )
-    found = await cursor.fetchall()
     return [_group(row) for row in found[:limit]], len(found) > limit
 
 
@@ -205,13 +206,3 @@ def _group(row: tuple[Any, ...]) -> UsageGroup:
     return UsageGroup(
         user_id, kind, model, day, UsageTotals(*sums), (str(days_before), user_id, kind, model)
     )
-
-
-def _parameters(tenant_id: str, wanted: UsageFilter) -> dict[str, object]:
-    return {
-        "tenant_id": tenant_id,
-        "user_id": wanted.user_id,
-        "kinds": list(wanted.kinds) if wanted.kinds else None,
-        "since": wanted.since,
-        "until": wanted.until,
-    }

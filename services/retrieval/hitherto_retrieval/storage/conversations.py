@@ -27,7 +27,7 @@ LIMIT %(limit)s
 _ONE = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words
+       c.sealed_words AS sealed
 FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
   AND c.conversation_id = %(conversation_id)s

@@ -11,12 +11,13 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_retrieval.storage.filters import forms
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
 _READ = """
 SELECT document_id, source_type, source_id, content_type, title, summary, content, author,
-       source_created_at, metadata, updated_at, expires_at
+       source_created_at AS created_at, metadata, updated_at, expires_at
 FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
   AND (expires_at IS NULL OR expires_at > now())
@@ -25,7 +26,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
 # A page starts after the last document of the previous page.
 _PAGE = """
 SELECT d.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary, '', d.author,
-       d.source_created_at, d.metadata, d.updated_at, d.expires_at
+       d.source_created_at AS created_at, d.metadata, d.updated_at, d.expires_at
 FROM filtered_documents(
     %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
     %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
@@ -41,8 +42,6 @@ FROM filtered_documents(
     %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
     %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
 """
-
-# Aliases are stored as they were written.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +88,15 @@ async def list_documents(
     limit: int,
 ) -> tuple[list[Document], list[str] | None, int]:
     """A page, the newest at the source first, the start of the next one, and the total number."""
-    values = scope.bind(
-        source_types=list(filters.source_types) if filters.source_types else None,
-        content_types=list(filters.content_types) if filters.content_types else None,
+    values = fields_of(filters) | scope.bind(
         entity_names=forms(filters.entity) if filters.entity else None,
-        created_after=filters.created_after,
-        created_before=filters.created_before,
         metadata=Jsonb(filters.metadata) if filters.metadata else None,
         after_at=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,
     )
     found = await connection.fetch(Document, _PAGE, values)
-    row = await connection.fetch_row(_COUNT, values)
-    total = int(row[0]) if row else 0
+    total = int(await connection.fetch_value(_COUNT, values) or 0)
     if len(found) <= limit:
         return found, None, total
     last = found[limit - 1]

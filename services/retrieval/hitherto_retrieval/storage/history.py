@@ -15,7 +15,7 @@ from hitherto_shared.models import Scope
 # events of the same instant.
 _OF_MEMORY = """
 SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id
+       related_memory_id AS related
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'memory' AND memory_id = %(memory_id)s
@@ -27,7 +27,7 @@ LIMIT %(limit)s
 
 _OF_PROFILE = """
 SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id
+       related_memory_id AS related
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'profile'
@@ -63,7 +63,8 @@ async def of_memory(
     limit: int,
 ) -> tuple[list[HistoryEvent], list[str] | None]:
     """A page of a memory's changes, and the start of the next one (None at the end)."""
-    cursor = await connection.execute(
+    events = await connection.fetch(
+        HistoryEvent,
         _OF_MEMORY,
         scope.bind(
             memory_id=memory_id,
@@ -72,14 +73,15 @@ async def of_memory(
             limit=limit + 1,
         ),
     )
-    return _page(await cursor.fetchall(), limit)
+    return _page(events, limit)
 
 
 async def of_profile(
     connection: Connection, scope: Scope, *, after: Sequence[str] | None, limit: int
 ) -> tuple[list[HistoryEvent], list[str] | None]:
     """A page of the profile's changes, and the start of the next one (None at the end)."""
-    cursor = await connection.execute(
+    events = await connection.fetch(
+        HistoryEvent,
         _OF_PROFILE,
         scope.bind(
             after_at=after[0] if after else None,
@@ -87,47 +89,24 @@ async def of_profile(
             limit=limit + 1,
         ),
     )
-    return _page(await cursor.fetchall(), limit)
+    return _page(events, limit)
 
 
 def _page(
-    rows: Sequence[tuple[Any, ...]], limit: int
+    events: Sequence[HistoryEvent], limit: int
 ) -> tuple[list[HistoryEvent], list[str] | None]:
-    events = [_event(row) for row in rows[:limit]]
-    if len(rows) <= limit:
-        return events, None
-    last = events[-1]
-    return events, [last.recorded_at.isoformat(), str(last.event_id)]
-
-
-def _event(row: tuple[Any, ...]) -> HistoryEvent:
-    return _changed(
-        HistoryEvent(
-            event_id=row[0],
-            recorded_at=row[1],
-            action=row[2],
-            version=row[3],
-            actor=row[4],
-            reason=row[5],
-            job_id=row[6],
-            before=row[7] or {},
-            after=row[8] or {},
-            related=row[9],
-        )
-    )
+    shown = [_changed(event) for event in events[:limit]]
+    if len(events) <= limit:
+        return shown, None
+    last = shown[-1]
+    return shown, [last.recorded_at.isoformat(), str(last.event_id)]
 
 
 def _changed(event: HistoryEvent) -> HistoryEvent:
     """The event with only the fields that differ; all fields for a creation."""
-    if not event.before:
-        return event
-    names = [
-        name
-        for name in {**event.before, **event.after}
-        if event.before.get(name) != event.after.get(name)
-    ]
-    return replace(
-        event,
-        before={name: event.before[name] for name in names if name in event.before},
-        after={name: event.after[name] for name in names if name in event.after},
-    )
+    before, after = event.before or {}, event.after or {}
+    if before:
+        names = [n for n in {**before, **after} if before.get(n) != after.get(n)]
+        before = {name: before[name] for name in names if name in before}
+        after = {name: after[name] for name in names if name in after}
+    return replace(event, before=before, after=after)

@@ -1,0 +1,84 @@
+"""A row becomes an object by position: the columns of its statement bear the fields' names."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.test_sql_stands_whole import product
+
+FETCHES = {"fetch", "fetch_one"}
+BEGINS = re.compile(r"\b(?:SELECT(?:\s+DISTINCT)?|RETURNING)\b")
+ENDS = re.compile(r"\b(?:FROM|WHERE|ORDER BY|LIMIT)\b|$")
+NAME = re.compile(r"(?:.*\sAS\s+|\w+\.)?(\w+)", re.DOTALL)
+
+
+def outside_brackets(statement: str) -> str:
+    """The statement with everything in brackets replaced by dots."""
+    depth, shown = 0, []
+    for letter in re.sub(r"--[^\n]*", " ", statement):
+        depth += letter == "("
+        shown.append("." if depth else letter)
+        depth -= letter == ")"
+    return "".join(shown)
+
+
+def columns(statement: str) -> list[str | None]:
+    """The names of the columns of the rows; None for an expression without a name."""
+    text = outside_brackets(statement)
+    *_, begin = BEGINS.finditer(text)
+    end = ENDS.search(text, begin.end())
+    assert end is not None
+    listed = text[begin.end() : end.start()].split(",")
+    return [named[1] if (named := NAME.fullmatch(each.strip())) else None for each in listed]
+
+
+def fetched() -> Iterator[tuple[str, type, str]]:
+    """The class and the statement of each call that makes objects, by its place."""
+    for path, tree in product().items():
+        calls = [
+            call
+            for call in ast.walk(tree)
+            if isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in FETCHES
+        ]
+        if not calls or path.endswith("database/lean.py"):
+            continue
+        name = re.sub(r"^(?:services/\w+|shared)/|\.py$", "", path).replace("/", ".")
+        module = importlib.import_module(name)
+        for call in calls:
+            named = [each.id for each in call.args if isinstance(each, ast.Name)]
+            match [getattr(module, each, None) for each in named]:
+                case [type() as made, str() as statement, *_]:
+                    yield f"{path}:{call.lineno}", made, statement
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        ("SELECT a, t.b, (SELECT x FROM y) AS c, count(*) FROM t", ["a", "b", "c", None]),
+        ("WITH w AS (SELECT z FROM t)\nSELECT DISTINCT w.z FROM w", ["z"]),
+        ("UPDATE t SET a = 1 WHERE b RETURNING a, coalesce(b, 'x, y') AS d", ["a", "d"]),
+    ],
+)
+def test_columns_are_found(statement: str, names: list[str | None]) -> None:
+    assert columns(statement) == names
+
+
+def test_columns_bear_the_names_of_the_fields() -> None:
+    calls, wrong = list(fetched()), []
+    for place, made, statement in calls:
+        fields = [each.name for each in dataclasses.fields(made)]
+        names = columns(statement)
+        if len(names) > len(fields) or any(
+            name not in (None, field) for name, field in zip(names, fields, strict=False)
+        ):
+            wrong.append((place, made.__name__, names, fields[: len(names)]))
+    assert not wrong, "\n".join(map(str, wrong))
+    assert len(calls) > 30
