@@ -62,11 +62,22 @@ class Scores(Mapping[int, float]):
             np.asarray([scores[number] for number in numbers], dtype=np.float64),
         )
 
-    def best(self, count: int) -> list[int]:
-        """The numbers of the `count` best, best first; equal scores in the order of numbers."""
+    def best(self, count: int, *, with_equals: bool = False) -> list[int]:
+        """The numbers of the `count` best, best first; equal scores in the order of numbers.
+
+        `with_equals` adds those that score as much as the last of them.
+        """
+        if with_equals and 0 < count < len(self._values):
+            count = int(np.count_nonzero(self._values >= self.least_of_best(count)))
         order = np.argsort(-self._values, kind="stable")[:count]
         found: list[int] = self._numbers[order].tolist()
         return found
+
+    def least_of_best(self, count: int) -> float:
+        """The score of the last of the `count` best, at least one; 0 if there are fewer."""
+        if count > len(self._values):
+            return 0.0
+        return float(-np.partition(-self._values, count - 1)[count - 1])
 
     def places(self) -> list[int]:
         """The rank of each number, 1 for the best score, and 0 for none."""

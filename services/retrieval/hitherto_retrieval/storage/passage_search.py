@@ -24,7 +24,7 @@ class PassageSearch:
         filtered: The statement over those that pass filters.
         all_pass: Whether filters let every passage of the corpus pass.
         candidates: Converts the rows of both.
-        expire: Whether passages expire, so that the best by words may be past.
+        expire: Whether passages expire, so that some of the best by words may be past.
     """
 
     everything: str
@@ -45,6 +45,7 @@ class PassageSearch:
         with_words: bool = False,
         named: Sequence[UUID] = (),
         text_query: str | None = None,
+        among_all: bool = False,
     ) -> Statement[list[Candidate]]:
         """Passages near a question or with words of it, unordered.
 
@@ -59,16 +60,17 @@ class PassageSearch:
             with_words: Whether to fill `Candidate.words` with the text of a message or summary.
             named: Entities that the question names; documents about them are found as well.
             text_query: The text of the question, if `Candidate.text_rank` of chunks is needed.
+            among_all: Whether to look for words beyond the best, too many of which have expired.
         """
         everything = self.all_pass(filters)
-        ranked = wanted if everything and not self.expire else len(bm25)
+        ranked = wanted if everything and not among_all else len(bm25)
         return Statement(
             self.everything if everything else self.filtered,
             {
                 **scope.parameters,
                 **compared(vector, model),
                 **({} if everything else filters.parameters()),
-                "lexical_nos": Integers(bm25.best(ranked)),
+                "lexical_nos": Integers(bm25.best(ranked, with_equals=self.expire)),
                 "wanted": wanted,
                 "with_words": with_words,
                 "named": Uuids(named),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
@@ -213,23 +214,24 @@ class DocumentCorpus:
     def __init__(self, filters: PassageFilters) -> None:
         self._filters = filters
         self._found: list[Statement[list[Candidate]]] = []
+        self._wanted = 0
+        self._bm25 = NO_SCORES
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         text = looking.text if looking.with_text_rank else None
-        self._found = [
-            chunk_candidates.find(
-                looking.scope,
-                filters,
-                vector=looking.vector,
-                model=looking.model,
-                bm25=bm25,
-                wanted=looking.wanted,
-                named=looking.entity_ids,
-                text_query=text,
-            )
-            for filters in _also_of_the_time(self._filters, looking)
-        ]
+        self._find = partial(
+            chunk_candidates.find,
+            looking.scope,
+            vector=looking.vector,
+            model=looking.model,
+            bm25=bm25,
+            wanted=looking.wanted,
+            named=looking.entity_ids,
+            text_query=text,
+        )
+        self._wanted, self._bm25 = looking.wanted, bm25
+        self._found = [self._find(each) for each in _also_of_the_time(self._filters, looking)]
         sources = looking.intent.source_types
         if looking.newest:
             wanted = self._filters
@@ -250,8 +252,19 @@ class DocumentCorpus:
         return list(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
-        """See `Corpus.second`."""
-        return ()
+        """See `Corpus.second`.
+
+        If so many of the best by words have expired that others take their places, all are asked
+        for: the first statement was given the best alone.
+        """
+        if not self._filters.all_documents or len(self._bm25) <= self._wanted:
+            return ()
+        least = self._bm25.least_of_best(self._wanted)
+        best = [each for each in self._found[0].answer if each.bm25 >= least]
+        if len(best) >= self._wanted:
+            return ()
+        self._found[0] = self._find(self._filters, among_all=True)
+        return self._found[:1]
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
