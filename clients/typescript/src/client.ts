@@ -1,3 +1,5 @@
+import type { Writable } from "node:stream";
+
 import { type DescMessage, type Message as AnyMessage, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { status } from "@grpc/grpc-js";
@@ -19,7 +21,8 @@ import {
   type SaveMemoryRequestSchema,
   type SaveMemoryResponse,
 } from "./gen/hitherto/v1/memory_service_pb.js";
-import { PrivacyService } from "./gen/hitherto/v1/privacy_service_pb.js";
+import type { ExportManifest } from "./gen/hitherto/v1/privacy_pb.js";
+import { type ImportUserResponse, PrivacyService } from "./gen/hitherto/v1/privacy_service_pb.js";
 import {
   type GetContextRequestSchema,
   type GetContextResponse,
@@ -33,6 +36,7 @@ import { Jobs } from "./jobs.js";
 import { ReadOwnWrites } from "./own_writes.js";
 import { findTarget, type Settings } from "./settings.js";
 import { type CallOptions, Endpoint, type Stub } from "./stubs.js";
+import { type OpenExport, receiveExport, sendExport, type TransferOptions } from "./user_data.js";
 
 /** The fields of a request by name, without those that a method has as arguments or sends by itself. */
 type Fields<S extends DescMessage, Without extends string> = Omit<
@@ -79,15 +83,15 @@ export class Hitherto {
   /** The work in the background. */
   readonly jobs: Jobs;
 
-  readonly #endpoints: Endpoint[];
+  readonly #reads: Endpoint;
+  readonly #writes: Endpoint;
   readonly #calls = new ReadOwnWrites();
 
   /** Prepares the client; it connects with the first call. What is unset comes from the environment. */
   constructor(settings: Settings = {}) {
     const target = findTarget(settings);
-    const reads = new Endpoint("retrieval", target);
-    const writes = new Endpoint("extraction", target);
-    this.#endpoints = [reads, writes];
+    const reads = (this.#reads = new Endpoint("retrieval", target));
+    const writes = (this.#writes = new Endpoint("extraction", target));
     this.stubs = {
       retrieval: reads.stub(RetrievalService),
       extraction: writes.stub(ExtractionService),
@@ -101,9 +105,8 @@ export class Hitherto {
 
   /** Closes the connections. */
   close(): void {
-    for (const endpoint of this.#endpoints) {
-      endpoint.close();
-    }
+    this.#reads.close();
+    this.#writes.close();
   }
 
   /**
@@ -222,6 +225,28 @@ export class Hitherto {
     const users = transcripts.map(({ userId }) => userId);
     const reply = await this.#calls.write(users, () => this.stubs.extraction.submitTranscripts(request, options));
     return reply.jobs;
+  }
+
+  /**
+   * Writes all data of a user to a stream, such as that of a file, as JSON lines, and ends it. The data are checked
+   * against the manifest. If the call fails, what was written is incomplete and the stream is destroyed.
+   */
+  exportUser(user: string, into: Writable, options: TransferOptions = {}): Promise<ExportManifest> {
+    const request = { userId: user, consistencyToken: this.#calls.tokens.of(user) };
+    return receiveExport(this.stubs.privacy, this.#writes, request, into, options);
+  }
+
+  /**
+   * Stores the records of an export again, as they were written; no model is called. The user must be unknown, hold
+   * nothing, or be the user of the export, whose records are then skipped where they exist. The import of the same
+   * export therefore continues an interrupted one; a call that breaks off is continued by itself.
+   */
+  importUser(
+    user: string,
+    open: OpenExport,
+    options: TransferOptions & { idempotencyKey?: string } = {},
+  ): Promise<ImportUserResponse> {
+    return this.#calls.write([user], () => sendExport(this.stubs.privacy, this.#writes, user, open, options));
   }
 }
 

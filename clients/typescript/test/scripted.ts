@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, connect, type Server as TcpServer, type AddressInfo } from "node:net";
 
-import { create, type DescService, fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
+import { create, type DescService, fromBinary, type Message, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { anyPack, DurationSchema } from "@bufbuild/protobuf/wkt";
 import { Metadata, Server, ServerCredentials, type ServiceDefinition, status } from "@grpc/grpc-js";
 
@@ -9,6 +9,11 @@ import { ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "../src/gen/hithe
 import { ExtractionService, WatchJobResponseSchema } from "../src/gen/hitherto/v1/extraction_service_pb.js";
 import { JobState } from "../src/gen/hitherto/v1/job_pb.js";
 import { MemoryService, SaveMemoryResponseSchema } from "../src/gen/hitherto/v1/memory_service_pb.js";
+import {
+  ExportUserResponseSchema,
+  ImportUserResponseSchema,
+  PrivacyService,
+} from "../src/gen/hitherto/v1/privacy_service_pb.js";
 import { GetContextResponseSchema, RetrievalService } from "../src/gen/hitherto/v1/retrieval_service_pb.js";
 import { Hitherto } from "../src/index.js";
 import type { Settings } from "../src/settings.js";
@@ -35,6 +40,10 @@ export class Scripted {
   hangs = false;
   /** What each stream of WatchJob tells. */
   watched: JobState[][] = [];
+  /** The requests of each stream of ImportUser. */
+  readonly imported: any[][] = [];
+  /** What ExportUser tells. */
+  exported: NonNullable<MessageInitShape<typeof ExportUserResponseSchema>["part"]>[] = [];
   /** Requests by RPC. */
   readonly requests: Record<string, any[]> = {};
   readonly metadata: Metadata[] = [];
@@ -70,6 +79,34 @@ export class Scripted {
             const consistencyToken = state === JobState.SUCCEEDED ? "after-the-job" : "";
             call.write(create(WatchJobResponseSchema, { job: { id, userId: "ana", state, consistencyToken } }));
           }
+          call.end();
+        }),
+    });
+    this.#serve(PrivacyService, {
+      importUser: (
+        call: Call & AsyncIterable<any>,
+        done: (error: Failure | null, reply?: Message) => void,
+      ) => {
+        void (async () => {
+          const failure = this.failures.shift();
+          const sent: any[] = [];
+          for await (const request of call) {
+            sent.push(request);
+            if (failure) {
+              break;
+            }
+          }
+          this.imported.push(sent);
+          if (failure) {
+            done(failure);
+          } else {
+            done(null, create(ImportUserResponseSchema, { consistencyToken: "after-the-import" }));
+          }
+        })();
+      },
+      exportUser: (call: Call & { write(m: Message): void; end(): void }) =>
+        this.#arrived("exportUser", call, () => {
+          this.exported.forEach((reply) => call.write(create(ExportUserResponseSchema, { part: reply })));
           call.end();
         }),
     });
@@ -135,7 +172,7 @@ export class Scripted {
     for (const method of service.methods.filter(({ localName }) => localName in handlers)) {
       definition[method.localName] = {
         path: `/${service.typeName}/${method.name}`,
-        requestStream: false,
+        requestStream: method.methodKind === "client_streaming",
         responseStream: method.methodKind === "server_streaming",
         requestSerialize: (message: Message) => Buffer.from(toBinary(method.input, message)),
         requestDeserialize: (bytes: Buffer) => fromBinary(method.input, bytes),

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { createReadStream, createWriteStream } from "node:fs";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, suite, test } from "node:test";
 
 import { timestampDate } from "@bufbuild/protobuf/wkt";
@@ -10,6 +14,13 @@ import { JobState } from "@hitherto/client/v1/job";
 import { MemoryStatus } from "@hitherto/client/v1/memory";
 import { SearchScope } from "@hitherto/client/v1/search";
 
+const TEXTS = [
+  "Tôi sống ở Hà Nội và làm nghề nuôi cá.",
+  "أعيش في القاهرة وأعمل مهندسة.",
+  "👩🏽‍🚀 loves 🐙 and 日本語.",
+  "Her sister is called Anaïs.",
+  "The bicycle is green.",
+].sort();
 const NOBODY = "00000000-0000-4000-8000-000000000000";
 const skip = process.env["HITHERTO_TEST_SERVICES"] ? false : "HITHERTO_TEST_SERVICES is unset: no services to test with";
 
@@ -20,14 +31,7 @@ suite("running services", { skip }, () => {
 
   test("keep every script", async () => {
     const user = someone();
-    const texts = [
-      "Tôi sống ở Hà Nội và làm nghề nuôi cá.",
-      "أعيش في القاهرة وأعمل مهندسة.",
-      "👩🏽‍🚀 loves 🐙 and 日本語.",
-      "Her sister is called Anaïs.",
-      "The bicycle is green.",
-    ];
-    for (const text of texts) {
+    for (const text of TEXTS) {
       const saved = await client.saveMemory(user, text, { tags: ["thẻ"], metadata: { from: "a test" } });
       assert.equal(saved.memory?.content, text);
       assert.deepEqual(saved.memory.metadata, { from: "a test" });
@@ -38,7 +42,7 @@ suite("running services", { skip }, () => {
       assert.deepEqual(memory.tags, ["thẻ"]);
       read.push(memory.content);
     }
-    assert.deepEqual(read.sort(), texts.sort());
+    assert.deepEqual(read.sort(), TEXTS);
     const found = await client.search(user, "Hà Nội", { limit: 1 });
     assert.equal(found.results.length, 1);
     const item = found.results[0]?.item;
@@ -82,6 +86,39 @@ suite("running services", { skip }, () => {
     }
     const streamed = await client.stubs.memory.streamMemories(stream(), { timeoutMs: 300_000 });
     assert.equal(Number(streamed.savedCount), 300);
+  });
+
+  test("give a user's data and take them back", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "hitherto-"));
+    after(() => rm(folder, { recursive: true }));
+    const user = someone();
+    for (const text of TEXTS) {
+      await client.saveMemory(user, text);
+    }
+    const file = join(folder, "người dùng.jsonl");
+    const told: number[] = [];
+    const manifest = await client.exportUser(user, createWriteStream(file), { onProgress: (bytes) => told.push(bytes) });
+    const { size } = await stat(file);
+    assert.equal(manifest.totalBytes, BigInt(size));
+    assert.equal(told.at(-1), size);
+    assert.equal(manifest.counts["memories"], 5n);
+    // Somebody else receives them, in pieces of the file's stream or from memory at once.
+    const other = someone();
+    const imported = await client.importUser(other, () => createReadStream(file), { onProgress: (n) => told.push(n) });
+    assert.equal(told.at(-1), size);
+    assert.equal(imported.importedCounts["memories"], 5n);
+    const read: string[] = [];
+    for await (const memory of client.memories(other)) {
+      read.push(memory.content);
+    }
+    assert.deepEqual(read.sort(), TEXTS);
+    const whole = await readFile(file);
+    const again = await client.importUser(user, () => [whole]);
+    assert.equal(again.importedCounts["memories"] ?? 0n, 0n);
+    assert.equal(again.skippedCounts["memories"], 5n);
+    await assert.rejects(client.importUser(someone(), () => [Buffer.from("no export")]), { reason: "INVALID_FIELD" });
+    await assert.rejects(client.importUser(someone(), () => createReadStream(join(folder, "none"))), { code: "ENOENT" });
+    await assert.rejects(client.exportUser(user, createWriteStream(join(folder, "no/such"))), { code: "ENOENT" });
   });
 
   test("say what is wrong", async () => {

@@ -109,6 +109,17 @@ final class Endpoint implements ClientInterceptor {
     return signed;
   }
 
+  /** Waits before another attempt, which is to look for the service at once. */
+  void pause(Duration wait) {
+    bare.resetConnectBackoff();
+    try {
+      TimeUnit.NANOSECONDS.sleep(wait.toNanos());
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new HithertoException(Status.CANCELLED.withDescription("interrupted"), new Metadata(), interrupted);
+    }
+  }
+
   private static Metadata copy(Metadata given) {
     Metadata copy = new Metadata();
     copy.merge(given);

@@ -3,12 +3,15 @@ package com.hitherto.client;
 import com.hitherto.v1.AppendMessagesRequest;
 import com.hitherto.v1.AppendMessagesResponse;
 import com.hitherto.v1.EndConversationRequest;
+import com.hitherto.v1.ExportManifest;
+import com.hitherto.v1.ExportUserRequest;
 import com.hitherto.v1.ExtractionServiceGrpc;
 import com.hitherto.v1.ExtractionServiceGrpc.ExtractionServiceBlockingStub;
 import com.hitherto.v1.ForgetMemoryRequest;
 import com.hitherto.v1.GetContextRequest;
 import com.hitherto.v1.GetContextResponse;
 import com.hitherto.v1.GetMemoryRequest;
+import com.hitherto.v1.ImportUserResponse;
 import com.hitherto.v1.Job;
 import com.hitherto.v1.ListMemoriesRequest;
 import com.hitherto.v1.MaintenanceServiceGrpc;
@@ -33,6 +36,9 @@ import io.grpc.Channel;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.stub.AbstractStub;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -41,6 +47,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -183,6 +190,39 @@ public final class Hitherto implements AutoCloseable {
     var request = filled(SubmitTranscriptsRequest.newBuilder().addAllTranscripts(transcripts), with).build();
     var users = request.getTranscriptsList().stream().map(Transcript::getUserId).collect(Collectors.toSet());
     return write(users, () -> extraction().submitTranscripts(request)).getJobsList();
+  }
+
+  /** Writes all data of a user to a stream as {@link #exportUser(String, OutputStream, LongConsumer)} does. */
+  public ExportManifest exportUser(String user, OutputStream into) throws IOException {
+    return exportUser(user, into, bytes -> {});
+  }
+
+  /**
+   * Writes all data of a user to a stream, as JSON lines, and tells the bytes so far after every piece. The data are
+   * checked against the manifest. If this throws, what was written is incomplete. It has an hour, unless {@link #within}
+   * says otherwise.
+   */
+  public ExportManifest exportUser(String user, OutputStream into, LongConsumer progress) throws IOException {
+    var request = ExportUserRequest.newBuilder().setUserId(user).setConsistencyToken(tokens.of(user)).build();
+    return new UserData(writes, timeout).receive(request, into, progress);
+  }
+
+  /** Stores the records of an export again as {@link #importUser(String, Path, LongConsumer)} does. */
+  public ImportUserResponse importUser(String user, Path export) throws IOException {
+    return importUser(user, export, bytes -> {});
+  }
+
+  /**
+   * Stores the records of an export again, as they were written, and tells the bytes sent after every piece; no model is
+   * called. The user must be unknown, hold nothing, or be the user of the export, whose records are then skipped where
+   * they exist. The import of the same export therefore continues an interrupted one; a call that breaks off is
+   * continued by itself. It has an hour, unless {@link #within} says otherwise.
+   */
+  public ImportUserResponse importUser(String user, Path export, LongConsumer progress) throws IOException {
+    int begun = tokens.begin();
+    ImportUserResponse reply = new UserData(writes, timeout).send(user, export, progress);
+    tokens.note(user, reply.getConsistencyToken(), begun);
+    return reply;
   }
 
   /** The work in the background. */

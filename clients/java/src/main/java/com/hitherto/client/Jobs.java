@@ -97,17 +97,7 @@ public final class Jobs {
       if (wait.isEmpty() || wait.get().toMillis() >= deadline - nowMillis()) {
         throw failed;
       }
-      pause(wait.get());
-    }
-  }
-
-  private void pause(Duration wait) {
-    at.bare.resetConnectBackoff();
-    try {
-      TimeUnit.NANOSECONDS.sleep(wait.toNanos());
-    } catch (InterruptedException interrupted) {
-      Thread.currentThread().interrupt();
-      throw new HithertoException(Status.CANCELLED.withDescription("interrupted"), new Metadata(), interrupted);
+      at.pause(wait.get());
     }
   }
 

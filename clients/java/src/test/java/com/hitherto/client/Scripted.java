@@ -4,13 +4,18 @@ import com.google.protobuf.Any;
 import com.google.protobuf.Message;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
+import com.hitherto.v1.ExportUserRequest;
+import com.hitherto.v1.ExportUserResponse;
 import com.hitherto.v1.ExtractionServiceGrpc.ExtractionServiceImplBase;
 import com.hitherto.v1.GetContextRequest;
 import com.hitherto.v1.GetContextResponse;
+import com.hitherto.v1.ImportUserRequest;
+import com.hitherto.v1.ImportUserResponse;
 import com.hitherto.v1.Job;
 import com.hitherto.v1.JobState;
 import com.hitherto.v1.Memory;
 import com.hitherto.v1.MemoryServiceGrpc.MemoryServiceImplBase;
+import com.hitherto.v1.PrivacyServiceGrpc.PrivacyServiceImplBase;
 import com.hitherto.v1.RetrievalServiceGrpc.RetrievalServiceImplBase;
 import com.hitherto.v1.SaveMemoryRequest;
 import com.hitherto.v1.SaveMemoryResponse;
@@ -53,6 +58,10 @@ final class Scripted implements AutoCloseable {
   final Deque<List<JobState>> watched = new ArrayDeque<>();
   final List<SaveMemoryRequest> saved = Collections.synchronizedList(new ArrayList<>());
   final List<GetContextRequest> read = Collections.synchronizedList(new ArrayList<>());
+  /** The requests of each stream of ImportUser. */
+  final List<List<ImportUserRequest>> imported = Collections.synchronizedList(new ArrayList<>());
+  /** What ExportUser tells. */
+  volatile List<ExportUserResponse> exported = List.of();
   final List<Metadata> metadata = Collections.synchronizedList(new ArrayList<>());
   final List<Long> at = Collections.synchronizedList(new ArrayList<>());
   volatile boolean hangs;
@@ -66,6 +75,7 @@ final class Scripted implements AutoCloseable {
             .addService(new Memories())
             .addService(new Reads())
             .addService(new Watches())
+            .addService(new Transfers())
             .intercept(
                 new ServerInterceptor() {
                   @Override
@@ -202,6 +212,42 @@ final class Scripted implements AutoCloseable {
       return WatchJobResponse.newBuilder()
           .setJob(Job.newBuilder().setId(id).setUserId("ana").setState(state).setConsistencyToken(token))
           .build();
+    }
+  }
+
+  private final class Transfers extends PrivacyServiceImplBase {
+    @Override
+    public StreamObserver<ImportUserRequest> importUser(StreamObserver<ImportUserResponse> observer) {
+      List<ImportUserRequest> sent = Collections.synchronizedList(new ArrayList<>());
+      imported.add(sent);
+      Optional<StatusRuntimeException> failure = failures.isEmpty() ? Optional.empty() : failures.poll();
+      return new StreamObserver<>() {
+        @Override
+        public void onNext(ImportUserRequest request) {
+          sent.add(request);
+          if (sent.size() == 1) {
+            failure.ifPresent(observer::onError);
+          }
+        }
+
+        @Override
+        public void onError(Throwable cancelled) {
+          // The client is gone.
+        }
+
+        @Override
+        public void onCompleted() {
+          if (failure.isEmpty()) {
+            observer.onNext(ImportUserResponse.newBuilder().setConsistencyToken("after-the-import").build());
+            observer.onCompleted();
+          }
+        }
+      };
+    }
+
+    @Override
+    public void exportUser(ExportUserRequest request, StreamObserver<ExportUserResponse> observer) {
+      answer(observer, () -> exported);
     }
   }
 

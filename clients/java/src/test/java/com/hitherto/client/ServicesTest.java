@@ -5,23 +5,40 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.Timestamp;
+import com.hitherto.v1.ExportManifest;
 import com.hitherto.v1.GetConversationRequest;
 import com.hitherto.v1.JobState;
 import com.hitherto.v1.Memory;
 import com.hitherto.v1.MemoryStatus;
 import com.hitherto.v1.SearchScope;
 import com.hitherto.v1.Transcript;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Against the services that the environment names; without this variable there are none to test with. */
 @EnabledIfEnvironmentVariable(named = "HITHERTO_TEST_SERVICES", matches = ".+")
 class ServicesTest {
+  private static final List<String> TEXTS =
+      Stream.of(
+              "Tôi sống ở Hà Nội và làm nghề nuôi cá.",
+              "أعيش في القاهرة وأعمل مهندسة.",
+              "👩🏽‍🚀 loves 🐙 and 日本語.",
+              "Her sister is called Anaïs.",
+              "The bicycle is green.")
+          .sorted()
+          .toList();
   private static final String NOBODY = "00000000-0000-4000-8000-000000000000";
 
   private final Hitherto connected = Hitherto.connect();
@@ -35,19 +52,12 @@ class ServicesTest {
 
   @Test
   void keepEveryScript() {
-    List<String> texts =
-        List.of(
-            "Tôi sống ở Hà Nội và làm nghề nuôi cá.",
-            "أعيش في القاهرة وأعمل مهندسة.",
-            "👩🏽‍🚀 loves 🐙 and 日本語.",
-            "Her sister is called Anaïs.",
-            "The bicycle is green.");
-    for (String text : texts) {
+    for (String text : TEXTS) {
       var saved = client.saveMemory(user, text, request -> request.addTags("thẻ"));
       assertEquals(text, saved.getMemory().getContent());
     }
     List<Memory> read = client.memories(user, request -> request.setPageSize(2)).toList();
-    assertEquals(texts.stream().sorted().toList(), read.stream().map(Memory::getContent).sorted().toList());
+    assertEquals(TEXTS, read.stream().map(Memory::getContent).sorted().toList());
     assertTrue(read.stream().allMatch(memory -> memory.getTagsList().equals(List.of("thẻ"))));
     assertTrue(read.stream().allMatch(memory -> memory.getUserId().equals(user)));
     var found = client.search(user, "Hà Nội", request -> request.setLimit(1));
@@ -90,6 +100,32 @@ class ServicesTest {
     assertEquals(user, client.jobs().await(jobs.get(0).getId()).getUserId());
     var request = GetConversationRequest.newBuilder().setUserId(user).setConversationId("tuesday").build();
     assertEquals(at, client.retrieval().getConversation(request).getMessages(0).getCreatedAt());
+  }
+
+  @Test
+  void giveAUsersDataAndTakeThemBack(@TempDir Path folder) throws IOException {
+    TEXTS.forEach(text -> client.saveMemory(user, text));
+    Path file = folder.resolve("export.jsonl");
+    var told = new AtomicLong();
+    ExportManifest manifest;
+    try (var out = Files.newOutputStream(file)) {
+      manifest = client.exportUser(user, out, told::set);
+    }
+    assertEquals(Files.size(file), manifest.getTotalBytes());
+    assertEquals(Files.size(file), told.getAndSet(0));
+    assertEquals(5, manifest.getCountsOrThrow("memories"));
+    String other = user + " too";
+    var imported = client.importUser(other, file, told::set);
+    assertEquals(Files.size(file), told.get());
+    assertEquals(5, imported.getImportedCountsOrThrow("memories"));
+    assertEquals(TEXTS, client.memories(other).map(Memory::getContent).sorted().toList());
+    var again = client.importUser(user, file);
+    assertEquals(0, again.getImportedCountsOrDefault("memories", 0));
+    assertEquals(5, again.getSkippedCountsOrThrow("memories"));
+    Path none = Files.writeString(folder.resolve("none"), "no export");
+    var failed = assertThrows(HithertoException.class, () -> client.importUser(user + " three", none));
+    assertEquals("INVALID_FIELD", failed.reason());
+    assertThrows(NoSuchFileException.class, () -> client.importUser(user, folder.resolve("nowhere")));
   }
 
   @Test
