@@ -44,7 +44,7 @@ def found_at(services: Services) -> dict[str, str]:
 def tour() -> list[list[str]]:
     """The commands of the tour, as words."""
     text = README.read_text("utf-8").partition("## A tour")[2]
-    block = text.split("```")[1]
+    block = text.split("```")[3]
     typed = [shlex.split(line, comments=True) for line in block.splitlines()]
     return [words for words in typed if words[:1] == ["hitherto"]]
 
