@@ -33,7 +33,14 @@ from hitherto_client.command import (
     submit,
     upkeep,
 )
-from hitherto_client.command.exits import BROKEN_PIPE, INTERRUPTED, USAGE, UsageError, report
+from hitherto_client.command.exits import (
+    BROKEN_PIPE,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    UsageError,
+    report,
+)
 from hitherto_client.command.options import make_parser
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import Command, CommandGroup
@@ -75,6 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(given: Sequence[str]) -> int:
     """Run the sub-command that the arguments name and return its exit code."""
+    _open_closed_streams()
     try:
         options = build_parser().parse_args(given)
     except SystemExit as ended:
@@ -96,7 +104,19 @@ def run(given: Sequence[str]) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
+    except OSError as error:
+        # Such as a full disk under the output.
+        _silence_stdout()
+        output.error(str(error))
+        return FAILED
     return code
+
+
+def _open_closed_streams() -> None:
+    """Replace each standard stream with which the process was not started, as by `>&-`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the end
 
 
 def _check_unicode(given: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from hitherto_client.command.output import clean
 from tests.unit.client.command_samples import hitherto, lines_file, memory
 from tests.unit.client.fake_services import Failure, Fakes
 
+RUN = "import sys; from hitherto_client.command import main; sys.exit(main())"
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]not markup[/bold] \x9b2J\u202eevil \x00:smile:"
 
 
@@ -190,6 +191,34 @@ class TestEndings:
             out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
         assert "Hu? ??" in out
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+@pytest.mark.parametrize(
+    ("redirected", "code", "told"),
+    [
+        (">&-", 0, ""),
+        ("<&- >&- 2>&-", 0, ""),
+        pytest.param(
+            ">/dev/full",
+            1,
+            "No space left on device",
+            marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux"),
+        ),
+    ],
+)
+def test_an_output_that_takes_nothing(redirected: str, code: int, told: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" tools {redirected}', sys.executable, RUN],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert bool(told) == bool(done.stderr)
 
 
 @pytest.mark.faults
