@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -151,7 +152,8 @@ class Servers:
     def thaw(self) -> None:
         """Let a frozen standby go on."""
         for pid in reversed(self._frozen):
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         self._frozen = []
 
     def pause_replay(self, *, caught_up: bool = True) -> None:
