@@ -1,0 +1,180 @@
+"""The first steps of README.md and docs/quick-start.md, as they stand, in a copy of the project.
+
+Each section is one script: its commands, and its programs where the page says to save or run them.
+The services are those that the first step starts; only what it would install is there already, and
+their ports and data are the test's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.code_blocks import Block, blocks
+from tests.e2e.client_packages import ROOT, tools_of
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3_600)]
+SECONDS = 1_500
+"""For the start, and for each section; it only keeps a broken step from hanging."""
+SAVE = re.compile(r"Save this as `([^`]+)`[^\n]*?(?:, and run `([^`]+)`)?:?\n*\Z")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A copy of the project, in which `make run` serves."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def take(self, steps: str, **environment: str) -> str:
+        """What a shell prints that is given these steps; they must succeed."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", steps],
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{steps}\n---\n{done.stdout[-6_000:]}"
+        return done.stdout
+
+
+def section(page: str, heading: str) -> list[Block]:
+    """The blocks of a section; it has some."""
+    found = [block for block in blocks() if (block.page, block.heading) == (page, heading)]
+    assert found, f"{page} has no commands under {heading!r}"
+    return found
+
+
+def script(steps: list[Block]) -> str:
+    """A section as commands of one shell."""
+    lines: list[str] = []
+    python: list[str] = []
+    for block in steps:
+        above = "\n".join((ROOT / block.page).read_text("utf-8").splitlines()[: block.line - 1])
+        if block.language == "":
+            lines.append(block.text)
+        elif saved := SAVE.search(above):
+            name, command = saved.groups()
+            lines += [f"cat > {name} <<'END'", block.text.rstrip(), "END", command or ""]
+        elif block.language == "python":
+            python.append(block.text)
+    if python:
+        lines += ["python - <<'END'", *python, "END"]
+    return "\n".join(lines)
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A copy of what is under version control, where the first step of the quick start runs."""
+    beside = tmp_path_factory.mktemp("first-steps")
+    folder = beside / "hitherto"
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout
+    for name in names.decode().split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    # What the first step would install is there: this environment, into which nothing is written.
+    (folder / ".venv").mkdir()
+    for child in Path(sys.prefix).iterdir():
+        (folder / ".venv" / child.name).symlink_to(child)
+    (folder / ".venv/hitherto-installed").unlink(missing_ok=True)
+    (folder / ".venv/hitherto-installed").touch()
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    own = {name: text for name, text in os.environ.items() if not name.startswith("HITHERTO_")}
+    own.pop("VIRTUAL_ENV", None)
+    environment = {
+        **own,
+        "HITHERTO_DATA_DIR": str(beside / "data"),
+        "HITHERTO_RETRIEVAL_LISTEN": addresses[0],
+        "HITHERTO_EXTRACTION_LISTEN": addresses[1],
+        "HITHERTO_RETRIEVAL_ADDRESS": addresses[0],
+        "HITHERTO_EXTRACTION_ADDRESS": addresses[1],
+        "COLUMNS": "200",
+    }
+    started = Running(folder, environment)
+    (start,) = section("docs/quick-start.md", "Start the services")
+    log = beside / "run.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["bash", "-c", start.text],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+    try:
+        give_up = time.monotonic() + SECONDS
+        for address in addresses:
+            with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
+                while True:
+                    told = log.read_text("utf-8", "replace")[-4_000:]
+                    assert process.poll() is None, told
+                    assert time.monotonic() < give_up, told
+                    try:
+                        grpc.channel_ready_future(channel).result(timeout=5)
+                        break
+                    except grpc.FutureTimeoutError:
+                        continue
+        yield started
+    finally:
+        # As Ctrl-C does in a terminal.
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(120)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("language", ["Python", "MCP"])
+def test_the_quick_start_in_the_clone(running: Running, language: str) -> None:
+    told = running.take(script(section("docs/quick-start.md", language)))
+    assert "Ana lives in Porto." in told
+
+
+@pytest.mark.parametrize("language", ["TypeScript", "Go", "Java"])
+def test_the_quick_start_of_other_languages(running: Running, language: str) -> None:
+    path = tools_of(language.lower())
+    told = running.take(script(section("docs/quick-start.md", language)), PATH=path)
+    assert "Ana lives in Porto." in told
+
+
+def test_the_readme(running: Running) -> None:
+    """The program of its first screen, and its tour after the services have been started."""
+    first, *tour = section("README.md", "Hitherto"), *section("README.md", "A tour")
+    (program,) = (block for block in first if block.language == "python")
+    start, *others = tour
+    assert start.text == "make run\n"
+    steps = [line for block in others if not block.language for line in block.commands()]
+    assert steps[0] == ". .venv/bin/activate"
+    told = running.take("\n".join([*steps, "python - <<'END'", program.text, "END"]))
+    for shown in ("Ana lives in Porto.", "Glasgow", "hazelnuts"):
+        assert shown in told
