@@ -14,8 +14,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,12 +107,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         (folder / ".venv" / child.name).symlink_to(child)
     (folder / ".venv/hitherto-installed").unlink(missing_ok=True)
     (folder / ".venv/hitherto-installed").touch()
+    # Where root's services run Postgres as another user, that one must reach its data.
+    data = Path(tempfile.mkdtemp(prefix="hitherto-first-", dir="/tmp"))
+    data.chmod(0o755)
     addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     own = {name: text for name, text in os.environ.items() if not name.startswith("HITHERTO_")}
     own.pop("VIRTUAL_ENV", None)
     environment = {
         **own,
-        "HITHERTO_DATA_DIR": str(beside / "data"),
+        "HITHERTO_DATA_DIR": str(data / "data"),
         "HITHERTO_RETRIEVAL_LISTEN": addresses[0],
         "HITHERTO_EXTRACTION_LISTEN": addresses[1],
         "HITHERTO_RETRIEVAL_ADDRESS": addresses[0],
@@ -146,12 +151,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
     finally:
         # As Ctrl-C does in a terminal.
-        os.killpg(process.pid, signal.SIGINT)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
         try:
             process.wait(120)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+            shutil.rmtree(data, ignore_errors=True)
 
 
 @pytest.mark.parametrize("language", ["Python", "MCP"])
