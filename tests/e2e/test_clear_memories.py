@@ -219,9 +219,15 @@ class TestOnce:
 
     @pytest.mark.parametrize("key", ["", "k"])
     async def test_two_at_once_share_the_work(
-        self, services: Services, tenant_conninfo: str, key: str
+        self,
+        services: Services,
+        tenant_conninfo: str,
+        monkeypatch: pytest.MonkeyPatch,
+        key: str,
     ) -> None:
         """Nothing is forgotten twice, with the same key or without one."""
+        # No call waits for the lock of another one's batch until it is refused.
+        monkeypatch.setattr(clearing, "BATCH", 50)
         await save(services, "The user likes tea.")
         seed(tenant_conninfo, 2 * clearing.BATCH)
         total = 2 * clearing.BATCH + 1

@@ -21,6 +21,7 @@ from hitherto.v1 import privacy_service_pb2 as privacy
 from hitherto.v1 import profile_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_extraction.storage import erasure
+from hitherto_extraction.sweeps import Sweeps
 from hitherto_retrieval.__main__ import running as retrieval_running
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.errors import Unavailable
@@ -47,9 +48,15 @@ async def refused(going: Any) -> bool:
     return (refusal.code, refusal.reason) == ERASED
 
 
+@pytest.fixture
+def without_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Background duties of services that start after this leave planted rows as they are."""
+    monkeypatch.setattr(Sweeps, "at_intervals", lambda *_, **__: [])
+
+
 class TestNothingIsLeft:
     async def test_row_55_a_canary_in_every_column_is_gone(
-        self, services: Services, superuser_conninfo: str
+        self, without_sweeps: None, services: Services, superuser_conninfo: str
     ) -> None:
         """Every table by the catalogue; another tenant's user of the same id keeps all."""
         planted = plant(superuser_conninfo, "default", USER)
