@@ -13,6 +13,7 @@ The tree:
     ├── Exhausted               RESOURCE_EXHAUSTED   retry later
     ├── Unavailable             UNAVAILABLE          retry later
     ├── TooLate                 DEADLINE_EXCEEDED
+    │   └── WorkTooLong         the service itself took the time, not the database
     ├── NotYetAvailable         UNIMPLEMENTED
     └── InternalError           INTERNAL             our fault; the text only names the log entry
 
@@ -166,6 +167,16 @@ class TooLate(HithertoError):
     """The deadline of the call passed before the answer was ready."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class WorkTooLong(TooLate):
+    """This service's own work took all the time; the database was waiting for it meanwhile."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(
+            f"{what} took longer than its limit of {seconds:g} s, without waiting for the database",
+            reason="DEADLINE_EXCEEDED",
+        )
 
 
 class NotYetAvailable(HithertoError):

@@ -7,7 +7,10 @@ switch to a thread costs a tenth of a millisecond, too much for short work.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 SHORT = 16 * 1024
@@ -15,6 +18,25 @@ SHORT = 16 * 1024
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+_given_up: ContextVar[threading.Event | None] = ContextVar("hitherto_given_up", default=None)
+
+
+class GivenUp(Exception):
+    """Nobody waits for the result of this work any more."""
+
+
+def end_if_given_up() -> None:
+    """End work in a thread whose caller was cancelled. Long work calls this in its loops.
+
+    A thread cannot be stopped from outside, and the process waits for it at its end.
+
+    Raises:
+        GivenUp: The caller of `beside_loop` was cancelled.
+    """
+    given_up = _given_up.get()
+    if given_up is not None and given_up.is_set():
+        raise GivenUp
 
 
 async def beside_loop(
@@ -30,4 +52,12 @@ async def beside_loop(
     """
     if size <= SHORT:
         return work(*args, **kwargs)
-    return await asyncio.to_thread(work, *args, **kwargs)
+    given_up = threading.Event()
+    context = copy_context()
+    context.run(_given_up.set, given_up)
+    running = partial(context.run, work, *args, **kwargs)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(None, running)
+    except asyncio.CancelledError:
+        given_up.set()
+        raise

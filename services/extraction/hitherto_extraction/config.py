@@ -64,6 +64,7 @@ class ExtractionSettings(SharedSettings):
     worker_processes: int = Field(1, ge=0, le=128)
     lease_seconds: float = Field(60.0, ge=1, le=3600)
     job_max_retries: int = Field(3, ge=0, le=100)
+    planning_seconds: float = Field(10.0, ge=0.001, le=25)
     job_backoff_seconds: float = Field(2.0, ge=0.01, le=600)
 
     @property

@@ -2,7 +2,8 @@
 
 The queue ensures that jobs of a user run one at a time and in order; this module decides what an
 outcome means. A job waits during an outage of the model or the database, or without budget; a bad
-reply costs an attempt, a lost claim writes nothing, and a stop hands the job back.
+reply costs an attempt, and so does work that takes too long while the database waits for it; a lost
+claim writes nothing, and a stop hands the job back.
 
 A job during which the whole process stood still may have caused that. Time-outs of the model and
 the database then prove nothing about either: the attempt counts, as it does if the worker is
@@ -35,7 +36,7 @@ from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import act_for
-from hitherto_shared.errors import Conflict, HithertoError
+from hitherto_shared.errors import Conflict, HithertoError, WorkTooLong
 from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
@@ -295,6 +296,9 @@ class Worker:
             fault = _database_fault(error)
             if fault is not None and self._was_held_up():
                 await self._charge(held)
+                return
+            if isinstance(fault, WorkTooLong):
+                await self._fail(held, fault.reason, fault.message)
                 return
             if fault is not None:
                 # Failures of the database, or of a user's key, are not the job's fault, however

@@ -32,6 +32,7 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from hitherto_shared import metrics
@@ -47,7 +48,7 @@ from hitherto_shared.database.faults import is_lost_connection
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.lending import Lender
 from hitherto_shared.database.tenancy import tenant_at_work
-from hitherto_shared.errors import TooLate, Unavailable
+from hitherto_shared.errors import TooLate, Unavailable, WorkTooLong
 
 logger = logging.getLogger("hitherto.database")
 
@@ -72,6 +73,8 @@ _MOMENT_SECONDS = 0.1
 """Time for which abandoned work may keep its connection before it is cancelled."""
 _INSIST_SECONDS = 3.0
 """Time for Postgres to end a cancelled statement before its connection is closed."""
+
+_AT_REST = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
 
 Connection = LeanConnection
 Result = TypeVar("Result")
@@ -265,9 +268,11 @@ class Database:
         Raises:
             PoolTimeout: All connections stayed busy for `wait_seconds`.
             Unavailable: Postgres refuses connections.
+            WorkTooLong: Time is up, and Postgres was waiting for `work`; nothing more is sent.
             TooLate: Time is up. Whether a write was committed is then unknown.
         """
-        lent = given_up = False
+        lent: LeanConnection | None = None
+        given_up = too_long = False
 
         async def attempt() -> Result:
             nonlocal lent
@@ -275,7 +280,7 @@ class Database:
             while True:
                 try:
                     async with self.connection() as connection:
-                        lent = True
+                        lent = connection
                         return await work(connection)
                 except PoolTimeout:
                     # We are too busy only if all connections are taken. Otherwise Postgres is down,
@@ -297,7 +302,7 @@ class Database:
                 if given_up or not (repeatable and is_lost_connection(error)):
                     raise
                 logger.info("connection lost during a read; repeating it once")
-                lent = False
+                lent = None
                 return await attempt()
 
         task = asyncio.ensure_future(attempts())
@@ -307,7 +312,10 @@ class Database:
         finally:
             if not done:
                 given_up = True
-                self._abandon(task, after=_MOMENT_SECONDS if lent else 0.0)
+                too_long = lent is not None and _has_answered(lent)
+                self._abandon(task, after=0.0 if lent is None or too_long else _MOMENT_SECONDS)
+        if too_long:
+            raise WorkTooLong("the work of a transaction", timeout)
         if not done:
             raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
         return task.result()
@@ -358,6 +366,13 @@ class Database:
         self._detached.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.debug("abandoned database work ended: %s", type(error).__name__)
+
+
+def _has_answered(connection: LeanConnection) -> bool:
+    """Whether Postgres has answered everything, as far as can be seen, and waits for us."""
+    return connection.pgconn.transaction_status in _AT_REST and not _can_be_read(
+        connection.pgconn.socket
+    )
 
 
 def _can_be_read(descriptor: int) -> bool:

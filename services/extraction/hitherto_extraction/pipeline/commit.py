@@ -7,6 +7,7 @@ and writes memories, profile, summary, statements, history, usage and progress t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from uuid import UUID
@@ -42,10 +43,13 @@ from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.at_hand import KeyNeeded
+from hitherto_shared.errors import WorkTooLong
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
+PLANNING_SECONDS = 10.0
+"""Less than a commit may take, so that slow planning is told from a slow database."""
 _WORK_OF_AN_ITEM = 4_096
 """The work of comparing a new statement with its neighbours, in characters read."""
 
@@ -63,11 +67,14 @@ class Commit:
         dedupe_threshold: Callable[[], float],
         crowding: Crowding | None = None,
         daily_changes: int = DAILY_CHANGES,
+        planning_seconds: float = PLANNING_SECONDS,
     ) -> None:
         """Write to `database`; without `crowding`, no consolidation is queued.
 
         `daily_changes` is the minimum of changes that models may make for one user in 24 hours.
+        `planning_seconds` limits the time for deciding what a reply changes.
         """
+        self._planning_seconds = planning_seconds
         self._daily_changes = daily_changes
         self._database = database
         self._crowding = crowding
@@ -84,6 +91,7 @@ class Commit:
         Raises:
             ClaimLost: The claim was lost, or the user has switched learning off; nothing of the
                 outcome was written.
+            WorkTooLong: Planning took too long; nothing was written.
             KeyNeeded: The user has encryption on, or had, and the key is not at hand, or a message
                 that the call read in clear is sealed by now; nothing was written.
         """
@@ -203,28 +211,23 @@ class Commit:
             profiles.read_profile(connection, scope),
             summaries.read(connection, scope, held.conversation),
         )
-        # Reads every statement, and compares each new one with its neighbours.
-        items = len(answer.new) + len(answer.updated)
-        plan = await beside_loop(
-            sum(len(each.content) for each in known.values()) + _WORK_OF_AN_ITEM * items,
-            make_plan,
-            Situation(
-                answer=answer,
-                witnesses=outcome.witnesses,
-                local_memories=outcome.local_memories,
-                known=known,
-                neighbours=neighbours,
-                vectors={
-                    index: vector
-                    for (kind, index), vector in outcome.vectors.contents.items()
-                    if kind == "new"
-                },
-                threshold=self._threshold(),
-                room=room,
-                importance_before=importance_before,
-                reviewed=await _reviewed(connection, scope, outcome, known),
-            ),
+        situation = Situation(
+            answer=answer,
+            witnesses=outcome.witnesses,
+            local_memories=outcome.local_memories,
+            known=known,
+            neighbours=neighbours,
+            vectors={
+                index: vector
+                for (kind, index), vector in outcome.vectors.contents.items()
+                if kind == "new"
+            },
+            threshold=self._threshold(),
+            room=room,
+            importance_before=importance_before,
+            reviewed=await _reviewed(connection, scope, outcome, known),
         )
+        plan = await self._planned(situation)
         occasion = Occasion(scope, held.job_id, held.conversation, at, encrypts=encrypts)
         # They write different tables, and each waits for numbers and versions of its own.
         await together(
@@ -236,6 +239,18 @@ class Commit:
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         result = await write_profile(connection, held, outcome, result, profile, encrypts=encrypts)
         return result, plan
+
+    async def _planned(self, situation: Situation) -> Plan:
+        """Read every statement, and compare each new one with its neighbours."""
+        items = len(situation.answer.new) + len(situation.answer.updated)
+        size = sum(len(each.content) for each in situation.known.values())
+        try:
+            async with asyncio.timeout(self._planning_seconds):
+                return await beside_loop(size + _WORK_OF_AN_ITEM * items, make_plan, situation)
+        except TimeoutError:
+            raise WorkTooLong(
+                "deciding what the model's reply changes", self._planning_seconds
+            ) from None
 
 
 async def room_of(

@@ -29,7 +29,7 @@ waits for review does not duplicate it."""
 
 MOST_COMPARED = 32
 """Maximum number of candidates that the guards compare with one statement."""
-_MOST_READ = 1_000_000
+_MOST_READ = 300_000
 _STANDING = {"forgotten": 0, "quarantined": 1}
 
 
@@ -65,6 +65,10 @@ class Reading:
 
     left: int = _MOST_READ
 
+    def may_read(self, *texts: str) -> bool:
+        """Whether so much is left."""
+        return sum(map(len, texts)) <= self.left
+
 
 def find_duplicate(
     new_type: str,
@@ -90,7 +94,7 @@ def find_duplicate(
     Returns:
         The duplicate; what follows from its status and origin is the caller's decision.
     """
-    plain = _plain(new_content)
+    plain, reading = _plain(new_content), reading or Reading()
     near: list[_Near] = []
     for known in neighbours:
         if known.type != new_type or known.status not in CANDIDATE_STATUSES:
@@ -98,11 +102,11 @@ def find_duplicate(
         exact = _plain(known.content) == plain
         # Written so that NaN, the cosine of a zero vector, is not near.
         cosine = known.cosine if known.cosine is not None and known.cosine >= threshold else None
-        if exact or cosine is not None:
+        if exact or (cosine is not None and reading.may_read(new_content, known.content)):
             near.append(_Near(known, exact, cosine or 0.0))
     found = [
         each
-        for each in _readable(new_content, _likeliest(new_content, near), reading or Reading())
+        for each in _readable(new_content, _likeliest(new_content, near), reading)
         if same_statement(new_content, each.known.content)
     ]
     return max(found, key=lambda each: each.rank).known if found else None
@@ -153,9 +157,8 @@ def _likeliest(content: str, near: Sequence[_Near]) -> Sequence[_Near]:
 def _readable(content: str, near: Sequence[_Near], reading: Reading) -> Iterator[_Near]:
     """The candidates that may still be read, the nearest first."""
     for each in sorted(near, key=lambda each: (each.exact, each.cosine), reverse=True):
-        length = len(content) + len(each.known.content)
-        if each.exact or length <= reading.left:
-            reading.left -= length
+        if each.exact or reading.may_read(content, each.known.content):
+            reading.left -= len(content) + len(each.known.content)
             yield each
 
 

@@ -29,7 +29,7 @@ from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.rows import REPLY
 from hitherto_shared.encryption.user_key import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.errors import HithertoError, TooLate, Unavailable
+from hitherto_shared.errors import HithertoError, TooLate, Unavailable, WorkTooLong
 from hitherto_shared.model_api import ModelError, ModelMisbehaved
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import Sealer
@@ -163,9 +163,9 @@ class FailedAttempts:
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
         charges = [*charges, *self._wasted(held, error)]
         fault = error if isinstance(error, HithertoError) else faults.translate(error)
-        # No commit begins without a key.
+        # No commit begins without a key, or ends while our own work goes on.
         in_doubt = isinstance(fault, TooLate | Unavailable) and not isinstance(
-            fault, KeyServiceUnavailable
+            fault, KeyServiceUnavailable | WorkTooLong
         )
         if in_doubt or not (charges or reply):
             # If in doubt, the commit succeeded, and the charges with it.

@@ -32,15 +32,21 @@ from hitherto_extraction.pipeline.source_statements import begins, words_of
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
+from hitherto_shared.offloading import end_if_given_up
 
 __all__ = ["Situation", "make_plan"]
 
 
 def make_plan(situation: Situation) -> Plan:
-    """Decide what to write."""
+    """Decide what to write.
+
+    Raises:
+        GivenUp: Nobody waits for the plan any more.
+    """
     draft = Draft(situation)
     statements = _Statements(draft)
     for item in situation.answer.new:
+        end_if_given_up()
         statements.add(item)
     _change(draft)
     draft.plan.stated = draft.stated_by
@@ -62,6 +68,7 @@ def _change(draft: Draft) -> None:
             updates.set_aside(draft, change)
         return
     for change in changes:
+        end_if_given_up()
         updates.refine(draft, change)
     for item in endings:
         closures.close(draft, item)

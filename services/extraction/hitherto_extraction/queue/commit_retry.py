@@ -14,7 +14,7 @@ from typing import TypeVar
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
-from hitherto_shared.errors import Conflict, HithertoError, TooLate, Unavailable
+from hitherto_shared.errors import Conflict, HithertoError, TooLate, Unavailable, WorkTooLong
 
 logger = logging.getLogger("hitherto.worker")
 
@@ -43,7 +43,8 @@ async def patiently(
             fault = error if isinstance(error, HithertoError) else faults.translate(error)
             if not isinstance(fault, TooLate | Unavailable | Conflict):
                 raise
-            if isinstance(fault, KeyServiceUnavailable):
+            # The same work would take as long again.
+            if isinstance(fault, KeyServiceUnavailable | WorkTooLong):
                 raise
             logger.warning("retrying a commit: %s", fault.message)
         await asyncio.sleep(pause)

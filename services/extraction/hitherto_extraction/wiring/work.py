@@ -81,6 +81,7 @@ def build_work(base: Base) -> BackgroundWork:
         dedupe_threshold=base.dedupe_threshold,
         crowding=crowding(base),
         daily_changes=settings.daily_changes,
+        planning_seconds=settings.planning_seconds,
     )
     extraction = _extraction(base, commit)
     consolidation = _consolidation(base)

@@ -1,0 +1,66 @@
+"""Work in a thread ends when nobody waits for it any more: a process waits for its threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hitherto_shared.offloading import SHORT, GivenUp, beside_loop, end_if_given_up
+from tests.unit.pipeline.situations import new, planned
+
+BOUND = 120.0
+
+
+async def _cancelled_during(work: Callable[[], object]) -> BaseException | None:
+    """The end of `work`, which is cancelled once it runs."""
+    begun, ended = threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+
+    def watched() -> None:
+        begun.set()
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(beside_loop(SHORT + 1, watched))
+    assert await asyncio.to_thread(begun.wait, BOUND)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(ended.wait, BOUND), "the thread goes on"
+    return raised[0] if raised else None
+
+
+async def test_a_loop_in_a_thread_ends_once_its_caller_is_cancelled() -> None:
+    give_up = time.monotonic() + BOUND
+
+    def work() -> None:
+        while time.monotonic() < give_up:
+            end_if_given_up()
+
+    assert isinstance(await _cancelled_during(work), GivenUp)
+
+
+async def test_planning_ends_once_its_caller_is_cancelled() -> None:
+    give_up = time.monotonic() + BOUND
+
+    def plan_again_and_again() -> None:
+        while time.monotonic() < give_up:
+            planned(new=[new()])
+
+    assert isinstance(await _cancelled_during(plan_again_and_again), GivenUp)
+
+
+async def test_work_that_somebody_waits_for_goes_on() -> None:
+    def work() -> str:
+        end_if_given_up()
+        return "done"
+
+    assert await beside_loop(SHORT + 1, work) == await beside_loop(SHORT, work) == "done"
