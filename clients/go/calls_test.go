@@ -25,15 +25,23 @@ type scripted struct {
 	pb.UnimplementedMemoryServiceServer
 	pb.UnimplementedRetrievalServiceServer
 	pb.UnimplementedExtractionServiceServer
+	pb.UnimplementedPrivacyServiceServer
 
-	lock     sync.Mutex
-	errors   []error
-	hang     bool
-	watched  [][]pb.JobState
-	saved    []*pb.SaveMemoryRequest
-	read     []*pb.GetContextRequest
-	metadata []metadata.MD
-	at       []time.Time
+	lock    sync.Mutex
+	errors  []error
+	hang    bool
+	watched [][]pb.JobState
+	saved   []*pb.SaveMemoryRequest
+	read    []*pb.GetContextRequest
+	// The requests of each stream of ImportUser, and what ExportUser tells.
+	imported [][]*pb.ImportUserRequest
+	exported []*pb.ExportUserResponse
+	exports  []*pb.ExportUserRequest
+	// ended, if there is one, gets how each stream of ImportUser ended.
+	ended     chan error
+	deadlines []time.Time
+	metadata  []metadata.MD
+	at        []time.Time
 	// called, if there is one, gets an item for each call.
 	called chan struct{}
 }
@@ -44,6 +52,8 @@ func (s *scripted) next(ctx context.Context) error {
 	given, _ := metadata.FromIncomingContext(ctx)
 	s.metadata = append(s.metadata, given)
 	s.at = append(s.at, time.Now())
+	deadline, _ := ctx.Deadline()
+	s.deadlines = append(s.deadlines, deadline)
 	if s.called != nil {
 		s.called <- struct{}{}
 	}
@@ -105,6 +115,7 @@ func start(t *testing.T, s *scripted, options ...Option) *Client {
 	pb.RegisterMemoryServiceServer(server, s)
 	pb.RegisterRetrievalServiceServer(server, s)
 	pb.RegisterExtractionServiceServer(server, s)
+	pb.RegisterPrivacyServiceServer(server, s)
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	t.Setenv("HITHERTO_RETRIEVAL_ADDRESS", listener.Addr().String())

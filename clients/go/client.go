@@ -38,6 +38,7 @@ type Client struct {
 	Jobs *Jobs
 
 	reading, writing *grpc.ClientConn
+	writes           endpoint
 	tokens           *ownWrites
 }
 
@@ -75,6 +76,7 @@ func New(options ...Option) (*Client, error) {
 		Privacy:     pb.NewPrivacyServiceClient(writing),
 		reading:     reading,
 		writing:     writing,
+		writes:      writes,
 		tokens:      &ownWrites{},
 	}
 	client.Jobs = &Jobs{client.Extraction, writes, client.tokens}

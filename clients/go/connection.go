@@ -59,31 +59,41 @@ func (e endpoint) unary(
 	if err != nil {
 		return err
 	}
-	if _, has := ctx.Deadline(); !has {
-		timeout := e.timeout
-		if timeout == 0 {
-			timeout = defaultTimeout(method, reads)
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	deadline, _ := ctx.Deadline()
+	ctx, cancel := e.limited(ctx, defaultTimeout(method, reads))
+	defer cancel()
 	for failures := 1; ; failures++ {
 		err := invoke(ctx, method, request, reply, conn, options...)
 		if err == nil {
 			return nil
 		}
-		failed := e.readError(err, requestID)
-		wait, again := e.retry.wait(failed, failures, reads || key != "")
-		if !again || !time.Now().Add(wait).Before(deadline) {
-			return failed
+		if err := e.pause(ctx, e.readError(err, requestID), failures, reads || key != ""); err != nil {
+			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return e.readError(status.FromContextError(ctx.Err()).Err(), requestID)
-		}
+	}
+}
+
+// limited returns the context with a deadline: its own, else WithTimeout, else the default.
+func (e endpoint) limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	if e.timeout != 0 {
+		timeout = e.timeout
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// pause waits before the next attempt of a call. It returns the call's error if there should be none.
+func (e endpoint) pause(ctx context.Context, failed *Error, failures int, repeatable bool) error {
+	wait, again := e.retry.wait(failed, failures, repeatable)
+	if deadline, has := ctx.Deadline(); !again || has && !time.Now().Add(wait).Before(deadline) {
+		return failed
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return e.readError(status.FromContextError(ctx.Err()).Err(), failed.RequestID)
 	}
 }
 
@@ -111,7 +121,15 @@ type typedStream struct {
 
 // RecvMsg receives the next message; io.EOF says that there is none.
 func (s *typedStream) RecvMsg(message any) error {
-	err := s.ClientStream.RecvMsg(message)
+	return s.typed(s.ClientStream.RecvMsg(message))
+}
+
+// SendMsg sends a message; after io.EOF, RecvMsg says why the stream ended.
+func (s *typedStream) SendMsg(message any) error {
+	return s.typed(s.ClientStream.SendMsg(message))
+}
+
+func (s *typedStream) typed(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}

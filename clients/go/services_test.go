@@ -2,8 +2,11 @@ package hitherto
 
 import (
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,14 @@ import (
 
 	pb "hitherto.com/go/hitherto/v1"
 )
+
+var texts = []string{
+	"Her sister is called Anaïs.",
+	"The bicycle is green.",
+	"Tôi sống ở Hà Nội và làm nghề nuôi cá.",
+	"أعيش في القاهرة وأعمل مهندسة.",
+	"👩🏽‍🚀 loves 🐙 and 日本語.",
+}
 
 // running returns a client of the services that the environment names. Without HITHERTO_TEST_SERVICES there are
 // none to test with.
@@ -29,13 +40,6 @@ func running(t *testing.T, options ...Option) (*Client, string) {
 
 func TestServicesKeepEveryScript(t *testing.T) {
 	client, user := running(t, WithTimeout(2*time.Minute))
-	texts := []string{
-		"Tôi sống ở Hà Nội và làm nghề nuôi cá.",
-		"أعيش في القاهرة وأعمل مهندسة.",
-		"👩🏽‍🚀 loves 🐙 and 日本語.",
-		"Her sister is called Anaïs.",
-		"The bicycle is green.",
-	}
 	for _, text := range texts {
 		saved, err := client.SaveMemory(t.Context(), user, text, func(r *pb.SaveMemoryRequest) { r.Tags = []string{"thẻ"} })
 		if err != nil || saved.GetMemory().GetContent() != text {
@@ -50,7 +54,6 @@ func TestServicesKeepEveryScript(t *testing.T) {
 		read = append(read, memory.GetContent())
 	}
 	slices.Sort(read)
-	slices.Sort(texts)
 	if !slices.Equal(read, texts) {
 		t.Errorf("read %q", read)
 	}
@@ -118,6 +121,55 @@ func TestServicesTakeTranscripts(t *testing.T) {
 	kept, err := client.Retrieval.GetConversation(t.Context(), &pb.GetConversationRequest{UserId: user, ConversationId: "tuesday"})
 	if err != nil || !kept.GetMessages()[0].GetCreatedAt().AsTime().Equal(said.GetCreatedAt().AsTime()) {
 		t.Errorf("%v, %v", kept, err)
+	}
+}
+
+func TestServicesGiveAUsersDataAndTakeThemBack(t *testing.T) {
+	client, user := running(t, WithTimeout(2*time.Minute))
+	for _, text := range texts {
+		if _, err := client.SaveMemory(t.Context(), user, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "người dùng.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var told int64
+	tell := func(o *Transfer) { o.Progress = func(bytes int64) { told = bytes } }
+	manifest, err := client.ExportUser(t.Context(), user, file, tell)
+	size, _ := file.Seek(0, io.SeekCurrent)
+	if err != nil || manifest.GetTotalBytes() != size || told != size || manifest.GetCounts()["memories"] != 5 {
+		t.Fatalf("%d bytes, told %d, %v, %v", size, told, manifest, err)
+	}
+	// Somebody else receives them.
+	told = 0
+	file.Seek(0, io.SeekStart)
+	_, other := running(t)
+	imported, err := client.ImportUser(t.Context(), other, file, tell)
+	if err != nil || told != size || imported.GetImportedCounts()["memories"] != 5 {
+		t.Fatalf("told %d, %v, %v", told, imported, err)
+	}
+	var read []string
+	for memory, err := range client.Memories(t.Context(), other) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, memory.GetContent())
+	}
+	slices.Sort(read)
+	if !slices.Equal(read, texts) {
+		t.Errorf("read %q", read)
+	}
+	file.Seek(0, io.SeekStart)
+	again, err := client.ImportUser(t.Context(), user, file)
+	if err != nil || again.GetImportedCounts()["memories"] != 0 || again.GetSkippedCounts()["memories"] != 5 {
+		t.Errorf("%v, %v", again, err)
+	}
+	_, nobody := running(t)
+	if _, err := client.ImportUser(t.Context(), nobody, strings.NewReader("no export")); !errors.Is(err, Reason("INVALID_FIELD")) {
+		t.Error(err)
 	}
 }
 
