@@ -70,7 +70,7 @@ async def active(services: Services, user: str = "ana") -> list[str]:
 async def rows(conninfo: str, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
     async with await LeanConnection.connect(conninfo, autocommit=True) as connection:
         cursor = await connection.execute(statement.encode(), parameters)
-        return await cursor.fetchall() if cursor.description else []
+        return await cursor.fetchall()
 
 
 async def grow_old(conninfo: str, days: int = 40) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
+from hitherto_extraction.restoring.tables import IMPORTED
 from tests.unit.test_scope_of_statements import ACROSS_USERS, blocks, references
 from tests.unit.test_scope_of_statements import statements as constants
 from tools.citus.schema_rules import LOCAL, Distribution, hidden_reads
@@ -83,7 +84,7 @@ class Route:
 
 
 def service_statements(plan: Distribution) -> Iterator[ServiceStatement]:
-    """Every statement; one that takes the name of a table, for each distributed table."""
+    """Every statement; one that takes the name of a table, for each distributed one of its own."""
     for place, constant, text in constants():
         across = constant in ACROSS_USERS.get(place, "").split()
         name = f"{place}.{constant}"
@@ -91,8 +92,19 @@ def service_statements(plan: Distribution) -> Iterator[ServiceStatement]:
             yield ServiceStatement(name, text, across)
             continue
         for table in plan.distributed:
+            columns = "held.*"
+            if "INSERT INTO {table}" in text:
+                if table not in IMPORTED:
+                    continue
+                columns = ", ".join(IMPORTED[table].columns)
             filled = text.format(
-                table=table, sealed="NULL", columns="held.*", by="user_id", key="1", which="true"
+                table=table,
+                sealed="NULL",
+                columns=columns,
+                by="user_id",
+                key="1",
+                which="true",
+                primary_key=f"{table}_pkey",
             )
             yield ServiceStatement(f"{name} of {table}", filled, across)
 
