@@ -74,8 +74,6 @@ _MOMENT_SECONDS = 0.1
 _INSIST_SECONDS = 3.0
 """Time for Postgres to end a cancelled statement before its connection is closed."""
 
-_AT_REST = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
-
 Connection = LeanConnection
 Result = TypeVar("Result")
 
@@ -268,7 +266,8 @@ class Database:
         Raises:
             PoolTimeout: All connections stayed busy for `wait_seconds`.
             Unavailable: Postgres refuses connections.
-            WorkTooLong: Time is up, and Postgres was waiting for `work`; nothing more is sent.
+            WorkTooLong: Time is up, and Postgres was waiting for `work` amid a transaction; nothing
+                was committed.
             TooLate: Time is up. Whether a write was committed is then unknown.
         """
         lent: LeanConnection | None = None
@@ -312,7 +311,7 @@ class Database:
         finally:
             if not done:
                 given_up = True
-                too_long = lent is not None and _has_answered(lent)
+                too_long = lent is not None and _waits_for_us(lent)
                 self._abandon(task, after=0.0 if lent is None or too_long else _MOMENT_SECONDS)
         if too_long:
             raise WorkTooLong("the work of a transaction", timeout)
@@ -368,11 +367,14 @@ class Database:
             logger.debug("abandoned database work ended: %s", type(error).__name__)
 
 
-def _has_answered(connection: LeanConnection) -> bool:
-    """Whether Postgres has answered everything, as far as can be seen, and waits for us."""
-    return connection.pgconn.transaction_status in _AT_REST and not _can_be_read(
-        connection.pgconn.socket
-    )
+def _waits_for_us(connection: LeanConnection) -> bool:
+    """Whether Postgres has answered everything, as far as can be seen, amid a transaction.
+
+    Without an open one, the work may be done already: then the outcome is in doubt.
+    """
+    pgconn = connection.pgconn
+    amid = pgconn.transaction_status == TransactionStatus.INTRANS
+    return amid and not _can_be_read(pgconn.socket)
 
 
 def _can_be_read(descriptor: int) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.database import pool
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import TooLate, WorkTooLong
 from tests.integration.queue.stage import Stage, transcript, until
 
 _SECONDS = 0.2
@@ -55,13 +58,27 @@ async def test_a_job_that_waits_for_the_database_loses_no_attempt(stage: Stage) 
     ]
 
 
+async def test_work_that_is_late_after_its_commit_is_in_doubt(stage: Stage) -> None:
+    """It is not taken for work of which nothing was committed."""
+
+    async def linger(connection: Connection) -> None:
+        async with connection.transaction():
+            await connection.execute("SELECT %s::integer", [1])
+        await asyncio.sleep(3_600)
+
+    with pytest.raises(TooLate) as caught:
+        await stage.write.run(linger, timeout=_SECONDS)
+    assert not isinstance(caught.value, WorkTooLong)
+
+
 async def test_a_connection_that_ended_during_the_work_is_no_proof(stage: Stage) -> None:
     """The database went away meanwhile: the time that is up says nothing about the work."""
     async with stage.maintenance.connection() as connection:
-        assert pool._has_answered(connection)
+        await connection.execute("BEGIN")
+        assert pool._waits_for_us(connection)
         await stage.rows(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
 
         async def noticed() -> bool:
-            return not pool._has_answered(connection)
+            return not pool._waits_for_us(connection)
 
         await until(noticed)
