@@ -1,8 +1,8 @@
 """Benchmarks: the source of the figures in the documentation.
 
-`command` runs every one of them, `report` prints and judges figures, `comparison` holds two results
-against each other, `serving` and `processes` start what is measured, `model_server` and `floor` are
-processes beside it.
+`command` runs every one of them, `report` has the one form of a result and prints it, `comparison`
+holds two results against each other, `serving` and `processes` start what is measured,
+`model_server` and `floor` are processes beside it.
 """
 
 

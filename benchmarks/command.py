@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 from rich.console import Console
@@ -23,11 +22,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 
 from benchmarks import BenchmarkFailed
-from benchmarks.comparison import read_result
+from benchmarks.comparison import show_differences
+from benchmarks.report import BenchmarkResult, markdown, read_result, show_result, write_result
 from hitherto_shared.config import describe
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
-Report = TypeVar("Report")
 Options = TypeVar("Options")
 
 Progress = Callable[[str, int, int], None]
@@ -39,7 +38,7 @@ class Skipped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark(Generic[Report]):
+class Benchmark:
     """A benchmark as a command.
 
     Attributes:
@@ -47,43 +46,37 @@ class Benchmark(Generic[Report]):
         description: Stands above its help.
         arguments: Adds its own arguments.
         measure: Runs it.
-        show: Prints a run.
-        figures: What `--json` writes.
-        compare: Prints how two such files differ.
-        format: What such a file has as its `format`; None: it has none.
     """
 
     name: str
     description: str
     arguments: Callable[[argparse.ArgumentParser], None]
-    measure: Callable[[argparse.Namespace, Progress], Coroutine[Any, Any, Report]]
-    show: Callable[[Report, Console], None]
-    figures: Callable[[Report], Any]
-    compare: Callable[[Any, Any, Console], None]
-    format: object = None
+    measure: Callable[[argparse.Namespace, Progress], Coroutine[Any, Any, BenchmarkResult]]
 
 
-def main(benchmark: Benchmark[Any]) -> NoReturn:
+def main(benchmark: Benchmark) -> NoReturn:
     """The process of a benchmark."""
     # What the services warn of stands in the report or is meant: no keys, a scripted model.
     logging.getLogger("hitherto").setLevel(logging.ERROR)
     sys.exit(run(benchmark))
 
 
-def run(benchmark: Benchmark[Report], arguments: Sequence[str] | None = None) -> int:
-    """Measure, or compare two results; returns the exit code."""
+def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
+    """Measure, compare two results, or print the tables of one; returns the exit code."""
     given = _parser(benchmark).parse_args(arguments)
     try:
         if given.command == "compare":
-            one, two = (read_result(path, benchmark.format) for path in (given.a, given.b))
-            benchmark.compare(one, two, output())
+            one, two = (read_result(path, benchmark.name) for path in (given.a, given.b))
+            show_differences(one, two, output())
+            return 0
+        if given.command == "tables":
+            print(markdown(read_result(given.file, benchmark.name)))
             return 0
         with _shown() as progress:
-            report = asyncio.run(benchmark.measure(given, progress))
-        benchmark.show(report, output())
+            result = asyncio.run(benchmark.measure(given, progress))
+        show_result(result, output())
         if given.json:
-            text = json.dumps(benchmark.figures(report), indent=2, ensure_ascii=False)
-            given.json.write_text(f"{text}\n", "utf-8")
+            write_result(given.json, result)
     except Skipped as reason:
         print(f"{benchmark.name}: skipped: {reason}")
     except ValidationError as error:
@@ -155,7 +148,7 @@ def given_options(kind: type[Options], given: argparse.Namespace) -> dict[str, A
     }
 
 
-def _parser(benchmark: Benchmark[Any]) -> argparse.ArgumentParser:
+def _parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{benchmark.name}", description=benchmark.description
     )
@@ -167,6 +160,9 @@ def _parser(benchmark: Benchmark[Any]) -> argparse.ArgumentParser:
     compare.set_defaults(command="compare")
     compare.add_argument("a", type=Path, metavar="A.json")
     compare.add_argument("b", type=Path, metavar="B.json")
+    tables = commands.add_parser("tables", help="print the tables of a JSON result as Markdown")
+    tables.set_defaults(command="tables")
+    tables.add_argument("file", type=Path, metavar="A.json")
     return parser
 
 

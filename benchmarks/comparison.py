@@ -1,27 +1,23 @@
 """Two results of one benchmark side by side, and whether chance could explain the difference.
 
-Where a result has rows, they are drawn again and again with replacement, and the middle 95 % of
-what the draws give is the interval. The same draws are used for everything that is compared, so
-that a row counts in both or in neither (paired bootstrap). If the interval does not hold 0, another
-choice of rows of this kind would hardly turn the difference round. It says nothing about how much a
-model's answers differ from one run to the next: repeat runs for that. A result without rows, such
-as the cost of a call, has one value of each figure and no interval.
+Where a result has scores of rows, the rows are drawn again and again with replacement, and the
+middle 95 % of what the draws give is the interval. The same draws are used for everything that is
+compared, so that a row counts in both or in neither (paired bootstrap). If the interval does not
+hold 0, another choice of rows of this kind would hardly turn the difference round. It says nothing
+about how much a model's answers differ from one run to the next: repeat runs for that. A result
+without rows, such as the cost of a call, has one value of each figure and no interval.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.report import table
+from benchmarks.report import BenchmarkResult, FigureTable, ResultPart, RowScore
 
 DRAWS = 2_000
 _SEED = 20_260_301
@@ -33,20 +29,17 @@ Draws = NDArray[np.int64]
 """Rows by number, one line for each draw."""
 
 
-def draw(rows: int, *, draws: int = DRAWS) -> Draws:
+def draw(rows: int) -> Draws:
     """Draws of as many rows as there are; the same at every call."""
-    return np.random.default_rng(_SEED).integers(0, rows, size=(draws, rows))
+    return np.random.default_rng(_SEED).integers(0, rows, size=(DRAWS, rows))
 
 
-def counts(pairs: Sequence[Sequence[float]]) -> Floats:
-    """What each row adds above and below the line of a ratio."""
-    return np.asarray(pairs, dtype=np.float64).reshape(len(pairs), 2)
-
-
-def values(of_rows: Sequence[float]) -> Floats:
-    """Rows that have a value each, as counts whose ratio is the mean."""
-    found = np.asarray(of_rows, dtype=np.float64)
-    return np.stack([found, np.ones(len(found))], axis=1)
+def counts(score: RowScore, places: Sequence[int] | None = None) -> Floats:
+    """What rows add above and below the line of a score; None: all rows."""
+    above = np.asarray(score.above, dtype=np.float64)
+    below = np.asarray(score.below, dtype=np.float64) if score.below else np.ones(len(above))
+    found: Floats = np.stack([above, below], axis=1)
+    return found if places is None else found[list(places)]
 
 
 def ratio(of_rows: Floats) -> float:
@@ -72,11 +65,22 @@ def interval(found: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def mean(score: RowScore) -> float:
+    """A score over all rows."""
+    return ratio(counts(score))
+
+
+def with_interval(score: RowScore) -> str:
+    """A score over all rows, as it is printed with its interval."""
+    of_rows = counts(score)
+    low, high = interval(ratios(of_rows, draw(len(of_rows))))
+    return f"{score.shown(ratio(of_rows))} ({score.shown(low)} to {score.shown(high)})"
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One score in two runs; `low` and `high` bound the difference with 95 %."""
 
-    score: str
     before: float
     after: float
     low: float
@@ -99,77 +103,112 @@ class Difference:
 
 
 def difference(
-    score: str, before: Floats, after: Floats, drawn: Draws, *, lower_is_better: bool = False
+    before: RowScore,
+    after: RowScore,
+    places: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> Difference:
-    """The difference of a score over the same rows, given as counts.
+    """The difference of a score over the same rows.
 
     Args:
-        score: Its name.
-        before: What each row adds above and below the line in the first run.
-        after: The same in the second run, in the same order of rows.
-        drawn: The draws of rows, for the interval.
-        lower_is_better: Whether less of it is better.
+        before: The score in the first run.
+        after: The score in the second run.
+        places: Where the shared rows stand in each, in the same order; None: both have the same
+            rows.
     """
-    low, high = interval(ratios(after, drawn) - ratios(before, drawn))
-    return Difference(score, ratio(before), ratio(after), low, high, lower_is_better)
+    one, two = places or (None, None)
+    left, right = counts(before, one), counts(after, two)
+    drawn = draw(len(left))
+    low, high = interval(ratios(right, drawn) - ratios(left, drawn))
+    return Difference(ratio(left), ratio(right), low, high, before.lower_is_better)
 
 
-def as_table(
-    title: str,
-    found: Iterable[Difference],
-    shown: Callable[[str, float, bool], str],
-    named: Callable[[str], str] = str,
-) -> Table:
-    """A table of differences.
-
-    Args:
-        title: Stands above it and says what A and B are.
-        found: One line each.
-        shown: How a value of a score reads; with its sign if the last argument is true.
-        named: How the name of a score reads.
-    """
-    rows = [
-        (
-            named(item.score),
-            shown(item.score, item.before, False),
-            shown(item.score, item.after, False),
-            shown(item.score, item.delta, True),
-            f"{shown(item.score, item.low, True)} to {shown(item.score, item.high, True)}",
-            item.verdict,
-        )
-        for item in found
-    ]
-    return table(title, ("score", "A", "B", "B - A", "95 % interval", ""), rows)
-
-
-def show_moved(
-    before: Mapping[str, float], after: Mapping[str, float], what: str, console: Console
-) -> None:
-    """Print which rows came to less and to more in the second run, and how many had no part.
-
-    Args:
-        before: A score of each row of the first run, by its name.
-        after: The same of the second run.
-        what: What a row is called, in the plural.
-        console: Where to.
-    """
-    changed = {name: after[name] - score for name, score in before.items() if name in after}
-    for verb, sign in (("lost", -1), ("won", 1)):
-        names = [name for name, change in changed.items() if change * sign > 0]
-        if names:
-            more = ", …" if len(names) > _NAMED else ""
-            line = f"{len(names)} {what} {verb}: {', '.join(names[:_NAMED])}{more}"
-            console.print(line, markup=False, highlight=False)
-    if alone := len(before.keys() ^ after.keys()):
-        console.print(f"{alone} {what} stand in one run only and were left out", highlight=False)
-
-
-def show_values(before: Mapping[str, float], after: Mapping[str, float], console: Console) -> None:
-    """Print the figures that both of two results without rows have, and B by A.
+def paired(before: BenchmarkResult, after: BenchmarkResult) -> list[tuple[ResultPart, ResultPart]]:
+    """The parts of both results that have one title, or the only ones there are.
 
     Raises:
-        ValueError: They have none in common.
+        ValueError: There are none.
     """
+    if len(before.parts) == len(after.parts) == 1:
+        return [(before.parts[0], after.parts[0])]
+    titled = {part.title: part for part in after.parts}
+    found = [(part, titled[part.title]) for part in before.parts if part.title in titled]
+    if not found:
+        raise ValueError("the two results have no part in common: measure the same in both")
+    return found
+
+
+def show_differences(before: BenchmarkResult, after: BenchmarkResult, console: Console) -> None:
+    """Print what the results have in common: B - A with an interval, or B by A without rows.
+
+    Raises:
+        ValueError: They have nothing in common.
+    """
+    for one, two in paired(before, after):
+        if one.scores and two.scores:
+            _show_scores(one, two, console)
+        else:
+            _show_values(one.figures, two.figures, console)
+
+
+def differences(one: ResultPart, two: ResultPart) -> dict[str, Difference]:
+    """Every score that has a value in both parts, over the rows that both have.
+
+    Raises:
+        ValueError: They have no row in common.
+    """
+    shared = _shared_rows(one, two)
+    if not shared[0]:
+        raise ValueError(f"the two results have none of their {one.row_word} in common")
+    return {
+        name: difference(score, two.scores[name], shared)
+        for name, score in one.scores.items()
+        if name in two.scores
+        and counts(score, shared[0])[:, 1].any()
+        and counts(two.scores[name], shared[1])[:, 1].any()
+    }
+
+
+def _shared_rows(one: ResultPart, two: ResultPart) -> tuple[list[int], list[int]]:
+    places = {name: place for place, name in enumerate(two.rows)}
+    pairs = [(place, places[name]) for place, name in enumerate(one.rows) if name in places]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def _show_scores(one: ResultPart, two: ResultPart, console: Console) -> None:
+    rows = []
+    for name, found in differences(one, two).items():
+        score = one.scores[name]
+        values = (score.shown(value) for value in (found.before, found.after))
+        delta, low, high = (
+            score.shown(value, sign=True) for value in (found.delta, found.low, found.high)
+        )
+        rows.append((name, *values, delta, f"{low} to {high}", found.verdict))
+    columns = ("score", "A", "B", "B - A", "95 % interval", "")
+    console.print(FigureTable(f"A: {one.title}, B: {two.title}", columns, rows).printed())
+    for name, score in one.scores.items():
+        if score.names_rows and name in two.scores:
+            _show_moved(name, one, two, console)
+    if alone := len(set(one.rows) ^ set(two.rows)):
+        word = one.row_word
+        console.print(f"{alone} {word} stand in one run only and were left out", highlight=False)
+
+
+def _show_moved(name: str, one: ResultPart, two: ResultPart, console: Console) -> None:
+    """Print which rows came to less and to more in the second run."""
+    before, after = one.scores[name].above, two.scores[name].above
+    changed = {
+        one.rows[here]: after[there] - before[here]
+        for here, there in zip(*_shared_rows(one, two), strict=True)
+    }
+    for verb, sign in (("lost", -1), ("won", 1)):
+        names = [row for row, change in changed.items() if change * sign > 0]
+        if names:
+            more = ", …" if len(names) > _NAMED else ""
+            line = f"{name}: {len(names)} {one.row_word} {verb}: {', '.join(names[:_NAMED])}{more}"
+            console.print(line, markup=False, highlight=False)
+
+
+def _show_values(before: Mapping[str, float], after: Mapping[str, float], console: Console) -> None:
     shared = [name for name in before if name in after]
     if not shared:
         raise ValueError("the two results have no figure in common: measure the same in both")
@@ -177,48 +216,6 @@ def show_values(before: Mapping[str, float], after: Mapping[str, float], console
     for name in shared:
         one, two = before[name], after[name]
         rows.append((name, f"{one:,.3f}", f"{two:,.3f}", f"{two / one:.2f}" if one else "-"))
-    console.print(table("A and B", ("figure", "A", "B", "B by A"), rows))
+    console.print(FigureTable("A and B", ("figure", "A", "B", "B by A"), rows).printed())
     if alone := len(before.keys() ^ after.keys()):
         console.print(f"{alone} figures stand in one result only and were left out")
-
-
-def by_name(compare: Callable[[Any], Mapping[str, float]]) -> Callable[[Any, Any, Console], None]:
-    """A comparison of results without rows, by a function that names the figures of one.
-
-    The comparison raises ValueError for a file that is not such a result.
-    """
-
-    def show(before: Any, after: Any, console: Console) -> None:
-        try:
-            one, two = compare(before), compare(after)
-        except (LookupError, TypeError, AttributeError):
-            raise not_ours("one of the files") from None
-        show_values(one, two, console)
-
-    return show
-
-
-def read_result(path: Path, wanted: object = None) -> Any:
-    """What `--json` wrote.
-
-    Args:
-        path: The file.
-        wanted: The format that it must have; None: any.
-
-    Raises:
-        ValueError: It cannot be read or is something else; the text says what to do.
-    """
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path.name} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ValueError(f"{path.name} is not JSON: write it anew with --json") from None
-    if wanted is not None and (not isinstance(found, Mapping) or found.get("format") != wanted):
-        raise not_ours(path.name)
-    return found
-
-
-def not_ours(name: str) -> ValueError:
-    """The complaint about a file that no run of this version wrote."""
-    return ValueError(f"{name} is no result of this version: write it anew with --json")

@@ -21,15 +21,12 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
 from typing import TypeVar
 
 import psycopg
-from rich.console import Console
 
 from benchmarks.command import Benchmark, Progress, add_counts, main
-from benchmarks.comparison import by_name
-from benchmarks.report import table
+from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
 from benchmarks.serving import database, temporary_folder
 from hitherto_extraction.queue import claims, enqueueing, jobs
 from hitherto_extraction.storage import users
@@ -85,25 +82,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 """
 
 Result = TypeVar("Result")
-
-
-@dataclass
-class DecayFigures:
-    """What a run printed; times in seconds."""
-
-    memories: int
-    users: int
-    batch: int
-    load_seconds: float
-    seconds: float
-    archived: int
-    looked_at_per_second: float
-    archived_per_second: float
-    transactions: int
-    longest_transaction: float
-    writes: int
-    median_write: float
-    longest_write: float
 
 
 class TimedDatabase(Database):
@@ -183,10 +161,8 @@ async def write_meanwhile(
     return times
 
 
-async def measure(
-    conninfo: str, memories: int, user_count: int, load_seconds: float
-) -> DecayFigures:
-    """Run decay once with a writer beside it."""
+async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, float]:
+    """The figures of running decay once with a writer beside it."""
     async with AsyncExitStack() as stack:
         maintenance = TimedDatabase(
             conninfo, "hitherto_maintenance", application="bench", configure=configure_vectors
@@ -211,42 +187,36 @@ async def measure(
         async with maintenance.connection() as connection:
             job = await jobs.get_job(connection, TENANT, held.job_id)
     archived = job.result["counts"]["archived"]
-    return DecayFigures(
-        memories=memories,
-        users=user_count,
-        batch=BATCH,
-        load_seconds=load_seconds,
-        seconds=seconds,
-        archived=archived,
-        looked_at_per_second=memories / seconds,
-        archived_per_second=archived / seconds,
-        transactions=len(maintenance.times),
-        longest_transaction=max(maintenance.times),
-        writes=len(writes),
-        median_write=statistics.median(writes),
-        longest_write=max(writes),
-    )
+    return {
+        "memories": memories,
+        "users": user_count,
+        "memories in a batch": BATCH,
+        "time, s": seconds,
+        "archived": archived,
+        "looked at per second": memories / seconds,
+        "archived per second": archived / seconds,
+        "transactions": len(maintenance.times),
+        "longest transaction, s": max(maintenance.times),
+        "writes of the other writer": len(writes),
+        "median wait of the other writer, s": statistics.median(writes),
+        "longest wait of the other writer, s": max(writes),
+    }
 
 
-def show(figures: DecayFigures, console: Console) -> None:
-    """Print the figures."""
-    rows = [
-        (name.replace("_", " "), f"{value:,.3f}" if isinstance(value, float) else f"{value:,}")
-        for name, value in asdict(figures).items()
-    ]
-    console.print(table("Decay", ("", ""), rows, head=False))
-
-
-async def _measure(given: argparse.Namespace, progress: Progress) -> DecayFigures:
+async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
     if given.users > given.memories:
         raise ValueError("--users must be at most --memories")
     with temporary_folder() as folder:
         async with database(folder) as server:
-            begun = time.perf_counter()
             conninfo = server.superuser_conninfo("hitherto")
             await asyncio.to_thread(load, conninfo, given.memories, given.users, progress)
-            loaded = time.perf_counter() - begun
-            return await measure(server.conninfo(), given.memories, given.users, loaded)
+            figures = await measure(server.conninfo(), given.memories, given.users)
+    rows = [
+        (name, f"{value:,.3f}" if isinstance(value, float) else f"{value:,}")
+        for name, value in figures.items()
+    ]
+    table = FigureTable("Decay", ("figure", "measured"), rows)
+    return BenchmarkResult("decay", [ResultPart("Decay", figures, [table])])
 
 
 BENCHMARK = Benchmark(
@@ -258,9 +228,6 @@ BENCHMARK = Benchmark(
         {"memories": "in all", "users": "over whom they are spread"},
     ),
     measure=_measure,
-    show=show,
-    figures=asdict,
-    compare=by_name(dict),
 )
 
 if __name__ == "__main__":

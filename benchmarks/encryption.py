@@ -16,16 +16,13 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
 
 import psycopg
-from rich.console import Console
 
 from benchmarks.command import Benchmark, Progress, add_counts, counting, main
-from benchmarks.comparison import by_name
-from benchmarks.report import table
+from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
 from benchmarks.serving import BenchmarkDatabase, Writing, reading, temporary_place, writing
 from benchmarks.words import sentence
 from hitherto.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
@@ -36,6 +33,15 @@ SIZES = (0, 100, 1_000, 2_000)
 """Sensitive memories of a user; the last is how many a search opens."""
 BESIDE = 100
 """Memories beside them that are not sensitive."""
+COLUMNS = (
+    "search, clear",
+    "search, sealed",
+    "search, ratio",
+    "save, clear",
+    "save, sealed",
+    "save, ratio",
+)
+"""The figures of a size; times are medians in milliseconds."""
 _WORDS = 14
 _ASKED = 5
 _WARM_UP = 5
@@ -43,19 +49,6 @@ _SEED = 11
 _PATIENCE_SECONDS = 300.0
 _KEY = {"encryption_key": "62" * 32}
 _LEFT = "SELECT count(*) FROM hitherto.users WHERE to_seal > 0"
-
-
-@dataclass(frozen=True, slots=True)
-class EncryptionFigures:
-    """One size; times in milliseconds, medians."""
-
-    sensitive: int
-    search_clear: float
-    search_sealed: float
-    search_ratio: float
-    save_clear: float
-    save_sealed: float
-    save_ratio: float
 
 
 def texts(size: int) -> tuple[list[str], list[str]]:
@@ -131,8 +124,8 @@ async def alternate(
 
 async def measure(
     place: BenchmarkDatabase, searches: int, saves: int, progress: Progress
-) -> list[EncryptionFigures]:
-    """Fill, encrypt, and ask of every size."""
+) -> dict[int, Sequence[float]]:
+    """Fill, encrypt, and ask of every size: by size the figures that `COLUMNS` names."""
     async with AsyncExitStack() as stack:
         writer = await stack.enter_async_context(writing(place, **_KEY))
         filled = counting(progress, "saving", 2 * len(SIZES))
@@ -143,7 +136,7 @@ async def measure(
         progress("sealing", 0, 1)
         await encrypt(writer, [f"sealed-{size}" for size in SIZES], place)
         reader = await stack.enter_async_context(reading(place, **_KEY))
-        rows = []
+        found: dict[int, Sequence[float]] = {}
         measured = counting(progress, "measuring", len(SIZES))
         for size in SIZES:
             questions = _questions(size, searches + _WARM_UP)
@@ -167,11 +160,9 @@ async def measure(
             clear, sealed = f"clear-{size}", f"sealed-{size}"
             read = await alternate(search(clear), search(sealed), searches)
             saved = await alternate(save(clear), save(sealed), saves)
-            rows.append(
-                EncryptionFigures(size, *read, read[1] / read[0], *saved, saved[1] / saved[0])
-            )
+            found[size] = (*read, read[1] / read[0], *saved, saved[1] / saved[0])
             measured()
-        return rows
+        return found
 
 
 def _questions(size: int, number: int) -> list[str]:
@@ -185,36 +176,27 @@ def _questions(size: int, number: int) -> list[str]:
     return made
 
 
-def show(rows: Sequence[EncryptionFigures], console: Console) -> None:
-    """Print the figures."""
-    names = ("sensitive", "search, clear", "sealed", "ratio", "save, clear", "sealed", "ratio")
-    cells = [
-        (
-            f"{row.sensitive:,}",
-            f"{row.search_clear:.1f} ms",
-            f"{row.search_sealed:.1f} ms",
-            f"{row.search_ratio:.2f}",
-            f"{row.save_clear:.1f} ms",
-            f"{row.save_sealed:.1f} ms",
-            f"{row.save_ratio:.2f}",
-        )
-        for row in rows
-    ]
-    console.print(table("Encryption: sealed by clear", names, cells, left=0))
-
-
-async def _measure(given: argparse.Namespace, progress: Progress) -> list[EncryptionFigures]:
+async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
     async with temporary_place() as place:
-        return await measure(place, given.searches, given.saves, progress)
-
-
-def _by_name(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {
-        f"{name}, {row['sensitive']} sensitive": value
-        for row in found
-        for name, value in row.items()
-        if name != "sensitive"
+        found = await measure(place, given.searches, given.saves, progress)
+    figures = {
+        f"{name}, {size} sensitive": value
+        for size, row in found.items()
+        for name, value in zip(COLUMNS, row, strict=True)
     }
+    rows = [
+        (
+            f"{size:,}",
+            *(
+                f"{value:.2f}" if name.endswith("ratio") else f"{value:.1f} ms"
+                for name, value in zip(COLUMNS, row, strict=True)
+            ),
+        )
+        for size, row in found.items()
+    ]
+    title = "Encryption: sealed by clear"
+    table = FigureTable(title, ("sensitive memories", *COLUMNS), rows, left=0)
+    return BenchmarkResult("encryption", [ResultPart(title, figures, [table])])
 
 
 BENCHMARK = Benchmark(
@@ -226,9 +208,6 @@ BENCHMARK = Benchmark(
         {"searches": "of each user", "saves": "of each user"},
     ),
     measure=_measure,
-    show=show,
-    figures=lambda rows: [asdict(row) for row in rows],
-    compare=by_name(_by_name),
 )
 
 if __name__ == "__main__":

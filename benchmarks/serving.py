@@ -1,21 +1,26 @@
-"""Both services in this process, over real ports, and how they are called at a measured pace."""
+"""Both services in this process, over real ports, and the calls that several benchmarks make."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 
 from hitherto.v1 import (
+    conversation_pb2,
+    extraction_service_pb2,
     extraction_service_pb2_grpc,
+    job_pb2,
+    memory_pb2,
     memory_service_pb2_grpc,
     privacy_service_pb2_grpc,
+    retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
 from hitherto_extraction.config import ExtractionSettings
@@ -24,9 +29,17 @@ from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
+from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
 _LOOPBACK = "127.0.0.1:0"
+_SUBMITTED_AT_ONCE = 20
+_EMBEDDED_AT_ONCE = 64
+_EVERY_STATUS = [number for number in memory_pb2.MemoryStatus.values() if number]
+
+# The names of the asynchronous stubs exist for type checkers only.
+Writer: TypeAlias = "extraction_service_pb2_grpc.ExtractionServiceAsyncStub"
+Reader: TypeAlias = "retrieval_service_pb2_grpc.RetrievalServiceAsyncStub"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -134,3 +147,52 @@ async def in_turns(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def submit(writer: Writer, transcripts: Sequence[conversation_pb2.Transcript]) -> list[str]:
+    """Hand conversations over, some in a call; the ids of their jobs, in their order."""
+    jobs: list[str] = []
+    for start in range(0, len(transcripts), _SUBMITTED_AT_ONCE):
+        part = transcripts[start : start + _SUBMITTED_AT_ONCE]
+        accepted = await writer.SubmitTranscripts(
+            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=part)
+        )
+        jobs += [job.id for job in accepted.jobs]
+    return jobs
+
+
+async def ended(writer: Writer, job_id: str) -> job_pb2.Job:
+    """A job once it is final, or waits for somebody to correct the settings of the model."""
+    job = job_pb2.Job()
+    async for response in writer.WatchJob(extraction_service_pb2.WatchJobRequest(job_id=job_id)):
+        job = response.job
+        if job.state == job_pb2.JOB_STATE_FAILED and job.error.startswith("MODEL_MISCONFIGURED"):
+            break
+    return job
+
+
+async def memories(reader: Reader, user: str, token: str = "") -> list[memory_pb2.Memory]:
+    """Every memory of a user, whatever its status, the newest first."""
+    found: list[memory_pb2.Memory] = []
+    request = retrieval_service_pb2.ListMemoriesRequest(
+        user_id=user, page_size=1_000, statuses=_EVERY_STATUS, consistency_token=token
+    )
+    while True:
+        page = await reader.ListMemories(request)
+        found += page.memories
+        request.page_token = page.next_page_token
+        if not page.next_page_token:
+            return found
+
+
+async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    """The vector of each text, some in a call.
+
+    Raises:
+        ModelError: The embedder is out of reach.
+    """
+    return [
+        vector
+        for start in range(0, len(texts), _EMBEDDED_AT_ONCE)
+        for vector in (await embedder.embed(texts[start : start + _EMBEDDED_AT_ONCE])).vectors
+    ]

@@ -10,5 +10,6 @@ on an embedded database, with the model that the environment names (`OPENAI_BASE
 
 `rows` and `loading` read the data; `calls` and `run` deal with the services; `wording`, `support`,
 `matching` and `scores` are the rules by which a row is judged, as plain functions; `judge` asks a
-second model, if wanted; `spend` counts tokens and money; `report` prints and compares.
+second model, if wanted; `spend` counts tokens and money; `report` makes figures and
+tables of all rows.
 """

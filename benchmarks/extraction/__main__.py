@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-from rich.console import Console
+from typing import Any
 
 from benchmarks.command import Benchmark, Progress, counting, main, positive
 from benchmarks.extraction.calls import PATIENCE
 from benchmarks.extraction.judge import Judge
 from benchmarks.extraction.loading import choose, load
-from benchmarks.extraction.report import FORMAT, as_json, show, show_differences
+from benchmarks.extraction.report import extraction_result
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
-from benchmarks.extraction.run import EvaluationRun, run
-from benchmarks.extraction.scores import Opinion, Verdict, judge_row
+from benchmarks.extraction.run import run
+from benchmarks.extraction.scores import Opinion, judge_row
+from benchmarks.report import BenchmarkResult
 from benchmarks.serving import temporary_place
 from hitherto_extraction.config import ExtractionSettings
 
 
-class _Judged(NamedTuple):
-    ran: EvaluationRun
-    verdicts: Sequence[Verdict]
-    judge: str
-    silent: int
-
-
-async def _measure(given: argparse.Namespace, progress: Progress) -> _Judged:
+async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
     rows = choose(load(), languages=given.language, categories=given.category, limit=given.limit)
     opinions: list[Opinion | None] = [None] * len(rows)
     judge = Judge(given.judge, ExtractionSettings()) if given.judge else None
@@ -45,13 +36,8 @@ async def _measure(given: argparse.Namespace, progress: Progress) -> _Judged:
         judge_row(seen, ran.nearness, opinion)
         for seen, opinion in zip(ran.observations, opinions, strict=True)
     ]
-    return _Judged(ran, verdicts, given.judge or "", opinions.count(None))
-
-
-def _show(found: _Judged, console: Console) -> None:
-    show(found.ran, found.verdicts, console)
-    if found.judge:
-        console.print(f"judged by {found.judge}; {found.silent} rows without a usable opinion")
+    silent = opinions.count(None) if judge else None
+    return extraction_result(ran, verdicts, given.judge or "", silent)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,10 +59,6 @@ BENCHMARK = Benchmark(
     "rules are measured.",
     arguments=_arguments,
     measure=_measure,
-    show=_show,
-    figures=lambda found: as_json(found.ran, found.verdicts, found.judge),
-    compare=show_differences,
-    format=FORMAT,
 )
 
 if __name__ == "__main__":

@@ -6,40 +6,38 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 from google.protobuf import json_format
 
 from benchmarks import BenchmarkFailed
 from benchmarks.extraction.rows import ConversationCase, ObservedMemory
-from benchmarks.serving import BenchmarkDatabase, writing
+from benchmarks.serving import (
+    BenchmarkDatabase,
+    Reader,
+    Writer,
+    ended,
+    memories,
+    submit,
+    writing,
+)
 from hitherto.v1 import (
     conversation_pb2,
-    extraction_service_pb2,
-    extraction_service_pb2_grpc,
     job_pb2,
-    memory_pb2,
     profile_pb2,
     retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
 )
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.convert import JOB_STATE, MEMORY_STATUS, MEMORY_TYPE
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
-# The names of the asynchronous stubs exist for type checkers only.
-Writer: TypeAlias = "extraction_service_pb2_grpc.ExtractionServiceAsyncStub"
-Reader: TypeAlias = "retrieval_service_pb2_grpc.RetrievalServiceAsyncStub"
-
 PATIENCE = 300.0
 """Seconds until a job counts as lost."""
 
-_EVERY_STATUS = [number for number in memory_pb2.MemoryStatus.values() if number]
 _ROLES = {name.removeprefix("ROLE_").lower(): n for name, n in conversation_pb2.Role.items()}
 _NOT_LEARNT = ("userId", "version", "lastExtractedAt", "updatedAt", "accessLevel")
-_BATCH = 50
 _CONVERSATION = "before"
 
 
@@ -56,7 +54,7 @@ def transcript_of(row: ConversationCase, user: str) -> conversation_pb2.Transcri
     return transcript
 
 
-async def submit(
+async def learn(
     writer: Writer, transcript: conversation_pb2.Transcript, *, patience: float = PATIENCE
 ) -> tuple[job_pb2.Job, str]:
     """Hand a conversation over and wait for its job.
@@ -64,43 +62,20 @@ async def submit(
     Returns:
         The job, and why it did not succeed, or nothing.
     """
-    accepted = await writer.SubmitTranscripts(
-        extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[transcript])
-    )
-    job = accepted.jobs[0]
+    (job_id,) = await submit(writer, [transcript])
     try:
         async with asyncio.timeout(patience):
-            job = await ended(writer, job.id)
+            job = await ended(writer, job_id)
     except TimeoutError:
-        return job, f"no end within {patience:g} seconds: is the model within reach?"
+        missing = f"no end within {patience:g} seconds: is the model within reach?"
+        return job_pb2.Job(id=job_id), missing
     if job.state != job_pb2.JOB_STATE_SUCCEEDED:
         return job, job.error or JOB_STATE[job.state]
     return job, ""
 
 
-async def ended(writer: Writer, job_id: str) -> job_pb2.Job:
-    """A job once it is final, or waits for somebody to correct the settings of the model."""
-    job = job_pb2.Job()
-    async for response in writer.WatchJob(extraction_service_pb2.WatchJobRequest(job_id=job_id)):
-        job = response.job
-        if job.state == job_pb2.JOB_STATE_FAILED and job.error.startswith("MODEL_MISCONFIGURED"):
-            break
-    return job
-
-
-async def all_ended(writer: Writer, job_ids: Sequence[str]) -> list[job_pb2.Job]:
-    """Some jobs once all are final, in the order given."""
-    async with asyncio.timeout(PATIENCE):
-        return list(await asyncio.gather(*(ended(writer, job_id) for job_id in job_ids)))
-
-
-async def memories(reader: Reader, user: str, token: str = "") -> list[ObservedMemory]:
+async def observed(reader: Reader, user: str, token: str = "") -> list[ObservedMemory]:
     """Every memory of a user, whatever its status, the oldest first."""
-    page = await reader.ListMemories(
-        retrieval_service_pb2.ListMemoriesRequest(
-            user_id=user, page_size=1_000, statuses=_EVERY_STATUS, consistency_token=token
-        )
-    )
     return [
         ObservedMemory(
             id=memory.id,
@@ -110,7 +85,7 @@ async def memories(reader: Reader, user: str, token: str = "") -> list[ObservedM
             status=MEMORY_STATUS[memory.status],
             version=memory.version,
         )
-        for memory in reversed(page.memories)
+        for memory in reversed(await memories(reader, user, token))
     ]
 
 
@@ -205,20 +180,16 @@ async def place_memories(
         async with writing(
             place, openai_base_url=model.base_url, extractor="openai", embedder=embedder
         ) as service:
-            names = list(users)
-            for start in range(0, len(names), _BATCH):
-                transcripts = [_told(user, users[user]) for user in names[start : start + _BATCH]]
-                accepted = await service.transcripts.SubmitTranscripts(
-                    extraction_service_pb2.SubmitTranscriptsRequest(transcripts=transcripts)
-                )
-                jobs = await all_ended(service.transcripts, [job.id for job in accepted.jobs])
-                for job in jobs:
-                    short = job.result.memories_created < len(users[job.user_id])
-                    if job.error or (short and whole):
+            transcripts = [_told(user, known) for user, known in users.items()]
+            jobs = await submit(service.transcripts, transcripts)
+            async with asyncio.timeout(PATIENCE):
+                for job_id in jobs:
+                    job = await ended(service.transcripts, job_id)
+                    wanted, stored = len(users[job.user_id]), job.result.memories_created
+                    if job.error or (stored < wanted and whole):
                         raise BenchmarkFailed(
-                            f"of the {len(users[job.user_id])} memories that {job.user_id} has to "
-                            f"begin with {job.result.memories_created} could be stored"
-                            + (f": {job.error}" if job.error else "")
+                            f"of the {wanted} memories that {job.user_id} has to begin with "
+                            f"{stored} could be stored" + (f": {job.error}" if job.error else "")
                         )
 
 

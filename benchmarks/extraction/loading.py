@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,16 +13,6 @@ from pydantic import ValidationError
 from benchmarks.extraction.rows import ConversationCase
 
 DATA = Path(__file__).parent / "data"
-_DOCUMENT_KEYS = {
-    "transcript",
-    "expected_type",
-    "expected_contains",
-    "expected_importance_min",
-    "existing_memories",
-}
-_DOCUMENT_ROLES = {"User": "user", "Agent": "assistant"}
-# The rows of document 002 name no time; it dates from this day.
-_DOCUMENT_TIME = datetime(2026, 5, 17, 10, 30, tzinfo=UTC)
 
 
 class BadData(ValueError):
@@ -37,19 +25,14 @@ def load(folder: Path = DATA) -> list[ConversationCase]:
     Raises:
         BadData: A file or a row is wrong, two rows have one id, or there is none.
     """
-    rows: list[ConversationCase] = []
-    for path in sorted(folder.glob("*")):
-        if path.suffix == ".yaml":
-            rows += _yaml(path)
-        elif path.suffix == ".json":
-            rows += _documents(path)
+    rows = [row for path in sorted(folder.glob("*.yaml")) for row in _yaml(path)]
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:
             raise BadData(f"two rows have the id {row.id!r}: give one of them another")
         seen.add(row.id)
     if not rows:
-        raise BadData(f"no row in {folder.name}: it must hold .yaml or .json files")
+        raise BadData(f"no row in {folder.name}: it must hold .yaml files")
     return rows
 
 
@@ -102,58 +85,6 @@ def _yaml(path: Path) -> list[ConversationCase]:
     return [
         _row(path, number, item) for number, item in enumerate(found, 1) if item not in (None, "")
     ]
-
-
-def _documents(path: Path) -> list[ConversationCase]:
-    """Rows in the shape of document 002 §9: a list of transcripts with one expectation each."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise BadData(f"{path.name} is not JSON: {error}") from None
-    if not isinstance(found, list):
-        raise BadData(f"{path.name} must be a list of rows")
-    return [
-        _row(path, number, _from_document(path, number, item))
-        for number, item in enumerate(found, 1)
-    ]
-
-
-def _from_document(path: Path, number: int, item: Any) -> dict[str, Any]:
-    name = f"{path.stem.replace('_', '-')}-{number}"
-    if not isinstance(item, Mapping) or not set(item) <= _DOCUMENT_KEYS:
-        keys = ", ".join(sorted(_DOCUMENT_KEYS))
-        raise BadData(f"{path.name}, row {number}: it must be an object with no key but {keys}")
-    return {
-        "id": name,
-        "language": "en",
-        "category": item.get("expected_type"),
-        "source": "document 002, section 9",
-        "transcript": _spoken(path, number, item.get("transcript")),
-        "expected": [
-            {
-                "types": [item.get("expected_type")],
-                "contains": item.get("expected_contains"),
-                "importance_min": item.get("expected_importance_min"),
-            }
-        ],
-        "existing_memories": item.get("existing_memories", []),
-    }
-
-
-def _spoken(path: Path, number: int, text: Any) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    for line in str(text).splitlines():
-        speaker, colon, content = line.partition(": ")
-        if not colon or speaker not in _DOCUMENT_ROLES:
-            raise BadData(
-                f"{path.name}, row {number}: a line of `transcript` must begin with `User: ` or "
-                f"`Agent: `, and this one is {line[:40]!r}"
-            )
-        said_at = _DOCUMENT_TIME + timedelta(minutes=len(messages))
-        messages.append(
-            {"role": _DOCUMENT_ROLES[speaker], "content": content, "created_at": said_at}
-        )
-    return messages
 
 
 def _row(path: Path, number: int, item: Any) -> ConversationCase:

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from benchmarks.extraction.rows import Expectation, Forbidden, MemoryOutcome, ObservedMemory
 from benchmarks.extraction.wording import contains_all, is_hard, missing, plain
+from benchmarks.serving import vectors_of
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_shared.embeddings.protocol import Embedder, Vector
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-_AT_ONCE = 100
 _LOOSER = 0.1
 """A paraphrase lies further away than a copy."""
 
@@ -51,16 +51,13 @@ class Nearness:
 
 
 async def embed_all(embedder: Embedder, texts: Iterable[str]) -> Nearness:
-    """Embed every distinct text, a hundred a call.
+    """Embed every distinct text.
 
     Raises:
         ModelError: The embedder is out of reach.
     """
-    distinct: Sequence[str] = list(dict.fromkeys(text for text in texts if text.strip()))
-    vectors: dict[str, Vector] = {}
-    for start in range(0, len(distinct), _AT_ONCE):
-        part = distinct[start : start + _AT_ONCE]
-        vectors.update(zip(part, (await embedder.embed(part)).vectors, strict=True))
+    distinct = list(dict.fromkeys(text for text in texts if text.strip()))
+    vectors = dict(zip(distinct, await vectors_of(embedder, distinct), strict=True))
     return Nearness(vectors, embedder.dedupe_threshold)
 
 

@@ -1,21 +1,15 @@
-"""Tables for a reader, the same figures as JSON, and two of these side by side."""
+"""What the verdicts over all rows come to: figures by group, a table, and what each row taught."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-from rich.console import Console
-
-from benchmarks.comparison import DRAWS, Difference, as_table, counts, difference, draw, show_moved
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
 from benchmarks.extraction.run import BLOCK_TOKENS, EvaluationRun
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Counts, Verdict, add, ratio
 from benchmarks.extraction.spend import REFERENCE_MODEL
-from benchmarks.report import table
+from benchmarks.report import BenchmarkResult, FigureTable, ResultPart, RowScore, sections
 
-FORMAT = 1
 TARGET_USD_PER_THOUSAND = 5.0
 """What 1,000 conversations may cost (B14)."""
 
@@ -31,73 +25,101 @@ _SHARES = {
     "language": "language",
     "silence": "silence",
 }
-_AMOUNTS = frozenset(("input_tokens", "output_tokens", "usd", "usd_reference"))
-_PER_THOUSAND = frozenset(("usd", "usd_reference"))
+_TOKENS = ("input_tokens", "output_tokens")
+_DOLLARS = ("usd", "usd_reference")
 
 
-def as_json(ran: EvaluationRun, verdicts: Sequence[Verdict], judge: str) -> dict[str, Any]:
-    """Everything a run found, rows included."""
-    return {
-        "format": FORMAT,
+def extraction_result(
+    ran: EvaluationRun, verdicts: Sequence[Verdict], judge: str = "", silent: int | None = None
+) -> BenchmarkResult:
+    """Everything a run found; what each row taught is among the details.
+
+    Args:
+        ran: The run.
+        verdicts: One for each of its observations.
+        judge: The model that judged meaning as well, if one did.
+        silent: For how many rows it had no usable opinion.
+    """
+    groups = _groups(ran, verdicts)
+    said = [f"judged by {judge}; {silent} rows without a usable opinion"] if judge else []
+    title = f"Extraction by {ran.model or ran.extractor}, {ran.prompt_version}"
+    part = ResultPart(
+        title=title,
+        figures={
+            f"{name}: {score}": value
+            for _, name, _, counts in groups
+            for score in SCORES
+            if (value := ratio(counts, score)) is not None
+        },
+        tables=[_table(title, groups)],
+        notes=[*notes(ran, groups[0][3]), *said],
+        rows=[seen.row.id for seen in ran.observations],
+        scores=row_scores([verdict.counts for verdict in verdicts]),
+    )
+    details = {
         "extractor": ran.extractor,
         "model": ran.model,
         "embedder": ran.embedder,
         "prompt_version": ran.prompt_version,
         "judge": judge,
         "seconds": round(ran.seconds, 1),
-        "blocks": {
-            language: {"memories": block.memories, "tokens": block.tokens}
-            for language, block in ran.blocks.items()
-        },
-        "figures": {
-            name: {score: ratio(counts, score) for score in SCORES}
-            for name, counts in _groups(ran, verdicts)
-        },
         "rows": [
             {
                 "id": seen.row.id,
                 "language": seen.row.language,
                 "category": seen.row.category,
-                "counts": {name: list(pair) for name, pair in verdict.counts.items()},
-                "learnt": [
-                    {
-                        "type": memory.type,
-                        "content": memory.content,
-                        "importance": round(memory.importance, 3),
-                    }
-                    for memory in seen.learnt
-                ],
-                "missed": list(verdict.missed),
-                "unexpected": list(verdict.unexpected),
-                "made_up": {text: list(found) for text, found in verdict.made_up.items()},
-                "repeats": dict(verdict.repeats),
-                "wrong_types": list(verdict.wrong_types),
-                "wrong_fates": list(verdict.wrong_fates),
-                "forbidden": list(verdict.forbidden),
+                "learnt": seen.learnt,
+                "verdict": verdict,
                 "error": seen.error,
             }
             for seen, verdict in zip(ran.observations, verdicts, strict=True)
         ],
     }
+    return BenchmarkResult("extraction", [part], details)
 
 
-def show(ran: EvaluationRun, verdicts: Sequence[Verdict], console: Console) -> None:
-    """Print the table and what stands below it."""
-    groups = _groups(ran, verdicts)
-    sizes = {name: len(rows) for name, rows in _parts(ran)}
-    rows: list[Sequence[str] | None] = []
-    section = ""
-    for name, total in groups:
-        kind = name.partition(":")[0]
-        if section and kind != section:
-            rows.append(None)
-        section = kind
-        shares = (share(ratio(total, score)) for score in _SHARES)
-        rows.append((name.rpartition(":")[2], str(sizes[name]), *shares))
-    title = f"Extraction by {ran.model or ran.extractor}, {ran.prompt_version}"
-    console.print(table(title, ("", "rows", *_SHARES.values()), rows))
-    for line in notes(ran, dict(groups)["overall"]):
-        console.print(line, markup=False, highlight=False)
+def row_scores(counts: Sequence[Counts]) -> dict[str, RowScore]:
+    """Every score, by what each row adds to it."""
+    found = {}
+    for name in SCORES:
+        above, below = zip(*(of_row.get(name, (0.0, 0.0)) for of_row in counts), strict=True)
+        lower, recall = name in LOWER_IS_BETTER, name == "recall"
+        if name in _DOLLARS:
+            score = RowScore(above, below, lower, scale=1_000, digits=2)
+            found[f"{name} per 1,000"] = score
+        elif name in _TOKENS:
+            found[name] = RowScore(above, below, lower, digits=0)
+        else:
+            found[name] = RowScore(above, below, lower, 100, 1, " %", names_rows=recall)
+    return found
+
+
+def _groups(ran: EvaluationRun, verdicts: Sequence[Verdict]) -> list[tuple[str, str, int, Counts]]:
+    """Kind, name, rows and counts of each group of rows that is reported and has any."""
+    judged = [(seen.row, v.counts) for seen, v in zip(ran.observations, verdicts, strict=True)]
+    members = [
+        ("", "overall", [counts for _, counts in judged]),
+        *(
+            ("language", name, [counts for row, counts in judged if row.language == language])
+            for language, name in LANGUAGES.items()
+        ),
+        *(
+            ("category", name, [counts for row, counts in judged if row.category == name])
+            for name in CATEGORIES
+        ),
+    ]
+    return [(kind, name, len(of), add(of)) for kind, name, of in members if of]
+
+
+def _table(title: str, groups: Sequence[tuple[str, str, int, Counts]]) -> FigureTable:
+    def row(name: str, rows: int, total: Counts) -> Sequence[str]:
+        return (name, str(rows), *(share(ratio(total, score)) for score in _SHARES))
+
+    kinds = dict.fromkeys(kind for kind, *_ in groups)
+    rows = sections(
+        [row(name, size, total) for of, name, size, total in groups if of == kind] for kind in kinds
+    )
+    return FigureTable(title, ("", "rows", *_SHARES.values()), rows)
 
 
 def notes(ran: EvaluationRun, overall: Counts) -> list[str]:
@@ -131,79 +153,3 @@ def notes(ran: EvaluationRun, overall: Counts) -> list[str]:
 def share(value: float | None) -> str:
     """A share as a percentage, or a dash where there was nothing to score."""
     return "-" if value is None else f"{value * 100:.1f} %"
-
-
-def _groups(ran: EvaluationRun, verdicts: Sequence[Verdict]) -> list[tuple[str, Counts]]:
-    counts = {seen.row.id: v.counts for seen, v in zip(ran.observations, verdicts, strict=True)}
-    return [(name, add(counts[row.id] for row in rows)) for name, rows in _parts(ran)]
-
-
-def _parts(ran: EvaluationRun) -> list[tuple[str, list[ConversationCase]]]:
-    """The groups of rows that are reported; those without a row are left out."""
-    rows = [seen.row for seen in ran.observations]
-    parts = [("overall", rows)]
-    for language, name in LANGUAGES.items():
-        parts.append((f"language:{name}", [row for row in rows if row.language == language]))
-    for category in CATEGORIES:
-        parts.append((f"category:{category}", [row for row in rows if row.category == category]))
-    return [(name, group) for name, group in parts if group]
-
-
-def differences(
-    before: Mapping[str, Any], after: Mapping[str, Any], *, draws: int = DRAWS
-) -> list[Difference]:
-    """Every score over the rows that both runs have.
-
-    Raises:
-        ValueError: They have no row in common.
-    """
-    one = {row["id"]: row["counts"] for row in before["rows"]}
-    two = {row["id"]: row["counts"] for row in after["rows"]}
-    shared = [name for name in one if name in two]
-    if not shared:
-        raise ValueError("the two runs have no row in common: run the same rows in both")
-    drawn = draw(len(shared), draws=draws)
-    found = []
-    for score in SCORES:
-        left, right = (
-            counts([of_rows[name].get(score, (0, 0)) for name in shared]) for of_rows in (one, two)
-        )
-        if left[:, 1].sum() and right[:, 1].sum():
-            lower = score in LOWER_IS_BETTER
-            found.append(difference(score, left, right, drawn, lower_is_better=lower))
-    return found
-
-
-def show_differences(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> None:
-    """Print the differences, and the rows whose recall changed.
-
-    Raises:
-        ValueError: The runs have no row in common.
-    """
-    found = differences(before, after)
-    title = f"A: {_named(before)}, B: {_named(after)}"
-    console.print(as_table(title, found, _shown, _titled))
-    one, two = (
-        {row["id"]: float(row["counts"]["recall"][0]) for row in run["rows"]}
-        for run in (before, after)
-    )
-    show_moved(one, two, "rows", console)
-
-
-def _named(run: Mapping[str, Any]) -> str:
-    return f"{run['model'] or run['extractor']} ({run['prompt_version']})"
-
-
-def _titled(score: str) -> str:
-    return f"{score} per 1,000" if score in _PER_THOUSAND else score
-
-
-def _shown(score: str, value: float, sign: bool) -> str:
-    if np.isnan(value):
-        return "-"
-    plus = "+" if sign else ""
-    if score in _PER_THOUSAND:
-        return f"{value * 1000:{plus}.2f}"
-    if score in _AMOUNTS:
-        return f"{value:{plus}.0f}"
-    return f"{value * 100:{plus}.1f} %"

@@ -63,7 +63,7 @@ class Expectation(_Strict):
         types: Types that are right for it.
         contains: Words its text must have; of a list of words one is enough.
         importance_min: Lowest importance it may get.
-        says: How it could read. Empty only in rows in the shape of document 002.
+        says: How it could read. Empty only in the rows of document 002.
         optional: True if learning it is right and leaving it out is right too.
     """
 

@@ -17,7 +17,7 @@ from benchmarks.extraction.rows import (
     TokenSpending,
 )
 from benchmarks.extraction.spend import spent_on
-from benchmarks.serving import BenchmarkDatabase, in_turns, reading, writing
+from benchmarks.serving import BenchmarkDatabase, Reader, Writer, in_turns, reading, writing
 from hitherto.v1 import job_pb2, retrieval_service_pb2, search_pb2
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.model_api import ModelError
@@ -111,13 +111,13 @@ def _user(row: ConversationCase) -> str:
 
 
 async def _observe(
-    row: ConversationCase, writer: calls.Writer, reader: calls.Reader, patience: float
+    row: ConversationCase, writer: Writer, reader: Reader, patience: float
 ) -> tuple[Observation, job_pb2.JobResult]:
     user = _user(row)
-    before = await calls.memories(reader, user)
-    job, error = await calls.submit(writer, calls.transcript_of(row, user), patience=patience)
+    before = await calls.observed(reader, user)
+    job, error = await calls.learn(writer, calls.transcript_of(row, user), patience=patience)
     token = job.consistency_token
-    after = {memory.id: memory for memory in await calls.memories(reader, user, token)}
+    after = {memory.id: memory for memory in await calls.observed(reader, user, token)}
     known = {memory.content: memory for memory in before}
     known_ids = {memory.id for memory in before}
     new = [memory for key, memory in after.items() if key not in known_ids]
@@ -152,7 +152,7 @@ def _answered(memory: ObservedMemory) -> dict[str, object]:
 
 
 async def _blocks(
-    place: BenchmarkDatabase, reader: calls.Reader, observations: Sequence[Observation]
+    place: BenchmarkDatabase, reader: Reader, observations: Sequence[Observation]
 ) -> dict[str, BlockSize]:
     """How long a prompt block of the first learnt memories is, by language."""
     learnt: dict[str, dict[str, SeededMemory]] = {}

@@ -8,10 +8,10 @@ from typing import Any
 
 from benchmarks.extraction.rows import ConversationCase, TokenSpending
 from hitherto.v1 import job_pb2
-from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.provider.protocol import Batch, PromptMemory, PromptMessage
+from hitherto_shared.model_api import estimate_tokens
 
 REFERENCE_MODEL = "gpt-4o-mini"
 

@@ -14,5 +14,5 @@ folder of one's own in the same format.
 `data` reads the files, `splitting` splits their messages; `embedders` says which can be measured
 here; `loading`, `searching` and `context` talk to the services; `variants` are the rankings;
 `naive` makes the lists that a block is held against; `measure` does it all for one embedder;
-`scores` and `figures` judge; `report` prints and compares.
+`scores` judges an answer; `report` makes figures and tables of all scores.
 """

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from benchmarks.command import Benchmark, Progress, Skipped, main, positive
 from benchmarks.locomo.data import SOURCES, choose, load
 from benchmarks.locomo.embedders import KINDS, available
-from benchmarks.locomo.measure import PARTS, EmbedderRun, measure
-from benchmarks.locomo.report import FORMAT, as_json, show, show_differences
+from benchmarks.locomo.measure import PARTS, measure
+from benchmarks.locomo.report import locomo_part
 from benchmarks.locomo.splitting import split_turns
+from benchmarks.report import BenchmarkResult
 from benchmarks.serving import temporary_place
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> list[EmbedderRun]:
+async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
     found = [
         load(Path(folder), source)
         for source in SOURCES
@@ -32,19 +30,15 @@ async def _measure(given: argparse.Namespace, progress: Progress) -> list[Embedd
         )
     if given.split_turns:
         found = [split_turns(data, given.split_turns) for data in found]
-    runs: list[EmbedderRun] = []
+    parts = []
     for data in found:
         chosen = choose(data, given.limit)
         for kind in given.embedder or available(os.environ):
             async with temporary_place() as place:
-                parts = given.only or PARTS
-                runs.append(await measure(chosen, kind, place, progress, parts=parts))
-    return runs
-
-
-def _show(runs: Sequence[EmbedderRun], console: Console) -> None:
-    for each in runs:
-        show(each, console)
+                asked = given.only or PARTS
+                run = await measure(chosen, kind, place, progress, parts=asked)
+            parts.append(locomo_part(run))
+    return BenchmarkResult("locomo", parts)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,10 +65,6 @@ BENCHMARK = Benchmark(
     "data, which are not part of this project, EVAL_DIR one of your own.",
     arguments=_arguments,
     measure=_measure,
-    show=_show,
-    figures=as_json,
-    compare=show_differences,
-    format=FORMAT,
 )
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.locomo.data import BenchmarkQuestion, Data
-from benchmarks.locomo.naive import NaiveLists, vectors_of
+from benchmarks.locomo.naive import NaiveLists
 from benchmarks.locomo.scores import Covered, GoldEvidence
 from benchmarks.locomo.searching import REFERENCE, SECONDS, answered
+from benchmarks.serving import vectors_of
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_retrieval.render.tokens import CountTokens, counter
 from hitherto_shared.embeddings.protocol import Embedder

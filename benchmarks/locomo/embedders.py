@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from hitherto_shared.config import SharedSettings
@@ -27,18 +26,13 @@ def available(environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedderSettings:
-    """The settings by which the services use one embedder and the scripted language model."""
-
-    settings: Mapping[str, Any]
-
-
 @asynccontextmanager
 async def model_for(
     kind: str, sessions: Sequence[Mapping[str, Any]]
-) -> AsyncIterator[EmbedderSettings]:
+) -> AsyncIterator[Mapping[str, Any]]:
     """A language model that knows the facts of the sessions, beside an embedder of this kind.
+
+    Yields the settings by which the services use both.
 
     The services know one model server for both. For `openai` it therefore passes texts to be
     embedded on to the server that the environment names.
@@ -51,7 +45,7 @@ async def model_for(
         # What is set for another embedder must not be held against this one.
         settings["embedding_dimensions"] = None
         async with ScriptedModel(facts_script(sessions)) as model:
-            yield EmbedderSettings({**settings, "openai_base_url": model.base_url})
+            yield {**settings, "openai_base_url": model.base_url}
         return
     given = SharedSettings()
     embedder = OpenAIEmbedder(
@@ -69,6 +63,6 @@ async def model_for(
 
     try:
         async with ScriptedModel(facts_script(sessions), embed=embed) as model:
-            yield EmbedderSettings({**settings, "openai_base_url": model.base_url})
+            yield {**settings, "openai_base_url": model.base_url}
     finally:
         await embedder.close()

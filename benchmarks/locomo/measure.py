@@ -90,14 +90,14 @@ async def measure(
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         chosen = await stack.enter_async_context(model_for(kind, data.sessions))
-        writer = await stack.enter_async_context(writing(place, **chosen.settings))
+        writer = await stack.enter_async_context(writing(place, **chosen))
         reader = await stack.enter_async_context(
-            reading(place, embedding_deadline_ms=_EMBEDDING_MS, **chosen.settings)
+            reading(place, embedding_deadline_ms=_EMBEDDING_MS, **chosen)
         )
         extracted = counting(progress, f"{kind}: extracting", len(data.sessions))
         held = await load_into(place, writer, reader, data.sessions, done=extracted)
         loaded = time.monotonic()
-        embedder = configured_embedder(SharedSettings(**chosen.settings))
+        embedder = configured_embedder(SharedSettings(**chosen))
         stack.push_async_callback(embedder.close)
         run = EmbedderRun(data.name, kind, embedder.name, held, data.questions, data.ceiling)
         if BLOCK in parts:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.locomo.data import BenchmarkQuestion
+from benchmarks.serving import vectors_of
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.text.bm25 import TermPostings, score
 from hitherto_shared.text.passages import message_text
 from hitherto_shared.text.terms import count_terms, query_terms
-
-_BATCH = 64
 
 
 class NaiveLists:
@@ -42,7 +41,7 @@ class NaiveLists:
 
     async def embed(self, embedder: Embedder) -> None:
         """Have the vectors of all, which `by_cosine` needs."""
-        self._vectors = await vectors_of(embedder, self._texts)
+        self._vectors = np.asarray(await vectors_of(embedder, self._texts), dtype=np.float32)
 
     def by_words(self, question: BenchmarkQuestion) -> Sequence[int]:
         """Numbers of the messages that have a word of the question, best first."""
@@ -68,13 +67,3 @@ class NaiveLists:
                 break
             lines.append(self._lines[number])
         return "".join(lines)
-
-
-async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> np.ndarray[Any, Any]:
-    """One unit vector a text, as rows."""
-    found = [
-        vector
-        for start in range(0, len(texts), _BATCH)
-        for vector in (await embedder.embed(texts[start : start + _BATCH])).vectors
-    ]
-    return np.asarray(found, dtype=np.float32)

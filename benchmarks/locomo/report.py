@@ -1,53 +1,210 @@
-"""Tables for a reader, the same figures as JSON, and two of these side by side."""
+"""What the scores of one embedder come to: figures with intervals, other rankings, and bars."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.comparison import DRAWS, Difference, as_table, draw, show_moved
-from benchmarks.locomo.context import BUDGETS, ContextFigures
-from benchmarks.locomo.figures import (
-    ALL,
-    METRICS,
-    Figure,
-    bars,
-    compared,
-    covered,
-    groups,
-    rankings,
-)
+from benchmarks.comparison import difference, mean, with_interval
+from benchmarks.locomo.context import BLOCK, BUDGETS, ContextFigures
+from benchmarks.locomo.data import LOCOMO
 from benchmarks.locomo.measure import EmbedderRun
 from benchmarks.locomo.scores import QuestionScore
-from benchmarks.locomo.variants import BALANCED
-from benchmarks.report import table
+from benchmarks.locomo.variants import BALANCED, BOTH, COSINE, FACTS, MESSAGES
+from benchmarks.report import FigureTable, JudgedBar, ResultPart, RowScore, sections
 
-FORMAT = "locomo-1"
-_DIGITS = 4
+METRICS = {"recall_10": "R@10", "recall_5": "R@5", "ndcg_10": "nDCG@10"}
+"""What a score is made of, and how it is called."""
+_OF_RANKINGS = ("recall_10", "ndcg_10")
+"""The metrics of other rankings."""
+_GAIN = 0.08
+"""How far the default ranking must stand above cosine alone, on facts."""
+_WITH_MODEL = (
+    (FACTS, "recall_10", 0.69, 0.72),
+    (FACTS, "ndcg_10", 0.60, 0.62),
+    (MESSAGES, "recall_10", 0.81, 0.85),
+)
+_WITHOUT = (
+    (FACTS, "recall_10", 0.65, None),
+    (MESSAGES, "recall_10", 0.79, None),
+)
+_BLOCK_WITH_MODEL = (0.80, 0.86, 0.91, 0.94)
+_BLOCK_WITHOUT = (0.76, 0.82, 0.88, 0.91)
+"""The share of the evidence in the block, at each of `BUDGETS`."""
 _BUDGETS = [f"{budget:,}" for budget in BUDGETS]
-_TOLD = ("recall_10", "ndcg_10")
-"""The metrics of other rankings that are printed; the file has all."""
+_WITH_SUMMARIES = "with summaries"
 
 
-def show(run: EmbedderRun, console: Console) -> None:
-    """Print one embedder's tables."""
+def locomo_part(run: EmbedderRun) -> ResultPart:
+    """Everything that one embedder came to."""
+    title = f"{run.data} with {run.embedder}"
+    of_corpora = {
+        f"{corpus} {called}": metric_of(
+            variants[BALANCED.name], metric, names_rows=metric == "recall_10"
+        )
+        for corpus, variants in run.scores.items()
+        for metric, called in METRICS.items()
+    }
+    of_blocks = block_scores(run.told) if run.told else {}
+    of_rankings = {
+        f"{corpus} {METRICS[metric]}, {variant}": mean(metric_of(scores, metric))
+        for corpus, variants in run.scores.items()
+        for variant, scores in variants.items()
+        for metric in METRICS
+        if variant != BALANCED.name
+    }
+    scores = {**of_corpora, **of_blocks}
+    return ResultPart(
+        title=title,
+        figures={name: mean(score) for name, score in scores.items()} | of_rankings,
+        tables=[
+            *(_block_tables(title, run.told, of_blocks) if run.told else ()),
+            *((_quality(title, run), _rankings(title, run)) if run.scores else ()),
+        ],
+        bars=list(_bars(run, scores)),
+        notes=_notes(run),
+        rows=[question.id for question in run.questions],
+        scores=scores,
+        row_word="questions",
+    )
+
+
+def metric_of(
+    scores: Sequence[QuestionScore], metric: str, *, names_rows: bool = False
+) -> RowScore:
+    """One metric of every question."""
+    return RowScore([getattr(score, metric) for score in scores], names_rows=names_rows)
+
+
+def block_scores(told: ContextFigures) -> dict[str, RowScore]:
+    """The share of the evidence in each kind of list at each budget; see `_block_name`."""
+    found = {}
+    for name, by_budget in told.covered.items():
+        for budget, covered in by_budget.items():
+            found[_block_name(name, budget)] = RowScore([each.said for each in covered])
+            if any(each.summed_up != each.said for each in covered):
+                found[_block_name(name, budget, _WITH_SUMMARIES)] = RowScore(
+                    [each.summed_up for each in covered]
+                )
+    return found
+
+
+def _block_name(name: str, budget: int, how: str = "") -> str:
+    return f"{name}{f' {how}' if how else ''}, {budget:,} tokens"
+
+
+def _block_tables(
+    title: str, told: ContextFigures, scores: Mapping[str, RowScore]
+) -> tuple[FigureTable, FigureTable]:
+    rows = []
+    for name in told.covered:
+        said = [scores[_block_name(name, budget)] for budget in BUDGETS]
+        rows.append((name, *map(with_interval, said)))
+        summed_up = [
+            scores.get(_block_name(name, budget, _WITH_SUMMARIES), plain)
+            for budget, plain in zip(BUDGETS, said, strict=True)
+        ]
+        if summed_up != said:
+            rows.append((f"  {_WITH_SUMMARIES}", *map(with_interval, summed_up)))
+    names = dict.fromkeys(name for budget in BUDGETS for name in told.shares[budget])
+    shares = [
+        (name, *(f"{told.shares[budget].get(name, 0.0):.1%}" for budget in BUDGETS))
+        for name in names
+    ]
+    totals = [
+        ("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS)),
+        ("lines with a day", *(f"{told.dated[budget]:.1%}" for budget in BUDGETS)),
+    ]
+    return (
+        FigureTable(
+            f"{title}: the share of the evidence in so many tokens", ("list", *_BUDGETS), rows
+        ),
+        FigureTable(
+            f"{title}: what the tokens of a block are spent on",
+            ("section", *_BUDGETS),
+            sections([shares, totals]),
+        ),
+    )
+
+
+def _quality(title: str, run: EmbedderRun) -> FigureTable:
+    """The default ranking on every corpus, over all questions and by category."""
+    categories = [question.category for question in run.questions]
+
+    def row(name: str, scores: Sequence[QuestionScore]) -> Sequence[str]:
+        cells = (with_interval(metric_of(scores, metric)) for metric in METRICS)
+        return (name, str(len(scores)), *cells)
+
+    groups = []
+    for corpus, variants in run.scores.items():
+        scores = variants[BALANCED.name]
+        group = [row(corpus, scores)]
+        for category in sorted(set(categories)):
+            pairs = zip(scores, categories, strict=True)
+            group.append(row(f"  {category}", [score for score, of in pairs if of == category]))
+        groups.append(group)
+    return FigureTable(title, ("searched", "questions", *METRICS.values()), sections(groups))
+
+
+def _rankings(title: str, run: EmbedderRun) -> FigureTable:
+    """Every other ranking on every corpus, in the order in which they were asked."""
+
+    def row(corpus: str, variant: str) -> Sequence[str]:
+        cells = []
+        for metric in _OF_RANKINGS:
+            before, after = (
+                metric_of(run.scores[corpus][name], metric) for name in (BALANCED.name, variant)
+            )
+            found = difference(before, after)
+            delta, low, high = (
+                after.shown(value, sign=True) for value in (found.delta, found.low, found.high)
+            )
+            cells += [after.shown(found.after), f"{delta} ({low} to {high})"]
+        return (corpus, variant, *cells)
+
+    groups = [
+        [row(corpus, variant) for variant in variants if variant != BALANCED.name]
+        for corpus, variants in run.scores.items()
+    ]
+    metrics = [name for metric in _OF_RANKINGS for name in (METRICS[metric], "difference, 95 %")]
+    return FigureTable(
+        f"{title}: other rankings, against the default",
+        ("searched", "ranking", *metrics),
+        sections(group for group in groups if group),
+        left=2,
+    )
+
+
+def _bars(run: EmbedderRun, scores: Mapping[str, RowScore]) -> Iterator[JudgedBar]:
+    """All bars for an embedder of this kind, in order; they were set on LoCoMo."""
+    if run.data != LOCOMO:
+        return
+    offline = run.kind == "offline"
     if run.told is not None:
-        console.print(_blocks(run, run.told))
-        console.print(_shares(run, run.told))
-    if run.scores:
-        console.print(_quality(run))
-        console.print(_ablation(run))
-    if list(bars(run)):
-        console.print(_bars(run))
-    for line in notes(run):
-        console.print(line, markup=False, highlight=False)
+        bars = _BLOCK_WITHOUT if offline else _BLOCK_WITH_MODEL
+        for budget, bar in zip(BUDGETS, bars, strict=True):
+            found = mean(scores[_block_name(BLOCK, budget)])
+            yield _bar("Q3", f"evidence in {budget:,} tokens", found, bar)
+    if not run.scores:
+        return
+    for corpus, metric, bar, aim in _WITHOUT if offline else _WITH_MODEL:
+        figure = f"{corpus.name} {METRICS[metric]}"
+        yield _bar("Q1", figure, mean(scores[figure]), bar, aim)
+    both, said = (mean(scores[f"{of.name} R@10"]) for of in (BOTH, MESSAGES))
+    yield _bar("Q1", "both R@10, at least that of messages", both, said)
+    cosine = mean(metric_of(run.scores[FACTS.name][COSINE.name], "recall_10"))
+    gain = mean(scores[f"{FACTS.name} R@10"]) - cosine
+    yield _bar("Q1", f"{FACTS.name} R@10 above cosine alone", gain, _GAIN)
 
 
-def notes(run: EmbedderRun) -> list[str]:
+def _bar(
+    name: str, figure: str, measured: float, bar: float, aim: float | None = None
+) -> JudgedBar:
+    aimed = "" if aim is None else f", aim {aim:.2f}"
+    # Two digits more: what is rounded up to the bar has not reached it.
+    return JudgedBar(name, figure, f"{measured:.4f}", f"≥ {bar:.2f}{aimed}", measured >= bar)
+
+
+def _notes(run: EmbedderRun) -> list[str]:
     """What was held, and what limits the figures, as sentences."""
     held = run.held
     lines = [
@@ -63,221 +220,3 @@ def notes(run: EmbedderRun) -> list[str]:
     if run.degraded:
         lines.append(f"{run.degraded} answers were degraded: these figures are too low")
     return lines
-
-
-def as_json(runs: Sequence[EmbedderRun]) -> dict[str, Any]:
-    """Everything that was found, with the scores of every question."""
-    return {
-        "format": FORMAT,
-        "runs": [
-            {
-                "data": run.data,
-                "kind": run.kind,
-                "embedder": run.embedder,
-                "held": asdict(run.held),
-                "ceiling": round(run.ceiling, _DIGITS),
-                "degraded": run.degraded,
-                "idle": run.idle,
-                "seconds": {name: round(value, 1) for name, value in run.seconds.items()},
-                "bars": [{**asdict(bar), "verdict": bar.verdict} for bar in bars(run)],
-                "groups": [asdict(group) for group in groups(run)],
-                "rankings": [asdict(ranked) for ranked in rankings(run)],
-                "told": _told(run.told) if run.told is not None else None,
-                "questions": [
-                    {"id": question.id, "category": question.category} for question in run.questions
-                ],
-                "scores": {
-                    corpus: {
-                        variant: [[round(value, _DIGITS) for value in score] for score in scores]
-                        for variant, scores in variants.items()
-                    }
-                    for corpus, variants in run.scores.items()
-                },
-            }
-            for run in runs
-        ],
-    }
-
-
-def _told(told: ContextFigures) -> dict[str, Any]:
-    return {
-        "tokens": told.tokens,
-        "shares": told.shares,
-        "dated": told.dated,
-        "covered": {
-            name: {
-                budget: {
-                    **asdict(covered(told, name, budget)),
-                    "questions": [[round(value, _DIGITS) for value in each] for each in found],
-                }
-                for budget, found in by_budget.items()
-            }
-            for name, by_budget in told.covered.items()
-        },
-    }
-
-
-def points(value: float, *, sign: bool = False) -> str:
-    """A score between 0 and 1, or a difference of two with its sign."""
-    return f"{value:{'+' if sign else ''}.3f}"
-
-
-def _quality(run: EmbedderRun) -> Table:
-    rows: list[Sequence[str] | None] = []
-    for group in groups(run):
-        everything = group.category == ALL
-        if everything and rows:
-            rows.append(None)
-        name = group.corpus if everything else f"  {group.category}"
-        figures = (_with_interval(group.figures[metric]) for metric in METRICS)
-        rows.append((name, str(group.questions), *figures))
-    title = f"{run.data} with {run.embedder}"
-    return table(title, ("searched", "questions", *METRICS.values()), rows)
-
-
-def _blocks(run: EmbedderRun, told: ContextFigures) -> Table:
-    rows = []
-    for name in told.covered:
-        found = [covered(told, name, budget) for budget in BUDGETS]
-        rows.append((name, *(_with_interval(each.said) for each in found)))
-        if any(each.summed_up != each.said for each in found):
-            label = "  and where a summary counts for its conversation"
-            rows.append((label, *(_with_interval(each.summed_up) for each in found)))
-    title = (
-        f"{run.data}, {run.embedder}: the share of the evidence in so many tokens "
-        f"({len(run.questions)} questions)"
-    )
-    return table(title, ("list", *_BUDGETS), rows)
-
-
-def _shares(run: EmbedderRun, told: ContextFigures) -> Table:
-    rows: list[Sequence[str] | None] = []
-    for name in dict.fromkeys(name for budget in BUDGETS for name in told.shares[budget]):
-        found = (told.shares[budget].get(name, 0.0) for budget in BUDGETS)
-        rows.append((name, *(f"{share:.1%}" for share in found)))
-    rows.append(None)
-    rows.append(("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS)))
-    rows.append(("lines with a day", *(f"{told.dated[budget]:.1%}" for budget in BUDGETS)))
-    title = f"{run.data}, {run.embedder}: what the tokens of a block are spent on"
-    return table(title, ("section", *_BUDGETS), rows)
-
-
-def _ablation(run: EmbedderRun) -> Table:
-    rows: list[Sequence[str] | None] = []
-    before = ""
-    for ranked in rankings(run):
-        if before and ranked.corpus != before:
-            rows.append(None)
-        items = (ranked.differences[metric] for metric in _TOLD)
-        cells = [cell for item in items for cell in (points(item.after), _difference(item))]
-        rows.append(("" if ranked.corpus == before else ranked.corpus, ranked.variant, *cells))
-        before = ranked.corpus
-    metrics = [name for metric in _TOLD for name in (METRICS[metric], "difference, 95 %")]
-    title = f"Other rankings with {run.embedder}, against the default"
-    return table(title, ("searched", "ranking", *metrics), rows, left=2)
-
-
-def _bars(run: EmbedderRun) -> Table:
-    rows = [
-        (
-            bar.figure,
-            # One digit more: what is rounded up to the bar has not reached it.
-            f"{bar.measured:.4f}",
-            f"≥ {bar.bar:.2f}",
-            "-" if bar.aim is None else f"≥ {bar.aim:.2f}",
-            bar.verdict,
-        )
-        for bar in bars(run)
-    ]
-    title = f"Bars for {run.embedder}, over {len(run.questions)} questions"
-    return table(title, ("figure", "measured", "bar", "aim", ""), rows)
-
-
-def _with_interval(figure: Figure) -> str:
-    return f"{points(figure.value)} ({points(figure.low)} to {points(figure.high)})"
-
-
-def _difference(item: Difference) -> str:
-    low, high = points(item.low, sign=True), points(item.high, sign=True)
-    return f"{points(item.delta, sign=True)} ({low} to {high})"
-
-
-def pairs(
-    before: Mapping[str, Any], after: Mapping[str, Any]
-) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The runs of both files that belong together, or the only ones there are.
-
-    They are of the same data and the same embedder.
-
-    Raises:
-        ValueError: There are none.
-    """
-    one, two = before["runs"], after["runs"]
-    if len(one) == len(two) == 1:
-        return [(one[0], two[0])]
-    named = {_name(run): run for run in two}
-    found = [(run, named[_name(run)]) for run in one if _name(run) in named]
-    if not found:
-        raise ValueError(
-            "the two results have no embedder in common: measure the same one in both, or one each"
-        )
-    return found
-
-
-def differences(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    corpus: str,
-    *,
-    variant: str = BALANCED.name,
-    draws: int = DRAWS,
-) -> dict[str, Difference]:
-    """Every metric of a ranking on a corpus, over the questions that both runs have.
-
-    Raises:
-        ValueError: They have no question in common.
-    """
-    one, two = _by_question(before, corpus, variant), _by_question(after, corpus, variant)
-    shared = [name for name in one if name in two]
-    if not shared:
-        raise ValueError("the two runs have no question in common: ask the same in both")
-    drawn = draw(len(shared), draws=draws)
-    return compared([one[name] for name in shared], [two[name] for name in shared], drawn)
-
-
-def show_differences(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> None:
-    """Print the differences, and the questions whose recall changed.
-
-    Raises:
-        ValueError: The results have no embedder or no question in common.
-    """
-    for one, two in pairs(before, after):
-        title = f"A: {one['embedder']}, B: {two['embedder']}"
-        corpora = [corpus for corpus in one["scores"] if corpus in two["scores"]]
-        for corpus in corpora:
-            found = differences(one, two, corpus)
-            table = as_table(
-                f"{corpus}, {title}",
-                found.values(),
-                lambda _, value, sign: points(value, sign=sign),
-                lambda metric: METRICS[metric],
-            )
-            console.print(table)
-            show_moved(_recalls(one, corpus), _recalls(two, corpus), "questions", console)
-
-
-def _name(run: Mapping[str, Any]) -> tuple[str, str]:
-    return run["data"], run["embedder"]
-
-
-def _recalls(run: Mapping[str, Any], corpus: str) -> dict[str, float]:
-    scores = _by_question(run, corpus, BALANCED.name)
-    return {name: score.recall_10 for name, score in scores.items()}
-
-
-def _by_question(run: Mapping[str, Any], corpus: str, variant: str) -> dict[str, QuestionScore]:
-    scores = run["scores"][corpus][variant]
-    return {
-        question["id"]: QuestionScore(*score)
-        for question, score in zip(run["questions"], scores, strict=True)
-    }

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 
 import psycopg
 from psycopg import sql
 
 from benchmarks.command import Progress
 from benchmarks.peers.loop import Task
-from benchmarks.peers.running import Measured, Peer, PeerUnavailable, install, run
-from benchmarks.processes import BenchmarkProcess
-from benchmarks.report import load_average
+from benchmarks.peers.running import Measured, Peer, PeerUnavailable, bars, install, run_peer
+from benchmarks.report import (
+    BenchmarkResult,
+    FigureTable,
+    ResultPart,
+    load_average,
+    machine,
+    timed,
+)
 from benchmarks.retrieval.figures import SUBJECTS, LatencyFigures
-from benchmarks.retrieval.measure import DatabaseRun, people_of
+from benchmarks.retrieval.measure import DatabaseRun, staged_run
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import MeasurementGroup, RetrievalOptions, in_small_store, users_of
-from benchmarks.retrieval.stage import staged
 from benchmarks.retrieval.wording import Questions
-from benchmarks.serving import database, temporary_folder
 from benchmarks.words import DIMENSIONS
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.embedded import EmbeddedPostgres
@@ -30,86 +31,98 @@ _QUERIES = 4_000
 _OURS = ("search", "search_semantic")
 
 
-@dataclass
-class PeerMeasurements:
-    """What a run found; `unavailable` by peer, with the reason."""
-
-    ours: list[Measured] = field(default_factory=list)
-    peers: list[Measured] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=dict)
-    unavailable: dict[str, str] = field(default_factory=dict)
-    load_average: list[float] = field(default_factory=list)
-
-
 async def measure(
-    options: RetrievalOptions, peers: Sequence[Peer], told: Progress
-) -> PeerMeasurements:
+    options: RetrievalOptions, peers: Sequence[Peer], progress: Progress
+) -> BenchmarkResult:
     """Measure ourselves, then the peers, on one database server.
 
     Raises:
         BenchmarkFailed: A process of ours did not come up.
         BenchmarkFailed: Our service answered with an error.
     """
-    found = PeerMeasurements(load_average=[load_average()])
-    with temporary_folder() as folder:
-        async with database(folder) as postgres:
-            ours = DatabaseRun.on(postgres, options, people_of(options), told)
+    theirs: list[Measured] = []
+    unavailable: list[str] = []
+    load_before = load_average()
+    async with staged_run(options, progress) as run:
+        version = run.connection.info.server_version
+        rows = await run.rows(_groups(options))
+        for peer in peers:
             try:
-                await asyncio.to_thread(ours.load)
-                async with staged(folder, postgres, options.settings) as stage:
-                    rows = await ours.rows(stage, _groups(options))
-                    found.ours = [_measured(row, options.limit) for row in rows]
-                    one = _Peers(folder, postgres, stage.embedder, ours, told)
-                    for peer in peers:
-                        try:
-                            await one.measure(peer, found)
-                        except PeerUnavailable as reason:
-                            found.unavailable[peer.name] = str(reason)
-            finally:
-                ours.close()
-    found.load_average.append(load_average())
-    return found
+                theirs += await _measure_peer(run, peer)
+            except PeerUnavailable as reason:
+                unavailable.append(f"{peer.name}: {reason}")
+    ours = [_measured(row, options.limit) for row in rows]
+    part = timed(_part(ours, theirs, unavailable), machine(load_before, version))
+    return BenchmarkResult("peers", [part])
 
 
-@dataclass(frozen=True, slots=True)
-class _Peers:
-    """What every peer works with."""
+async def _measure_peer(run: DatabaseRun, peer: Peer) -> Sequence[Measured]:
+    """Install, load and measure one peer.
 
-    folder: Path
-    postgres: EmbeddedPostgres
-    embedder: BenchmarkProcess
-    ours: DatabaseRun
-    told: Progress
+    Raises:
+        PeerUnavailable: It cannot be.
+    """
+    stage, store = run.stage, run.options.store
+    own = stage.folder / peer.name
+    own.mkdir()
+    run.progress(f"{peer.name}: installing", 0, 1)
+    python, named = await install(peer, own)
+    task = _task(run, _own_database(stage.postgres, peer))
+    return await run_peer(
+        peer,
+        named,
+        python,
+        own,
+        task,
+        loaded=lambda done: run.progress(f"{peer.name}: loading", done, store),
+    )
 
-    async def measure(self, peer: Peer, found: PeerMeasurements) -> None:
-        """Install, load and measure one peer.
 
-        Raises:
-            PeerUnavailable: It cannot be.
-        """
-        own = self.folder / peer.name
-        own.mkdir()
-        self.told(f"{peer.name}: installing", 0, 1)
-        python, version = await install(peer, own)
-        found.peers += await run(peer, python, own, self._task(peer), self._loaded(peer))
-        found.versions[peer.name] = version
-
-    def _task(self, peer: Peer) -> Task:
-        options, people = self.ours.options, self.ours.people
-        return Task(
-            conninfo=_own_database(self.postgres, peer),
-            base_url=f"http://127.0.0.1:{self.embedder.port}/v1",
-            model=MODEL,
-            dimensions=DIMENSIONS,
-            memories={person.user_id: [m.content for m in person.learnt] for person in people},
-            asked={str(size): _asked(size, people) for size in options.sizes},
-            limit=options.limit,
-            seconds=options.seconds,
-            callers=list(options.callers),
+def _part(
+    ours: Sequence[Measured], theirs: Sequence[Measured], unavailable: Sequence[str]
+) -> ResultPart:
+    measured = [*ours, *theirs]
+    rows = [
+        (
+            each.name,
+            f"{each.size:,}",
+            str(each.callers),
+            f"{each.p50:.2f}",
+            f"{each.p95:.2f}",
+            f"{each.per_second:,.0f}",
+            f"{each.results:g}",
         )
+        for each in measured
+    ]
+    columns = ("store", "memories a user", "callers", "p50 ms", "p95", "requests/s", "results")
+    figures = {
+        f"{each.name}, {each.size:,} memories a user, {each.callers} callers: {of}": value
+        for each in measured
+        for of, value in (
+            ("p50 ms", each.p50),
+            ("p95 ms", each.p95),
+            ("requests/s", each.per_second),
+        )
+    }
+    title = "the same searches on the same data"
+    return ResultPart(
+        title, figures, [FigureTable(title, columns, rows)], list(bars(ours, theirs)), unavailable
+    )
 
-    def _loaded(self, peer: Peer) -> Callable[[int], None]:
-        return lambda done: self.told(f"{peer.name}: loading", done, self.ours.options.store)
+
+def _task(run: DatabaseRun, conninfo: str) -> Task:
+    options, people = run.options, run.people
+    return Task(
+        conninfo=conninfo,
+        base_url=f"http://127.0.0.1:{run.stage.embedder.port}/v1",
+        model=MODEL,
+        dimensions=DIMENSIONS,
+        memories={person.user_id: [m.content for m in person.learnt] for person in people},
+        asked={str(size): _asked(size, people) for size in options.sizes},
+        limit=options.limit,
+        seconds=options.seconds,
+        callers=list(options.callers),
+    )
 
 
 def _own_database(postgres: EmbeddedPostgres, peer: Peer) -> str:

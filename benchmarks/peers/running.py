@@ -6,13 +6,13 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.peers.loop import FOUND, LOADED, Task
 from benchmarks.processes import ROOT
-from benchmarks.report import percentile
+from benchmarks.report import JudgedBar, percentile
 from benchmarks.retrieval.figures import SUBJECTS
 
 INSTALL_SECONDS = 300.0
@@ -74,7 +74,7 @@ async def install(peer: Peer, folder: Path) -> tuple[Path, str]:
     """Install a peer into a new environment in `folder`.
 
     Returns:
-        Its Python, and the version that was installed.
+        Its Python, and its name with the version that was installed.
 
     Raises:
         PeerUnavailable: It is left out, or it cannot be installed in time.
@@ -96,7 +96,7 @@ async def install(peer: Peer, folder: Path) -> tuple[Path, str]:
             )
     except TimeoutError:
         raise PeerUnavailable(f"it was not installed within {INSTALL_SECONDS:.0f} s") from None
-    return python, version.strip()
+    return python, f"{peer.name} {version.strip()}"
 
 
 async def _run(*command: str) -> str:
@@ -131,13 +131,19 @@ class Measured:
     results: float
 
 
-async def run(
-    peer: Peer, python: Path, folder: Path, task: Task, loaded: Callable[[int], None]
+async def run_peer(
+    peer: Peer,
+    named: str,
+    python: Path,
+    folder: Path,
+    task: Task,
+    loaded: Callable[[int], None],
 ) -> Sequence[Measured]:
     """Let a peer load and search.
 
     Args:
         peer: Which one.
+        named: What it is called, with its version.
         python: Of its environment.
         folder: For its files.
         task: What to do.
@@ -181,7 +187,7 @@ async def run(
         raise PeerUnavailable(f"it ended without figures: {said[-_TOLD:]}")
     return [
         Measured(
-            name=peer.name,
+            name=named,
             size=each["size"],
             callers=each["callers"],
             p50=round(percentile(each["ms"], 0.50), 3),
@@ -205,44 +211,28 @@ async def _heard(process: asyncio.subprocess.Process, loaded: Callable[[int], No
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class PeerComparison:
-    """One bar: what of ours, by which peer, how many times as fast, and how many times it must be.
-
-    `figure` is "p50" for single calls or "requests/s" at many callers.
-    """
-
-    ours: str
-    size: int
-    figure: str
-    peer: str
-    times: float
-    bar: float
-
-    @property
-    def met(self) -> bool:
-        """Whether we are as much faster as we want to be."""
-        return self.times >= self.bar
-
-
-def compare(ours: Sequence[Measured], peers: Sequence[Measured]) -> list[PeerComparison]:
+def bars(ours: Sequence[Measured], peers: Sequence[Measured]) -> Iterator[JudgedBar]:
     """Every bar for which both sides were measured; the peer is the fastest one at that figure."""
-    found = []
     for (name, size), (p50_bar, rate_bar) in _BARS.items():
-        mine = _of(ours, size, ONE, name)
-        others = _of(peers, size, ONE)
+        mine, others = _of(ours, size, ONE, name), _of(peers, size, ONE)
         if mine and others:
             fastest = min(others, key=lambda each: each.p50)
-            times = fastest.p50 / mine[0].p50
-            found.append(PeerComparison(name, size, "p50", fastest.name, round(times, 2), p50_bar))
+            yield _bar(mine[0], "p50", fastest, fastest.p50 / mine[0].p50, p50_bar)
         mine, others = _of(ours, size, MANY, name), _of(peers, size, MANY)
         if mine and others:
             fastest = max(others, key=lambda each: each.per_second)
             times = mine[0].per_second / fastest.per_second
-            found.append(
-                PeerComparison(name, size, "requests/s", fastest.name, round(times, 2), rate_bar)
-            )
-    return found
+            yield _bar(mine[0], "requests/s", fastest, times, rate_bar)
+
+
+def _bar(mine: Measured, figure: str, peer: Measured, times: float, least: float) -> JudgedBar:
+    return JudgedBar(
+        mine.name,
+        f"{figure}, {mine.size:,} memories a user, by {peer.name}",
+        f"{times:.1f} times as fast",
+        f"≥ {least:g}",
+        round(times, 2) >= least,
+    )
 
 
 def _of(

@@ -6,9 +6,7 @@ import argparse
 from dataclasses import replace
 
 from benchmarks.command import Benchmark, Progress, given_options, main, numbers
-from benchmarks.comparison import by_name
-from benchmarks.retrieval import report
-from benchmarks.retrieval.figures import RetrievalReport
+from benchmarks.report import BenchmarkResult
 from benchmarks.retrieval.measure import measure
 from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
 
@@ -49,7 +47,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help=settings)
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> RetrievalReport:
+async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
     options = replace(
         _QUICK if given.quick else RetrievalOptions(),
         **given_options(RetrievalOptions, given),
@@ -63,9 +61,6 @@ BENCHMARK = Benchmark(
     description="Measure what a search costs (bars P1, P2, P3, P4, P6 and Q2).",
     arguments=_arguments,
     measure=_measure,
-    show=report.show,
-    figures=report.as_json,
-    compare=by_name(report.by_name),
 )
 
 if __name__ == "__main__":

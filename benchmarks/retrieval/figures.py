@@ -1,10 +1,9 @@
-"""What one run found: rows of figures, and how they compare with the floor."""
+"""What one run measured: rows of figures, and how they compare with the floor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 SUBJECTS: Mapping[str, str] = {
     "floor_echo": "floor: echo",
@@ -57,7 +56,6 @@ class LatencyFigures:
     Attributes:
         subject: One of `SUBJECTS`.
         place: Where.
-        requests: How many were answered.
         p50: Milliseconds from the request to the reply, as the caller sees it.
         p95: Likewise.
         p99: Likewise.
@@ -65,23 +63,18 @@ class LatencyFigures:
         cpu_ms: CPU milliseconds per request of the `service` (or floor), of `postgres`, of the
             `embedder` and of the `caller`.
         caller_share: How much of one core the calling process used; near 1 it was the bottleneck.
-        embedding_calls: Calls of the embeddings endpoint per request.
-        resident_mib: Resident memory of the service (or floor) at the end.
         looked_at: Replies that were looked at.
         faults: How many of these were not what they should be, by what was wrong.
     """
 
     subject: str
     place: MeasurementConditions
-    requests: int
     p50: float
     p95: float
     p99: float
     per_second: float
     cpu_ms: Mapping[str, float]
     caller_share: float
-    embedding_calls: float
-    resident_mib: float
     looked_at: int
     faults: Mapping[str, int]
 
@@ -121,57 +114,54 @@ class IsolationCost:
     """Milliseconds of the median search of one caller.
 
     Attributes:
-        size: Memories of each user.
         walled: With authentication and row-level security.
         open: Without both.
     """
 
-    size: int
     walled: float
     open: float
 
 
 @dataclass(frozen=True, slots=True)
-class RetrievalReport:
-    """All figures of one run.
+class RetrievalMeasurements:
+    """What one run measured.
 
     Attributes:
         rows: In the order in which they were measured.
-        limit: Results that a search wants.
         start: None where it was not measured.
         recall: By size; empty where it was not measured.
-        machine: Where this was, and how busy that was before and after.
         walls: None where it was not measured.
     """
 
     rows: Sequence[LatencyFigures]
-    limit: int
-    start: Start | None
-    recall: Sequence[Recall]
-    machine: Mapping[str, Any]
+    start: Start | None = None
+    recall: Sequence[Recall] = ()
     walls: IsolationCost | None = None
 
-    def find(self, subject: str, **wanted: int) -> LatencyFigures | None:
-        """The row of a subject in such a place; of several, that of the fewest users."""
+    def single(self, subject: str, size: int, *, large: bool = False) -> LatencyFigures | None:
+        """The row of a single caller and an embedder without delay.
+
+        Args:
+            subject: One of `SUBJECTS`.
+            size: Memories of each user.
+            large: Whether in the large store, by the fewest users, or in the small one.
+        """
+        stores = sorted({row.place.store for row in self.rows})
+        if large and len(stores) < 2:
+            return None
         found = [
             row
             for row in self.rows
-            if row.subject == subject
-            and all(getattr(row.place, name) == value for name, value in wanted.items())
+            if (row.subject, row.place.size, row.place.store)
+            == (subject, size, stores[-1 if large else 0])
+            and (row.place.callers, row.place.delay_ms) == (1, 0)
         ]
         return min(found, key=lambda row: row.place.spread, default=None)
 
-    def floor_of(self, row: LatencyFigures) -> LatencyFigures | None:
-        """The row of the floor that was measured in the same place, if there is one."""
-        subject = FLOOR_OF.get(row.subject)
-        if subject is None:
+    def times_the_floor(self, row: LatencyFigures | None) -> float | None:
+        """How many times as long the median call takes as that of the floor in the same place."""
+        if row is None:
             return None
-        return next(
-            (each for each in self.rows if (each.subject, each.place) == (subject, row.place)),
-            None,
-        )
-
-    def times_the_floor(self, row: LatencyFigures) -> float | None:
-        """How many times as long the median call takes as that of the floor."""
-        floor = self.floor_of(row)
+        wanted = (FLOOR_OF.get(row.subject), row.place)
+        floor = next((each for each in self.rows if (each.subject, each.place) == wanted), None)
         return None if floor is None else row.p50 / floor.p50

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 import grpc
 
-from benchmarks.command import Progress
+from benchmarks.command import Progress, counting
 from benchmarks.processes import Processes
-from benchmarks.report import load_average, machine
+from benchmarks.report import BenchmarkResult, load_average, machine, timed
 from benchmarks.retrieval import writing
-from benchmarks.retrieval.figures import (
-    IsolationCost,
-    LatencyFigures,
-    Recall,
-    RetrievalReport,
-    Start,
-)
+from benchmarks.retrieval.figures import LatencyFigures, Recall, RetrievalMeasurements, Start
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import (
     COPIES,
@@ -34,17 +28,17 @@ from benchmarks.retrieval.plan import (
     users_of,
 )
 from benchmarks.retrieval.recall import measure_recall
-from benchmarks.retrieval.rows import SLICES, TURNS, Measuring, measure_walls
+from benchmarks.retrieval.report import retrieval_part
+from benchmarks.retrieval.rows import SLICES, TURNS, measure_group, measure_walls
 from benchmarks.retrieval.stage import Stage, service_settings, staged
 from benchmarks.retrieval.writing import Connection
 from benchmarks.serving import database, temporary_folder
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
-from hitherto_shared.database.embedded import EmbeddedPostgres
 
 _ANSWER_SECONDS = 60.0
 
 
-async def measure(options: RetrievalOptions, progress: Progress) -> RetrievalReport:
+async def measure(options: RetrievalOptions, progress: Progress) -> BenchmarkResult:
     """Run the whole benchmark in temporary folders.
 
     Raises:
@@ -56,27 +50,11 @@ async def measure(options: RetrievalOptions, progress: Progress) -> RetrievalRep
     if options.start:
         progress("starting cold and warm", 0, 1)
         start = await measure_start()
-    with temporary_folder() as folder:
-        progress("starting the database", 0, 1)
-        async with database(folder) as postgres:
-            run = DatabaseRun.on(postgres, options, people_of(options), progress)
-            version = run.connection.info.server_version
-            try:
-                await asyncio.to_thread(run.load)
-                progress("starting the service", 0, 1)
-                async with staged(folder, postgres, options.settings) as stage:
-                    rows, recall = await run.measure(stage)
-                    walls = await run.walls(stage) if options.walls else None
-            finally:
-                run.close()
-    return RetrievalReport(
-        rows=rows,
-        limit=options.limit,
-        start=start,
-        recall=recall,
-        machine=machine(load_before, version),
-        walls=walls,
-    )
+    async with staged_run(options, progress) as run:
+        version = run.connection.info.server_version
+        measured = await run.measure(start)
+    part = timed(retrieval_part(measured), machine(load_before, version))
+    return BenchmarkResult("retrieval", [part])
 
 
 async def measure_start() -> Start:
@@ -112,6 +90,37 @@ def people_of(options: RetrievalOptions) -> list[Person]:
     return [Person(user, size, now) for size in options.sizes for user in users_of(size)]
 
 
+@asynccontextmanager
+async def staged_run(options: RetrievalOptions, progress: Progress) -> AsyncIterator[DatabaseRun]:
+    """Everything started fresh in a temporary folder, with the small store loaded.
+
+    Raises:
+        BenchmarkFailed: A process did not come up.
+    """
+    people = people_of(options)
+    with temporary_folder() as folder:
+        progress("starting the database", 0, 1)
+        async with database(folder) as postgres:
+            with writing.connect(postgres.superuser_conninfo("hitherto")) as connection:
+                await asyncio.to_thread(_load, connection, people, options.store, progress)
+                progress("starting the service", 0, 1)
+                async with staged(folder, postgres, options.settings) as stage:
+                    yield DatabaseRun(options, connection, people, progress, stage)
+
+
+def _load(connection: Connection, people: Sequence[Person], store: int, progress: Progress) -> None:
+    """Make the small store."""
+    done = 0
+
+    def loaded(person: Person) -> None:
+        nonlocal done
+        done += person.size
+        progress("loading", done, store)
+
+    writing.load(connection, people, loaded)
+    writing.settle(connection)
+
+
 @dataclass(frozen=True, slots=True)
 class DatabaseRun:
     """The parts of a run on one database."""
@@ -120,34 +129,7 @@ class DatabaseRun:
     connection: Connection
     people: Sequence[Person]
     progress: Progress
-
-    @classmethod
-    def on(
-        cls,
-        postgres: EmbeddedPostgres,
-        options: RetrievalOptions,
-        people: Sequence[Person],
-        progress: Progress,
-    ) -> Self:
-        """A run on a database from `database`, for people from `people_of`; to be closed."""
-        connection = writing.connect(postgres.superuser_conninfo("hitherto"))
-        return cls(options, connection, people, progress)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.connection.close()
-
-    def load(self) -> None:
-        """Make the small store."""
-        done = 0
-
-        def loaded(person: Person) -> None:
-            nonlocal done
-            done += person.size
-            self.progress("loading", done, self.options.store)
-
-        writing.load(self.connection, self.people, loaded)
-        writing.settle(self.connection)
+    stage: Stage
 
     def enlarge(self) -> None:
         """Make the large store of the small one."""
@@ -158,53 +140,41 @@ class DatabaseRun:
         self.progress("settling", 0, 1)
         writing.settle(self.connection)
 
-    async def measure(self, stage: Stage) -> tuple[list[LatencyFigures], list[Recall]]:
-        """All rows of both stores, and recall in the small one."""
-        recall: list[Recall] = []
-        if self.options.recall:
+    async def measure(self, start: Start | None) -> RetrievalMeasurements:
+        """Recall and all rows of the small store, those of the large one, and the walls."""
+        options, people, progress = self.options, self.people, self.progress
+        recall: Sequence[Recall] = ()
+        if options.recall:
             recall = await measure_recall(
-                stage,
-                self.people,
-                repeats=self.options.recall,
-                weights=await stage.components(self.people[0].user_id),
-                searched=lambda done: self.progress("recall", done, len(self.people)),
+                self.stage,
+                people,
+                repeats=options.recall,
+                searched=lambda done: progress("recall", done, len(people)),
             )
-        rows = await self.rows(stage, small_store(self.options))
-        if self.options.full:
+        rows = await self.rows(small_store(options))
+        if options.full:
             await asyncio.to_thread(self.enlarge)
-            rows += await self.rows(stage, large_store(self.options))
-        return rows, recall
+            rows += await self.rows(large_store(options))
+        walls = None
+        if options.walls:
+            # Those with the fewest memories feel it most.
+            users = users_of(min(options.sizes))
+            walls = await measure_walls(
+                self.stage,
+                self.connection,
+                users,
+                options,
+                measured=lambda done: progress("walls", done, TURNS),
+            )
+        return RetrievalMeasurements(rows, start, recall, walls)
 
-    async def walls(self, stage: Stage) -> IsolationCost:
-        """What the walls cost those with the fewest memories, who feel it most."""
-        size = min(self.options.sizes)
-        return await measure_walls(
-            stage,
-            self.connection,
-            users_of(size),
-            size=size,
-            seconds=self.options.seconds,
-            limit=self.options.limit,
-            weights=await stage.components(self.people[0].user_id),
-            measured=lambda done: self.progress("walls", done, TURNS),
-        )
-
-    async def rows(self, stage: Stage, groups: Iterable[MeasurementGroup]) -> list[LatencyFigures]:
+    async def rows(self, groups: Iterable[MeasurementGroup]) -> list[LatencyFigures]:
         """The rows of some groups."""
         planned = list(groups)
         total = sum(len(group.subjects) for group in planned) * SLICES
-        done = 0
-
-        def measured() -> None:
-            nonlocal done
-            done += 1
-            self.progress("measuring", done, total)
-
-        weights = await stage.components(self.people[0].user_id)
-        measuring = Measuring(stage, limit=self.options.limit, weights=weights, measured=measured)
-        rows: list[LatencyFigures] = []
-        for group in planned:
-            rows += await measuring.rows(
-                group.place, group.users, group.subjects, self.options.seconds
-            )
-        return rows
+        sliced = counting(self.progress, "measuring", total)
+        return [
+            row
+            for group in planned
+            for row in await measure_group(self.stage, group, self.options, sliced)
+        ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.retrieval.figures import Recall
 from benchmarks.retrieval.person import TYPES, Person, SyntheticMemory
+from benchmarks.retrieval.requests import SEMANTIC_ALONE
 from benchmarks.retrieval.stage import Stage
 from benchmarks.retrieval.wording import Questions, vector
 from benchmarks.serving import in_turns
@@ -53,7 +54,6 @@ async def measure_recall(
     people: Sequence[Person],
     *,
     repeats: int,
-    weights: Sequence[str],
     searched: Callable[[int], None],
 ) -> list[Recall]:
     """Let each person search so often with a filter, and a fifth as often without one.
@@ -62,7 +62,6 @@ async def measure_recall(
         stage: What runs.
         people: Who searches; their memories are what the database holds.
         repeats: How often each.
-        weights: Names of the ranking's components.
         searched: Is told how many people are done.
 
     Raises:
@@ -70,7 +69,7 @@ async def measure_recall(
     """
     asked: list[_RecallQuery] = []
     for done, person in enumerate(people, start=1):
-        searches = _Searches(stage, person, weights)
+        searches = _Searches(stage, person)
         asked += await in_turns(range(repeats), searches.one, at_once=_AT_A_TIME)
         searched(done)
     return [
@@ -82,10 +81,9 @@ async def measure_recall(
 class _Searches:
     """Searches of one person."""
 
-    def __init__(self, stage: Stage, person: Person, weights: Sequence[str]) -> None:
+    def __init__(self, stage: Stage, person: Person) -> None:
         self._stage = stage
         self._person = person
-        self._weights = {name: float(name == "semantic") for name in weights}
         self._rng = random.Random(f"filters {person.user_id}")
         self._questions = Questions(f"recall {person.user_id}")
         self._vectors = person.vectors.astype(np.float32)
@@ -104,7 +102,7 @@ class _Searches:
             types=[memory_pb2.MemoryType.Value(f"MEMORY_TYPE_{wanted.type.upper()}")]
             if wanted.type
             else [],
-            weights=self._weights,
+            weights=SEMANTIC_ALONE,
         )
         reply = await self._stage.search(request)
         allowed = np.array([wanted.lets(memory) for memory in person.learnt])

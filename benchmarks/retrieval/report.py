@@ -1,111 +1,111 @@
-"""A run's figures as tables, for a terminal and for `benchmarks/README.md`, and its bars.
-
-    python -m benchmarks.retrieval.report FILE.json
-
-prints the tables of the README from the JSON that a run has written.
-"""
+"""A run's figures by name, its table and its bars (design, section 6)."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-
-from benchmarks.report import JudgedBar, bars_table, markdown, noise, table
+from benchmarks.report import FigureTable, JudgedBar, ResultPart
 from benchmarks.retrieval.figures import (
     NO_SIZE,
     SUBJECTS,
-    IsolationCost,
     LatencyFigures,
     MeasurementConditions,
-    Recall,
-    RetrievalReport,
-    Start,
+    RetrievalMeasurements,
 )
 
 BUSY = 0.9
 """Share of a core from which on the calling process may have been the bottleneck."""
-TIMES_FLOOR: Mapping[int, float] = {200: 1.6, 2_000: 1.5}
-TIMES_STORE = 1.2
-TIMES_SELECT = 2.2
-TIMES_SEARCH = 1.4
-WALLS_MS = 0.4
-COLD_SECONDS, WARM_SECONDS = 15.0, 5.0
 EXACT_UP_TO = 2_000
 """Memories of a user up to which nothing may be missed."""
 RECALL_ABOVE = 0.98
+WALLS_MS = 0.4
+COLUMNS = (
+    "what",
+    "memories a user",
+    "callers",
+    "p50 / p95 / p99 ms",
+    "requests/s",
+    "CPU ms: service / Postgres",
+    "× floor",
+)
 
 
-def bars(report: RetrievalReport) -> list[JudgedBar]:
-    """All bars (design, section 6), in order; none where the machine was busy."""
-    if noise(report.machine):
-        return []
-    return [
-        _floor("P1", report, 200),
-        _floor("P2", report, 2_000),
-        *_store(report),
-        *_context(report),
-        *_start(report),
-        _walls(report),
-        *_recall(report),
-    ]
+def retrieval_part(measured: RetrievalMeasurements) -> ResultPart:
+    """The figures of a run with their bars."""
+    notes = ["* the calling process used nearly a whole core: figures are bounded by it"]
+    rows = [_cells(measured, row) for row in measured.rows]
+    return ResultPart(
+        "what a search costs",
+        _figures(measured),
+        [FigureTable("What was measured", COLUMNS, rows, left=2)],
+        list(_bars(measured)),
+        notes if any(row.caller_share >= BUSY for row in measured.rows) else (),
+    )
 
 
-def _floor(name: str, report: RetrievalReport, size: int) -> JudgedBar:
-    search = _alone(report, "search", size)
-    times = report.times_the_floor(search) if search else None
-    figure = f"SearchMemories, {size:,} memories a user, p50 by that of its floor"
-    return JudgedBar.limit(name, figure, times, TIMES_FLOOR[size], "×")
+def _figures(measured: RetrievalMeasurements) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in measured.rows:
+        users = _users(measured, row.place)
+        name = f"{SUBJECTS[row.subject]}, {users}, {row.place.callers} callers"
+        found |= {f"{name}: {of} ms": getattr(row, of) for of in ("p50", "p95", "p99")}
+        found[f"{name}: requests/s"] = row.per_second
+        found |= {f"{name}: CPU ms of the {of}": ms for of, ms in row.cpu_ms.items()}
+        if (times := measured.times_the_floor(row)) is not None:
+            found[f"{name}: × floor"] = times
+    for of in measured.recall:
+        found[f"recall, filtered, {of.size:,} memories a user"] = of.recall
+        found[f"recall, unfiltered, {of.size:,} memories a user"] = of.unfiltered
+    if measured.start:
+        found["start to first answer, cold: s"] = measured.start.cold
+        found["start to first answer, warm: s"] = measured.start.warm
+    if measured.walls:
+        found["SearchMemories with isolation: p50 ms"] = measured.walls.walled
+        found["SearchMemories without isolation: p50 ms"] = measured.walls.open
+    return found
 
 
-def _store(report: RetrievalReport) -> Iterator[JudgedBar]:
-    stores = sorted({row.place.store for row in report.rows})
-    small, large = stores[0], stores[-1]
-    for size in sorted({row.place.size for row in report.rows if row.subject == "search"}):
-        before = _alone(report, "search", size)
-        after = _alone(report, "search", size, store=large) if large > small else None
-        times = after.p50 / before.p50 if before and after else None
-        figure = (
-            f"SearchMemories, {size:,} memories a user, p50 in the large store by the small one's"
-        )
-        yield JudgedBar.limit("P3", figure, times, TIMES_STORE, "×")
-
-
-def _context(report: RetrievalReport) -> Iterator[JudgedBar]:
-    size = min((row.place.size for row in report.rows if row.subject == "context"), default=0)
-    context, query = _alone(report, "context", size), _alone(report, "context_query", size)
-    search = _alone(report, "search", size)
-    times = report.times_the_floor(context) if context else None
+def _bars(measured: RetrievalMeasurements) -> Iterator[JudgedBar]:
+    of_a_user = "memories a user, p50"
+    for name, size, most in (("P1", 200, 1.6), ("P2", 2_000, 1.5)):
+        times = measured.times_the_floor(measured.single("search", size))
+        figure = f"SearchMemories, {size:,} {of_a_user} by that of its floor"
+        yield JudgedBar.limit(name, figure, times, most, "×")
+    for size in sorted({row.place.size for row in measured.rows if row.subject == "search"}):
+        small = measured.single("search", size)
+        times = _by(measured.single("search", size, large=True), small)
+        figure = f"SearchMemories, {size:,} {of_a_user} in the large store by the small one's"
+        yield JudgedBar.limit("P3", figure, times, 1.2, "×")
+    size = min((row.place.size for row in measured.rows if row.subject == "context"), default=0)
+    times = measured.times_the_floor(measured.single("context", size))
     figure = "GetContext without a query, p50 by that of gRPC + SELECT 1"
-    yield JudgedBar.limit("P4", figure, times, TIMES_SELECT, "×")
-    times = query.p50 / search.p50 if query and search else None
+    yield JudgedBar.limit("P4", figure, times, 2.2, "×")
+    times = _by(measured.single("context_query", size), measured.single("search", size))
     figure = "GetContext with a query, p50 by that of SearchMemories"
-    yield JudgedBar.limit("P4", figure, times, TIMES_SEARCH, "×")
-
-
-def _start(report: RetrievalReport) -> Iterator[JudgedBar]:
-    for how, most in (("cold", COLD_SECONDS), ("warm", WARM_SECONDS)):
-        seconds = getattr(report.start, how) if report.start else None
+    yield JudgedBar.limit("P4", figure, times, 1.4, "×")
+    for how, most in (("cold", 15.0), ("warm", 5.0)):
+        seconds = getattr(measured.start, how) if measured.start else None
         yield JudgedBar.limit("P6", f"start to first answer, {how}", seconds, most, "s", digits=1)
+    yield _walls(measured)
+    yield from _recall(measured)
 
 
-def _walls(report: RetrievalReport) -> JudgedBar:
+def _by(row: LatencyFigures | None, other: LatencyFigures | None) -> float | None:
+    return row.p50 / other.p50 if row and other else None
+
+
+def _walls(measured: RetrievalMeasurements) -> JudgedBar:
     figure = "SearchMemories with authentication and row-level security, p50 above that without"
-    walls = report.walls
+    walls = measured.walls
     if walls is None:
         return JudgedBar.limit("walls", figure, None, WALLS_MS, "ms")
     added = walls.walled - walls.open
-    measured = f"{added:.2f} ms ({walls.walled / walls.open:.2f} ×)"
-    return JudgedBar("walls", figure, measured, f"≤ {WALLS_MS:g} ms", round(added, 3) <= WALLS_MS)
+    shown = f"{added:.2f} ms ({walls.walled / walls.open:.2f} ×)"
+    return JudgedBar("walls", figure, shown, f"≤ {WALLS_MS:g} ms", round(added, 3) <= WALLS_MS)
 
 
-def _recall(report: RetrievalReport) -> Iterator[JudgedBar]:
-    for found in report.recall:
+def _recall(measured: RetrievalMeasurements) -> Iterator[JudgedBar]:
+    for found in measured.recall:
         size = f"{found.size:,} memories a user"
         yield JudgedBar(
             "Q2",
@@ -120,53 +120,12 @@ def _recall(report: RetrievalReport) -> Iterator[JudgedBar]:
         yield JudgedBar("Q2", f"recall by brute force, {size}", f"{least:.4f}", shown, least >= bar)
 
 
-def _alone(
-    report: RetrievalReport, subject: str, size: int, store: int | None = None
-) -> LatencyFigures | None:
-    """The row of a single caller and an embedder without delay; in the small store by default."""
-    wanted = store if store is not None else min(row.place.store for row in report.rows)
-    return report.find(subject, size=size, store=wanted, callers=1, delay_ms=0)
-
-
-COLUMNS = (
-    "what",
-    "memories a user",
-    "callers",
-    "p50 / p95 / p99 ms",
-    "requests/s",
-    "CPU ms: service / Postgres",
-    "× floor",
-)
-
-
-def show(report: RetrievalReport, console: Console) -> None:
-    """Print what was measured, then what has a bar."""
-    cells = [_cells(report, row) for row in report.rows]
-    console.print(table("what was measured", COLUMNS, cells, left=2))
-    console.print(noise(report.machine) or bars_table("bars", bars(report)))
-    if any(row.caller_share >= BUSY for row in report.rows):
-        console.print("* the calling process used nearly a whole core: figures are bounded by it")
-    for name, value in report.machine.items():
-        console.print(f"{name}: {value}")
-
-
-def tables(report: RetrievalReport) -> str:
-    """The tables of the README: what has a bar, then all rows."""
-    said = {True: "{}", False: "**{}** (missed)", None: "not measured"}
-    judged = (
-        (bar.name, bar.figure, said[bar.met].format(bar.measured), bar.bar) for bar in bars(report)
-    )
-    why = noise(report.machine)
-    first = [why] if why else markdown(("bar", "figure", "measured", "bar is"), judged)
-    rows = markdown(COLUMNS, (_cells(report, row) for row in report.rows))
-    return "\n".join([*first, "", *rows])
-
-
-def _cells(report: RetrievalReport, row: LatencyFigures) -> Sequence[str]:
-    times, faults = report.times_the_floor(row), _faults(row)
+def _cells(measured: RetrievalMeasurements, row: LatencyFigures) -> Sequence[str]:
+    times = measured.times_the_floor(row)
+    faults = ", ".join(f"{count} of {row.looked_at} {what}" for what, count in row.faults.items())
     return (
         SUBJECTS[row.subject] + (f" ({faults})" if faults else ""),
-        _users(report, row.place),
+        _users(measured, row.place),
         str(row.place.callers),
         f"{row.p50:.1f} / {row.p95:.1f} / {row.p99:.1f}",
         f"{row.per_second:,.0f}{'*' if row.caller_share >= BUSY else ''}",
@@ -175,53 +134,12 @@ def _cells(report: RetrievalReport, row: LatencyFigures) -> Sequence[str]:
     )
 
 
-def _faults(row: LatencyFigures) -> str:
-    return ", ".join(f"{count} of {row.looked_at} {what}" for what, count in row.faults.items())
-
-
-def _users(report: RetrievalReport, place: MeasurementConditions) -> str:
+def _users(measured: RetrievalMeasurements, place: MeasurementConditions) -> str:
     if place.size == NO_SIZE:
         return "any"
     parts = [f"{place.size:,}"]
     if place.delay_ms:
         parts.append(f"embedding {place.delay_ms} ms")
-    if place.store != min(row.place.store for row in report.rows):
+    if place.store != min(row.place.store for row in measured.rows):
         parts.append(f"of {place.store:,}, {place.spread:,} users ask")
     return ", ".join(parts)
-
-
-def as_json(report: RetrievalReport) -> dict[str, Any]:
-    """Every figure, and the bars."""
-    return asdict(report) | {"bars": [asdict(bar) for bar in bars(report)]}
-
-
-def read_report(figures: Mapping[str, Any]) -> RetrievalReport:
-    """The report that was written as JSON."""
-    return RetrievalReport(
-        rows=[
-            LatencyFigures(**{**row, "place": MeasurementConditions(**row["place"])})
-            for row in figures["rows"]
-        ],
-        limit=figures["limit"],
-        start=Start(**figures["start"]) if figures["start"] else None,
-        recall=[Recall(**found) for found in figures["recall"]],
-        machine=figures["machine"],
-        walls=IsolationCost(**figures["walls"]) if figures["walls"] else None,
-    )
-
-
-def by_name(figures: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of `as_json` that two runs are compared by."""
-    report = read_report(figures)
-    found: dict[str, float] = {}
-    for row in report.rows:
-        name = f"{SUBJECTS[row.subject]}, {_users(report, row.place)}, {row.place.callers} callers"
-        found[f"{name}: p50 ms"] = row.p50
-        found[f"{name}: CPU ms of the service"] = row.cpu_ms["service"]
-        if (times := report.times_the_floor(row)) is not None:
-            found[f"{name}: × floor"] = times
-    return found
-
-
-if __name__ == "__main__":
-    print(tables(read_report(json.loads(Path(sys.argv[1]).read_text("utf-8")))))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle
 
 from benchmarks.floor import METHOD as FLOOR
 from benchmarks.retrieval.plan import original_of
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.search.ranking.balanced import Balanced
 
 _SERVICE = "/hitherto.v1.RetrievalService/"
 # query_embedding: field 3, packed.
 _VECTOR_TAG = b"\x1a"
 _REPEATED = 16
+SEMANTIC_ALONE = {name: float(name == "semantic") for name in Balanced.weights}
+"""Weights with which the default ranking searches by vector only."""
 
 KINDS = (
     "empty",
@@ -38,7 +41,6 @@ class RequestStream:
         users: Who asks, in turn.
         seed: Other seeds give other questions.
         limit: How many results a search wants.
-        weights: Names of the ranking's components, for `search_semantic`.
         floor: True sends it to a floor.
     """
 
@@ -46,7 +48,6 @@ class RequestStream:
     users: Sequence[str]
     seed: str
     limit: int
-    weights: Sequence[str] = field(default_factory=tuple)
     floor: bool = False
 
     @property
@@ -77,8 +78,7 @@ class RequestStream:
                 return request.SerializeToString() + _with_vector(questions.ask(person))
             request.query = next(few[user]) if self._repeats else questions.ask(person)
             if self.kind == "search_semantic":
-                for name in self.weights:
-                    request.weights[name] = float(name == "semantic")
+                request.weights.update(SEMANTIC_ALONE)
             return request.SerializeToString()
 
         return following

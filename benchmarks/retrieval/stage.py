@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import urllib.request
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ import grpc
 from benchmarks import BenchmarkFailed, floor, model_server
 from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.retrieval.caller import LINE_BYTES, CallerLoad, CallerResult
-from benchmarks.retrieval.wording import Questions
 from benchmarks.retrieval.writing import TENANT
 from benchmarks.watching import cpu_seconds
 from benchmarks.words import DIMENSIONS
@@ -26,8 +24,6 @@ from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.lean import LeanConnection
-
-_REFUSED = re.compile(r"weights\[(\w+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,52 +85,20 @@ class Stage:
                 f"a search was answered with {error.code().name}: {error.details()}"
             ) from None
 
-    async def components(self, user_id: str) -> list[str]:
-        """The names of the weights of the ranking, the semantic one among them.
-
-        A search that explains itself names the parts of a score. Some may be no weights; a search
-        with a weight for each of them is refused for these.
-
-        Raises:
-            BenchmarkFailed: The service does not find or explain anything.
-        """
-        request = retrieval_service_pb2.SearchMemoriesRequest(
-            user_id=user_id, query=Questions("components").ask(user_id), explain=True
-        )
-        found = (await self.search(request)).results
-        names = sorted(found[0].breakdown) if found else []
-        request.weights.update(dict.fromkeys(names, 1.0))
-        try:
-            await self.search(request)
-        except BenchmarkFailed as refusal:
-            names = [name for name in names if name not in _REFUSED.findall(str(refusal))]
-        if "semantic" not in names:
-            raise BenchmarkFailed(
-                f"the first search was answered with a score of {names}, without a semantic part; "
-                f"the log of the service ends: {self.service.said}"
-            )
-        return names
-
     async def delay(self, milliseconds: int) -> None:
         """Let the embeddings endpoint take so long from now on."""
-        await asyncio.to_thread(_get, self.embedder, f"{model_server.DELAY}{milliseconds}")
-
-    async def embedding_calls(self) -> int:
-        """How often the embeddings endpoint was called up to now."""
-        counts = await asyncio.to_thread(_get, self.embedder, model_server.CALLS)
-        return counts["embeddings"]
+        url = f"http://127.0.0.1:{self.embedder.port}{model_server.DELAY}{milliseconds}"
+        await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).close())
 
     def cpu(self, process: BenchmarkProcess) -> dict[str, float]:
         """CPU seconds up to now of a process, under the name of `service`, and of those behind."""
-        return {name: cpu_seconds(pids) for name, pids in self._pids(process).items()}
-
-    def _pids(self, process: BenchmarkProcess) -> dict[str, Sequence[int]]:
         assert self.postgres.pid is not None
-        return {
-            "service": [process.pid],
-            "postgres": [self.postgres.pid],
-            "embedder": [self.embedder.pid],
+        pids = {
+            "service": process.pid,
+            "postgres": self.postgres.pid,
+            "embedder": self.embedder.pid,
         }
+        return {name: cpu_seconds([pid]) for name, pid in pids.items()}
 
 
 @asynccontextmanager
@@ -212,9 +176,3 @@ async def _key(postgres: EmbeddedPostgres) -> str:
         autocommit=True,
     ) as connection:
         return await create_key(connection, tenant_id=TENANT, name="benchmark", scopes=["read"])
-
-
-def _get(process: BenchmarkProcess, path: str) -> dict[str, int]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.port}{path}", timeout=10) as reply:
-        counts: dict[str, int] = json.loads(reply.read())
-        return counts

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from benchmarks.command import Benchmark, Progress, add_counts, given_options, main
-from benchmarks.comparison import by_name
-from benchmarks.throughput import report
+from benchmarks.report import BenchmarkResult
 from benchmarks.throughput.measure import ThroughputOptions, measure
 
-
-def _arguments(parser: argparse.ArgumentParser) -> None:
-    counts = {
-        "transcripts": "measured under load; 20000 is the long form, for memory",
-        "users": "default: a quarter of the transcripts",
-        "services": "processes of the extraction service",
-        "in_flight": "transcripts unfinished at a time",
-        "warm_up": "transcripts before anything is measured",
-        "idle": "transcripts sent to the idle service",
-        "floor": "calls of the floor",
-    }
-    add_counts(parser, ThroughputOptions(), counts)
+_COUNTS = {
+    "transcripts": "measured under load; 20000 is the long form, for memory",
+    "users": "default: a quarter of the transcripts",
+    "services": "processes of the extraction service",
+    "in_flight": "transcripts unfinished at a time",
+    "warm_up": "transcripts before anything is measured",
+    "idle": "transcripts sent to the idle service",
+    "floor": "calls of the floor",
+}
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> Any:
+async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
     return await measure(ThroughputOptions(**given_options(ThroughputOptions, given)), progress)
 
 
 BENCHMARK = Benchmark(
     name="throughput",
     description="Measure what an extraction costs (bar P5).",
-    arguments=_arguments,
+    arguments=lambda parser: add_counts(parser, ThroughputOptions(), _COUNTS),
     measure=_measure,
-    show=report.show,
-    figures=report.as_json,
-    compare=by_name(report.by_name),
 )
 
 if __name__ == "__main__":

@@ -19,15 +19,10 @@ from psycopg.conninfo import make_conninfo
 from benchmarks import floor
 from benchmarks.command import Progress
 from benchmarks.processes import BenchmarkProcess, Processes
-from benchmarks.report import load_average, machine
+from benchmarks.report import BenchmarkResult, load_average, machine, timed
 from benchmarks.serving import database, temporary_folder
+from benchmarks.throughput import report
 from benchmarks.throughput.driver import Driver, request
-from benchmarks.throughput.report import (
-    FloorFigures,
-    LatencyPercentiles,
-    ResidentMemory,
-    ThroughputReport,
-)
 from benchmarks.watching import cpu_seconds, memory_watched
 from benchmarks.words import DIMENSIONS
 from hitherto_shared.database.embedded import EmbeddedPostgres
@@ -64,7 +59,7 @@ class ThroughputOptions:
         return self.users or max(1, self.transcripts // 4)
 
 
-async def measure(options: ThroughputOptions, progress: Progress) -> ThroughputReport:
+async def measure(options: ThroughputOptions, progress: Progress) -> BenchmarkResult:
     """Run the whole benchmark in a temporary folder.
 
     Raises:
@@ -99,39 +94,24 @@ async def measure(options: ThroughputOptions, progress: Progress) -> ThroughputR
             "warm", options.warm_up, options.in_flight, _told(progress, "warm-up", options.warm_up)
         )
         trees = _trees(services, postgres, model)
-        loaded = await _load(options, driver, trees, model, progress)
+        figures = await _load(options, driver, trees, model, progress)
         progress("idle", 0, 1)
         await driver.one_by_one("idle", options.idle, _PAUSES)
         progress("idle", 1, 1)
         idle_start, idle_end = await driver.waits("idle")
         _, ends = await driver.waits("load")
-        least = await _floor(options, processes, postgres, model, progress)
-        return ThroughputReport(
-            transcripts=options.transcripts,
-            users=options.user_count,
-            services=options.services,
-            in_flight=options.in_flight,
-            per_second=round(options.transcripts / loaded.seconds, 1),
-            cpu_ms={
-                name: round(1_000 * spent / options.transcripts, 2)
-                for name, spent in loaded.cpu.items()
-            },
-            calls=loaded.calls,
-            latency_ms=LatencyPercentiles.of(ends),
-            idle_start_ms=LatencyPercentiles.of(idle_start),
-            idle_end_ms=LatencyPercentiles.of(idle_end),
-            memory_mib=loaded.memory,
-            floor=least,
-            machine=machine(load_before, connection.info.server_version),
+        figures |= report.spread(report.START_WHEN_IDLE, idle_start)
+        figures |= report.spread(report.END_WHEN_IDLE, idle_end)
+        figures |= report.spread(report.END_UNDER_LOAD, ends)
+        figures |= await _floor(options, processes, postgres, model, progress)
+        figures[report.BY_FLOOR] = figures[report.SERVICE_CPU] / figures[report.FLOOR_CPU]
+        title = (
+            f"{options.transcripts:,} transcripts, {options.user_count:,} users, "
+            f"{options.in_flight} in flight, {options.services} service process(es)"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    seconds: float
-    cpu: Mapping[str, float]
-    calls: Mapping[str, int]
-    memory: ResidentMemory
+        part = report.throughput_part(title, figures, options.transcripts)
+        version = connection.info.server_version
+        return BenchmarkResult("throughput", [timed(part, machine(load_before, version))])
 
 
 async def _load(
@@ -140,7 +120,8 @@ async def _load(
     trees: Mapping[str, Sequence[int]],
     model: BenchmarkProcess,
     progress: Progress,
-) -> _Loaded:
+) -> dict[str, float]:
+    """Send the load; its rate, what each process spent on a transcript, and calls of the model."""
     done = 0
     tell = _told(progress, "load", options.transcripts)
 
@@ -153,14 +134,19 @@ async def _load(
     before = _cpu(trees)
     async with memory_watched(trees["service"], lambda: done) as samples:
         seconds = await driver.run("load", options.transcripts, options.in_flight, finished)
-    cpu = {name: spent - before[name] for name, spent in _cpu(trees).items()}
-    calls = await asyncio.to_thread(_calls, model.port)
-    return _Loaded(
-        seconds=seconds,
-        cpu=cpu,
-        calls={name: count - calls_before[name] for name, count in calls.items()},
-        memory=ResidentMemory.of(samples, options.transcripts),
-    )
+    after, calls = _cpu(trees), await asyncio.to_thread(_calls, model.port)
+    return {
+        report.RATE: options.transcripts / seconds,
+        **{
+            report.CPU_OF[name]: 1_000 * (spent - before[name]) / options.transcripts
+            for name, spent in after.items()
+        },
+        **{
+            report.CALLS_OF[name]: (count - calls_before[name]) / options.transcripts
+            for name, count in calls.items()
+        },
+        **report.resident_memory(samples, options.transcripts),
+    }
 
 
 async def _floor(
@@ -169,7 +155,7 @@ async def _floor(
     postgres: EmbeddedPostgres,
     model: BenchmarkProcess,
     progress: Progress,
-) -> FloorFigures:
+) -> dict[str, float]:
     """Send as many bytes to the process that does the least."""
     conninfo = postgres.superuser_conninfo()
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
@@ -197,12 +183,11 @@ async def _floor(
         await asyncio.gather(*(one() for _ in range(options.floor)))
         seconds = time.monotonic() - began
         spent = cpu_seconds([started.pid]) - before
-    return FloorFigures(
-        calls=options.floor,
-        per_second=round(options.floor / seconds, 1),
+    return {
         # The kernel counts in ticks: a run too short for one has no figure of its own.
-        cpu_ms=round(1_000 * max(spent, 0.01) / options.floor, 3),
-    )
+        report.FLOOR_CPU: 1_000 * max(spent, 0.01) / options.floor,
+        report.FLOOR_RATE: options.floor / seconds,
+    }
 
 
 def _settings(data_dir: Path, model_port: int) -> dict[str, str]:

@@ -8,17 +8,21 @@ what it may do, so that users and tenants stay as separate as for any other call
 from __future__ import annotations
 
 import hashlib
+import json
+import re
+import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextvars import ContextVar
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Any
 from urllib.parse import unquote
 
 import mcp_types as types
 import uvicorn
-from anyio import to_thread
+from anyio import to_thread, wrap_file
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -28,15 +32,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, UnboundCredentialError
+from hitherto_client.web_server import web_server_config
 
 USER_HEADER = "hitherto-user"
 """Names the user on whose behalf a request over HTTP acts, percent-encoded as UTF-8."""
 MOST_TOOLBOXES = 1_000
 """Toolboxes that are kept: those used last. A new one costs one call to check the credential."""
 MOST_REQUEST_BYTES = 1024 * 1024
-DRAIN_SECONDS = 5
 
 _PROMPT = "memory"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 Context = ServerRequestContext[Any, Any]
 
@@ -105,8 +110,30 @@ def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
 async def serve_stdio(toolbox: Toolbox) -> None:
     """Serve one user over stdin and stdout until stdin ends."""
     server = make_server(lambda context: toolbox)
-    async with stdio_server() as (reading, writing):
+    given = TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+    lines: Any = _well_formed_lines(wrap_file(given))
+    async with stdio_server(lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
+
+
+async def _well_formed_lines(lines: AsyncIterable[str]) -> AsyncIterator[str]:
+    """The lines, with U+FFFD for lone surrogates.
+
+    Models write half of an emoji, which the MCP package cannot read and would leave unanswered.
+    """
+    async for line in lines:
+        yield well_formed(line)
+
+
+def well_formed(line: str) -> str:
+    """A line of JSON, with U+FFFD for lone surrogates; unchanged if it is no JSON."""
+    if not _SURROGATE.search(line):
+        return line
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return line
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
 
 
 def http_config(
@@ -135,16 +162,7 @@ def http_config(
         stateless_http=True,
         max_request_body_size=MOST_REQUEST_BYTES,
     )
-    return uvicorn.Config(
-        require_bearer(app),
-        host=host,
-        port=port,
-        access_log=False,
-        server_header=False,
-        ssl_certfile=certificate_file,
-        ssl_keyfile=key_file,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-    )
+    return web_server_config(require_bearer(app), host, port, certificate_file, key_file)
 
 
 class HttpCallers:

@@ -13,13 +13,12 @@ import logging
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import TracebackType
 from typing import Self
-from wsgiref.simple_server import WSGIServer
 
 import grpc
 from prometheus_client import (
@@ -28,9 +27,9 @@ from prometheus_client import (
     Gauge,
     Histogram,
     multiprocess,
-    start_http_server,
 )
 
+from hitherto_shared.metrics_page import served_page
 from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
@@ -156,6 +155,13 @@ MODEL_TOKENS = Counter(
     ["kind", "direction"],
     registry=REGISTRY,
 )
+MODEL_TOKENS_ESTIMATED = Counter(
+    "hitherto_model_tokens_estimated",
+    "Those tokens that the service estimated from the texts because the server reported none, by "
+    "kind of call and direction.",
+    ["kind", "direction"],
+    registry=REGISTRY,
+)
 CONNECTION_WAITS = Histogram(
     "hitherto_database_connection_wait_seconds",
     "Time a borrower waited for a database connection, of those who had to wait.",
@@ -261,6 +267,7 @@ ALL = (
     MODEL_CALLS,
     MODEL_SECONDS,
     MODEL_TOKENS,
+    MODEL_TOKENS_ESTIMATED,
     CONNECTION_WAITS,
     CONNECTIONS_REFUSED,
     CONNECTIONS_LENT,
@@ -333,13 +340,24 @@ class MeasuredCall:
             self.code = "CANCELLED"
         elif error is not None and not isinstance(error, grpc.aio.AbortError):
             self.code = "UNKNOWN"
-        RPC_SECONDS.labels(self.name).observe(time.perf_counter() - self._began)
-        RPCS.labels(self.name, self.code, self.reason).inc()
+        name = self.name
+        _seconds_of(name).observe(time.perf_counter() - self._began)
+        _outcomes_of(name, self.code, self.reason).inc()
 
     @property
     def name(self) -> str:
         """The RPC without the package of the contract, such as `MemoryService/SaveMemory`."""
         return self.method.lstrip("/").removeprefix("hitherto.v1.")
+
+
+@cache
+def _seconds_of(name: str) -> Histogram:
+    return RPC_SECONDS.labels(name)
+
+
+@cache
+def _outcomes_of(name: str, code: str, reason: str) -> Counter:
+    return RPCS.labels(name, code, reason)
 
 
 class ModelCall:
@@ -351,12 +369,15 @@ class ModelCall:
         self._kind = kind
         self._waiting = waiting
 
-    def used(self, direction: str, tokens: int) -> None:
-        """Count the tokens of the call; `direction` is input or output."""
+    def used(self, direction: str, tokens: int, estimated: bool) -> int:
+        """Count the tokens of the call and return them; `direction` is input or output."""
         MODEL_TOKENS.labels(self._kind, direction).inc(tokens)
+        if estimated:
+            MODEL_TOKENS_ESTIMATED.labels(self._kind, direction).inc(tokens)
         if (record := current_record()) is not None:
             record.tokens[f"{self._kind}_{direction}"] += tokens
         self._waiting.note(f"gen_ai.usage.{direction}_tokens", tokens)
+        return tokens
 
 
 # The narrower before the wider.
@@ -402,7 +423,7 @@ def shown(listen: str | None, *, processes: int = 1) -> Iterator[None]:
         yield
         return
     if processes == 1:
-        with _serving(listen, REGISTRY):
+        with served_page(listen, REGISTRY):
             yield
         return
     folder = tempfile.mkdtemp(prefix="hitherto-metrics-")
@@ -410,7 +431,7 @@ def shown(listen: str | None, *, processes: int = 1) -> Iterator[None]:
     try:
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
-        with _serving(listen, registry):
+        with served_page(listen, registry):
             yield
     finally:
         del os.environ[_FILES_VARIABLE]
@@ -421,24 +442,6 @@ def forget_process(pid: int) -> None:
     """Drop the gauges of a child that has ended; its counters stay in the sum."""
     if _FILES_VARIABLE in os.environ:
         multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def _serving(listen: str, registry: CollectorRegistry) -> Iterator[None]:
-    host, _, port = listen.rpartition(":")
-    server: WSGIServer
-    thread: threading.Thread
-    try:
-        server, thread = start_http_server(int(port), host.strip("[]"), registry)
-    except (OSError, OverflowError) as error:
-        raise ValueError(f"HITHERTO_METRICS_LISTEN: cannot listen on {listen}: {error}") from None
-    logger.info("metrics on port %d", server.server_port)
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 async def measure_loop_lag() -> None:

@@ -1,4 +1,4 @@
-"""Errors of paid model APIs, shared by chat and embeddings.
+"""Errors and token counts of paid model APIs, shared by chat and embeddings.
 
 The tree:
 
@@ -14,6 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
+
+_MOST_TOKENS = 10**9
+
+
+def estimate_tokens(text: str) -> int:
+    """A cautious estimate without a vocabulary: a third of the bytes in UTF-8."""
+    return (len(text.encode("utf-8", "replace")) + 2) // 3
+
+
+def used_tokens(usage: object, field: str, texts: Sequence[str]) -> tuple[int, bool]:
+    """The tokens of texts by a server's report, or an estimate; and whether it is an estimate.
+
+    Many servers report nothing. Work that counted as free would have no budget.
+    """
+    count = usage.get(field) if isinstance(usage, dict) else None
+    estimate = sum(map(estimate_tokens, texts))
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _MOST_TOKENS:
+        return estimate, True
+    return (count, False) if count or not estimate else (estimate, True)
 
 
 class ModelUsage(Protocol):

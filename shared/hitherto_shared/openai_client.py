@@ -51,6 +51,8 @@ _COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 # How much longer JSON is than its compressed form, to judge the work of decompressing it.
 _UNPACKED = 8
+# The work of parsing JSON: a letter of a string takes a nanosecond, a value half a microsecond.
+_LETTERS_OF_A_STRING, _WORK_OF_A_VALUE = 16, 16
 # Further variables that OpenAI's own client reads from the environment.
 _FROM_ENVIRONMENT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 
@@ -186,7 +188,7 @@ class OpenAIServer:
             content = await beside_loop(_UNPACKED * len(content), _unpacked, content, max_bytes)
             if len(content) > max_bytes:
                 raise oversize(max_bytes)
-        answer = await beside_loop(len(content), json_object, content, self._rules.load)
+        answer = await beside_loop(_work_of(content), json_object, content, self._rules.load)
         failure = failure_in_success(
             answer, reply.headers, key=self._key, model_setting=self._rules.model_setting
         )
@@ -372,6 +374,11 @@ def _encoding(reply: Reply) -> str:
     """The encoding of a body, empty if it is sent as it is."""
     encoding = reply.headers.get("content-encoding", "").strip().lower()
     return "" if encoding == "identity" else encoding
+
+
+def _work_of(content: bytes) -> int:
+    """The work of parsing JSON, in characters read (`beside_loop`): strings are read fast."""
+    return len(content) // _LETTERS_OF_A_STRING + _WORK_OF_A_VALUE * content.count(b",")
 
 
 def _unpacked(body: bytes, most: int) -> bytes:

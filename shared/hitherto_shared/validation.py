@@ -82,7 +82,9 @@ class Checks:
             self.add(field, f"must have at most {max_chars} characters, this has {len(text)}")
         elif (why := unusable_characters(text)) is not None:
             self.add(field, why)
-        elif any(unicodedata.category(ch) in ("Cc", "Zl", "Zp") for ch in text):
+        elif not text.isprintable() and any(
+            unicodedata.category(ch) in ("Cc", "Zl", "Zp") for ch in text
+        ):
             self.add(field, "must contain printable characters only")
         elif not has_visible(text):
             self.add(field, "must contain a character that can be seen")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.spending import CHAT_COST, spend, usage
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import ScriptedModel, canary_script
 
 _AS_IF_YESTERDAY = "UPDATE usage_ledger SET day = day - 1 RETURNING 1"
 _LOOK_NOW = "UPDATE jobs SET run_after = now() WHERE state = 'failed' RETURNING 1"
@@ -72,6 +73,20 @@ async def test_b14_extraction_stops_at_the_budget_and_goes_on_the_next_day(
         assert (done.state, done.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
         assert len(await memories(services)) == 2
         assert (await usage(services)).spent_today_usd < 1.5 * CHAT_COST
+
+
+async def test_b14_a_server_that_reports_no_tokens_has_a_budget_too(
+    funded: Any, model: ScriptedModel
+) -> None:
+    model.script = lambda request: replace(canary_script(request), usage=None)
+    async with funded(CHAT_COST) as services:
+        first = await learn(services, talk("remember canary:heron"))
+        assert min(first.usage.input_tokens, first.usage.output_tokens) > 0
+        # A long prompt makes it more than a whole call of the other tests costs.
+        assert (await usage(services)).spent_today_usd > CHAT_COST
+        (waiting,) = await submit(services, talk("remember canary:ibis", conversation="c2"))
+        await paused(services, waiting)
+        assert model.calls["chat"] == 1
 
 
 async def test_b14_a_raised_budget_lets_it_go_on(

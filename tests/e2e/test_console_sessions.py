@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,54 @@ async def test_a_credential_goes_only_to_the_services_that_it_was_given_for(
         moved(ana, ours)
         await ana.open("/memories")
         assert ana.url.startswith(f"{ours}/memories")
+
+
+def only_session(directory: Path) -> Path:
+    """The folder of the only session."""
+    [state] = directory.rglob("state")
+    return state.parent
+
+
+def _no_folder(session: Path) -> None:
+    shutil.rmtree(session)
+    session.write_text("")
+
+
+def _no_file(session: Path) -> None:
+    (session / "state").unlink()
+    (session / "state").mkdir()
+
+
+def _loop(session: Path) -> None:
+    (session / "state").unlink()
+    (session / "state").symlink_to("state")
+
+
+def _cut_short(session: Path) -> None:
+    (session / "state").write_text((session / "state").read_text()[:20])
+
+
+@pytest.mark.parametrize("damage", [_no_folder, _no_file, _loop, _cut_short])
+async def test_a_damaged_session_ends_and_keeps_nobody_from_a_new_one(
+    target: ConsoleTarget, tenant: Tenant, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    async with served(target, sessions=tmp_path) as url, visitor(url) as ana:
+        await ana.sign_in(credential(tenant, "ana"))
+        damage(only_session(tmp_path))
+        await ana.open("/memories")
+        assert (ana.status, "/sign-in" in ana.url) == (200, True)
+        await ana.send("/sign-in", credential=credential(tenant, "ana"))
+        await ana.open("/memories")
+        assert (ana.status, "/sign-in" in ana.url) == (200, False)
+
+
+async def test_what_else_lies_in_the_folder_of_a_session_is_not_read(
+    target: ConsoleTarget, tenant: Tenant, tmp_path: Path
+) -> None:
+    async with served(target, sessions=tmp_path) as url, visitor(url) as ana:
+        await ana.sign_in(credential(tenant, "ana"))
+        session = only_session(tmp_path)
+        (session / "lost+found").mkdir()
+        os.mkfifo(session / "pipe")
+        await ana.open("/memories")
+        assert (ana.status, "/sign-in" in ana.url) == (200, False)

@@ -159,6 +159,21 @@ async def test_aip_134_the_mask_says_what_changes_and_what_is_cleared(services: 
     assert cleared.type == memory_pb2.MEMORY_TYPE_FACT
 
 
+async def test_null_in_free_json_removes_what_is_there(services: Services) -> None:
+    saved = (await save(services, "Ana lives in Porto", metadata={"keep": 1, "drop": 2})).memory
+    after = await update(services, saved.id, "metadata.drop", metadata={"drop": None})
+    assert plain(after.metadata) == {"keep": 1}
+
+    request = pb.UpdateProfileRequest(user_id="ana")
+    request.update_mask.paths.append("facts.personal")
+    request.profile.facts.update({"personal": {"name": "Ana", "location": "Porto"}})
+    await services.memory.UpdateProfile(request)
+    request.update_mask.paths[:] = ["facts.personal.location"]
+    request.profile.facts.update({"personal": {"location": None}})
+    profile = (await services.memory.UpdateProfile(request)).profile
+    assert plain(profile.facts) == {"personal": {"name": "Ana"}}
+
+
 async def test_times_and_kinds_can_be_corrected(services: Services) -> None:
     saved = (await save(services, "Ana lives in Porto")).memory
     ends = datetime(2031, 1, 1, tzinfo=UTC)

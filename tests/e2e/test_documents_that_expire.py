@@ -50,7 +50,7 @@ async def sweep(conninfo: str) -> None:
     await removal.open()
     try:
         intake = Intake(maintenance, IntakeRules(True, 10, 0.0, 3), QueueLimit(0))
-        await Sweeps(maintenance, intake, None, idle_minutes=10, removal=removal).drop_documents()
+        await Sweeps(maintenance, intake, removal, idle_minutes=10).drop_documents()
     finally:
         await maintenance.close()
         await removal.close()

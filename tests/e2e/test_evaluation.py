@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,11 @@ import pytest
 from rich.console import Console
 
 from benchmarks.extraction.loading import choose, load
-from benchmarks.extraction.report import as_json, notes, show
+from benchmarks.extraction.report import extraction_result, notes
 from benchmarks.extraction.rows import ConversationCase, Observation
 from benchmarks.extraction.run import EvaluationRun, run
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, judge_row, ratio
+from benchmarks.report import read_result, show_result, write_result
 from benchmarks.serving import BenchmarkDatabase
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
@@ -178,10 +178,11 @@ async def test_i6_the_offline_extractor_is_measured_as_it_is(
     assert ran.blocks["en"].memories >= 1
     assert 0 < ran.blocks["en"].tokens < 500
     verdicts = [verdict for _, verdict in found.values()]
-    result = json.loads(json.dumps(as_json(ran, verdicts, "")))
-    assert [row["id"] for row in result["rows"]] == [row.id for row in rows]
-    assert result["figures"]["overall"]["silence"] == 1.0
-    show(ran, verdicts, Console(width=140))
+    write_result(tmp_path / "a.json", extraction_result(ran, verdicts))
+    result = read_result(tmp_path / "a.json", "extraction")
+    assert [row["id"] for row in result.details["rows"]] == [row.id for row in rows]
+    assert result.parts[0].figures["overall: silence"] == 1.0
+    show_result(result, Console(width=140))
     shown = capsys.readouterr().out
     assert "would cost" in shown
     assert "small_talk" in shown

@@ -380,7 +380,9 @@ STRANGE = [
     {"chat_messages": [{"sender": ["human"], "content": "x"}], "uuid": 5},
     {"results": {"memory": 3}, "memory": {"x": 1}, "created_at": 1e400},
     {"agents": [{"messages": {"role": "user"}}], "blocks": [{"label": 1, "value": None}]},
+    {"mapping": {"a": {"message": {"content": {"content_type": ["text"]}}}}, "current_node": "a"},
     {"table": "messages", "row": {"content": None}},
+    {"table": "memories", "row": {"source": "explicit", "status": {}, "content": "x"}},
     {"namespace": 3, "value": "text", "key": None},
 ]
 
@@ -424,6 +426,7 @@ def _one_message(length: int) -> list[Any]:
 LARGE: dict[str, tuple[str, int, Callable[[int], str]]] = {
     "one message": ("claude", 8 << 20, lambda length: json.dumps(_one_message(length))),
     "many values": ("mem0", 1 << 20, lambda length: f"[{filled('{},', length // 3 * 3)}{{}}]"),
+    "blanks": ("mem0", 16 << 20, lambda length: f"[{' ' * length}]"),
     "one line": ("whatsapp", 24 << 20, lambda length: "01/02/2026, 14:30 - A: " + "a" * length),
 }
 
@@ -460,6 +463,10 @@ def _damaged(archive: bytes, fault: str) -> bytes:
         changed[directory + 8] |= 1
     elif fault == "packed in another way":
         changed[local + 8] = changed[directory + 10] = 99
+    elif fault == "of a later version":
+        changed[directory + 6] = 250
+    elif fault == "of another directory":
+        changed[directory] ^= 1
     elif fault == "damaged":
         middle = (local + directory) // 2
         changed[middle : middle + 8] = b"\xff" * 8
@@ -469,7 +476,11 @@ def _damaged(archive: bytes, fault: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "fault", ["encrypted", "packed in another way", "damaged", "of another checksum"]
+    "fault",
+    [
+        *("encrypted", "packed in another way", "damaged", "of another checksum"),
+        *("of a later version", "of another directory"),
+    ],
 )
 async def test_an_archive_that_cannot_be_unpacked_is_named(
     typed: Typed,  # noqa: F811

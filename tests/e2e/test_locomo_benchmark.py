@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.measure import measure
-from benchmarks.locomo.report import as_json
+from benchmarks.locomo.report import locomo_part
 from benchmarks.locomo.variants import ABLATIONS
 from benchmarks.serving import BenchmarkDatabase
 
@@ -84,7 +84,7 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
         assert without | set(run.idle[corpus]) == {v.without for v in ABLATIONS}
         assert "semantic" in without
     assert "neighbour" in run.idle["facts"]
-    assert as_json([run])["runs"][0]["embedder"] == run.embedder
+    assert locomo_part(run).title == f"LoCoMo with {run.embedder}"
     # Everything that was said fits into 500 tokens.
     assert run.told is not None
     assert set(run.told.covered) == {"GetContext", "naive BM25", "naive cosine"}

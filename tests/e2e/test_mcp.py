@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -22,6 +23,8 @@ from hitherto_client.tools import GUIDE, TOOLS
 from tests.e2e.conftest import Services
 from tests.e2e.test_tools import credential
 from tests.tenants import Tenant
+
+CLIENT = {"name": "test", "version": "1"}
 
 
 @asynccontextmanager
@@ -134,6 +137,55 @@ async def test_a_request_must_name_its_user(services: Services, tenant: Tenant) 
     async with served(services) as url, connected(url, authorization=bearer) as client:
         with pytest.raises(MCPError, match="Hitherto-User"):
             await client.call_tool("get_profile", {})
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ('{"text": "half \\ud83d"}', {"text": "half \ufffd"}),
+        ('{"text": "\\uDC00 whole \\ud83c\\udfe1"}', {"text": "\ufffd whole 🏡"}),
+        ('{"\\udfff": ["\\ud800", 1]}', {"\ufffd": ["\ufffd", 1]}),
+        ('{"text": "\\\\ud83d"}', {"text": "\\ud83d"}),
+    ],
+)
+def test_halves_of_characters_are_replaced(line: str, wanted: Any) -> None:
+    assert json.loads(mcp_server.well_formed(line)) == wanted
+    assert mcp_server.well_formed(line + "]") == line + "]"
+
+
+@pytest.mark.faults
+async def test_half_a_character_gets_an_answer_over_stdio(
+    services: Services, tenant: Tenant
+) -> None:
+    """A model that stops within an emoji must not leave its assistant waiting."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c"),
+        "from hitherto_client.command import main; raise SystemExit(main())",
+        *("mcp", "--user", "ana"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={
+            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
+            "HITHERTO_TOKEN": credential(tenant, "ana"),
+        },
+    )
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+    saved = {"name": "save_memory", "arguments": {"content": "Ana likes tea \ud83c"}}
+    sent = (
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": saved},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.writelines(json.dumps(each).encode() + b"\n" for each in sent)
+    async with asyncio.timeout(120):
+        replies = [json.loads(await process.stdout.readline()) for _ in range(2)]
+    process.stdin.close()
+    await process.wait()
+    assert replies[1]["id"] == 2
+    assert replies[1]["result"]["structuredContent"]["saved"]["content"] == "Ana likes tea \ufffd"
 
 
 @pytest.mark.faults

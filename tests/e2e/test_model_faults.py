@@ -565,4 +565,6 @@ async def test_b10_absurd_token_counts_of_the_embedder_kill_no_job(
     }  # fmt: skip
     model.queue(RawReply(json.dumps(reply).encode()), endpoint="embeddings")
     result = await learn(patient, talk("remember canary:heron"))
-    assert (result.usage.embedding_calls, result.usage.embedding_tokens) == (1, 0)
+    assert result.usage.embedding_calls == 1
+    # A third of what was sent, which is never as much as was reported.
+    assert 0 < result.usage.embedding_tokens < 100

@@ -9,7 +9,13 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import history_pb2, memory_pb2, retrieval_service_pb2, search_pb2
+from hitherto.v1 import (
+    history_pb2,
+    memory_pb2,
+    memory_service_pb2,
+    retrieval_service_pb2,
+    search_pb2,
+)
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import (
@@ -142,6 +148,39 @@ async def test_a_conversation_is_taken_back(poisoned: Services) -> None:
         )
     )
     assert [each.summary.conversation_id for each in summaries.results] == ["good"]
+
+
+async def test_a_name_that_others_mention_stays_known(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Also if what is taken back was forgotten before."""
+    belfry = [{"name": "Belfry", "type": "project"}]
+    model.script = replies(
+        {
+            "roof": lambda _: {
+                "new_memories": [
+                    new_memory("The user mends the roof of Belfry.", ["m1"], entities=belfry)
+                ]
+            },
+            "bell": lambda _: {
+                "new_memories": [
+                    new_memory("The user rings the bell at Belfry.", ["m1"], entities=belfry)
+                ]
+            },
+        }
+    )
+    await learn(
+        modelled, talk("the roof", conversation="roof"), talk("the bell", conversation="bell")
+    )
+    (roof,) = [each for each in await memories(modelled) if "roof" in each.content]
+    await modelled.memory.ForgetMemory(
+        memory_service_pb2.ForgetMemoryRequest(user_id="ana", memory_id=roof.id)
+    )
+    await take_back(modelled, conversation_id="roof")
+    found = await modelled.retrieval.FindEntities(
+        retrieval_service_pb2.FindEntitiesRequest(user_id="ana")
+    )
+    assert [(each.name, each.mention_count) for each in found.entities] == [("Belfry", 1)]
 
 
 async def test_a_second_run_finds_nothing_more(poisoned: Services) -> None:

@@ -125,6 +125,25 @@ async def test_any_language(ana: Calling, content: str) -> None:
     assert found["items"][0]["content"] == content
 
 
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("tea\U000e0069\U000e0067", "tea"),
+        ("tea\U000e0101\U000e0102", "tea"),
+        ("t\ufe00e\ufe01a\ufe02", "tea"),
+        ("\u202etea\u2066\u200b", "tea"),
+        ("gia đình 👩\u200d👩\u200d👧 ❤\ufe0f", "gia đình 👩\u200d👩\u200d👧 ❤\ufe0f"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+    ],
+)
+async def test_a_model_reads_what_people_see(ana: Calling, hidden: str, shown: str) -> None:
+    """H5: letters that nobody sees could be orders to the model."""
+    saved = await ana("save_memory", content=f"Ana likes {hidden} a lot.")
+    found = await ana("search_memory", query="Ana likes a lot")
+    told = [saved["saved"]["content"], *(one["content"] for one in found["items"])]
+    assert told == [f"Ana likes {shown} a lot."] * 2
+
+
 async def test_reads(services: Services, ana: Calling) -> None:
     await learn(services)
     assert (await ana("get_profile"))["profile"]["summary"] == "An architect."

@@ -160,7 +160,7 @@ async def test_the_commands_of_a_block(
         told = ""
         for line in block.commands():
             words = shlex.split(typed_words(line), comments=True)
-            if start_not_run(line) or words[0] not in ("hitherto", "cat", "zcat"):
+            if start_not_run(line) or words[0] not in ("hitherto", "cat"):
                 continue
             fitted = typed_words(await stage.fitted(line))
             if re.search(r" [|<>] ", fitted):

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from hitherto_shared.database.exchange import BoundStatement
+from hitherto_shared.database import exchange
+from hitherto_shared.database.exchange import BoundStatement, waited_for
 from hitherto_shared.database.lean import LeanConnection
 
 
@@ -25,8 +26,16 @@ class Counted(LeanConnection):
         return await super().wait(*given, **options)
 
 
+async def counted(connection: Counted, talk: Any) -> Any:
+    connection.trips += 1
+    return await waited_for(connection, talk)
+
+
 @pytest.fixture
-async def connection(superuser_conninfo: str) -> AsyncIterator[Counted]:
+async def connection(
+    superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Counted]:
+    monkeypatch.setattr(exchange, "waited_for", counted)
     opened = await Counted.connect(superuser_conninfo, autocommit=True, prepare_threshold=None)
     async with opened:
         await opened.execute("CREATE TEMPORARY TABLE things (id int PRIMARY KEY, name text)")
@@ -72,6 +81,19 @@ async def test_outside_of_a_transaction_nothing_waits(connection: Counted) -> No
     with pytest.raises(psycopg.errors.UniqueViolation):
         await many(connection, (3, "c"), (2, "again"))
     assert await things(connection) == [(1, "a"), (2, "b")]
+
+
+async def test_the_error_of_a_commit_at_the_end_of_a_trip_is_that_of_the_database(
+    connection: Counted,
+) -> None:
+    await connection.execute(
+        "CREATE TEMPORARY TABLE places (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)"
+    )
+    insert = "INSERT INTO places VALUES (%s)"
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            await connection.answers([BoundStatement(insert, [1]), BoundStatement(insert, [1])])
+    assert await connection.fetch_values("SELECT id FROM places", []) == []
 
 
 async def test_what_fails_later_undoes_the_whole_transaction(connection: Counted) -> None:

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from hitherto_shared.database import lending, pool
+from hitherto_shared.database import abandoned, lending, pool
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.database.pool import Connection, Database
@@ -292,7 +292,7 @@ async def test_callers_who_gave_up_leave_their_places_to_others(
                 )
                 assert {type(error) for error in refused} <= {TooLate, TooManyRequests}
             # By now what held a connection has been cut off, and new ones are being made in vain.
-            await asyncio.sleep(pool._MOMENT_SECONDS + 2 * pool._INSIST_SECONDS)
+            await asyncio.sleep(abandoned.MOMENT_SECONDS + 2 * abandoned.INSIST_SECONDS)
         finally:
             for pid in reversed(pids):
                 os.kill(pid, signal.SIGCONT)
@@ -364,7 +364,7 @@ async def test_a_connection_survives_a_borrower_who_is_cut_off_while_returning_i
             # It may also be that the pool is not needed for this.
             with suppress(TooLate):
                 await holder
-            await asyncio.sleep(2 * pool._MOMENT_SECONDS)
+            await asyncio.sleep(2 * abandoned.MOMENT_SECONDS)
         assert await waiting > 0
     finally:
         await database.close()

@@ -21,6 +21,7 @@ import pytest
 
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import Batch, Completion, Prompt
+from hitherto_shared import metrics
 from hitherto_shared.embeddings import openai_api
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import (
@@ -29,6 +30,7 @@ from hitherto_shared.model_api import (
     ModelMisconfigured,
     ModelRefused,
     ModelUnavailable,
+    estimate_tokens,
 )
 from hitherto_shared.model_server import MAX_REPLY_BYTES
 from tests.scripted_model import (
@@ -176,17 +178,41 @@ async def test_chat_reports_truncation_and_refusal(
 
 @pytest.mark.parametrize(
     "usage",
-    [None, {}, [], {"prompt_tokens": "many", "completion_tokens": -5}, {"prompt_tokens": True}],
+    [
+        None,
+        {},
+        [],
+        {"prompt_tokens": "many", "completion_tokens": -5},
+        {"prompt_tokens": True},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": 10**30, "completion_tokens": float("nan")},
+    ],
+    ids=str,
 )
-async def test_chat_without_sensible_usage_counts_nothing(
+async def test_chat_without_sensible_usage_is_estimated_from_the_texts(
     server: ScriptedModel, chat: OpenAIChatModel, usage: object
 ) -> None:
-    body = ChatAnswer("{}", usage=None).body("m") | {"usage": usage}
-    server.queue(ChatAnswer("{}", usage=None), RawReply(json.dumps(body).encode()))
+    said = "lone surrogate \ud800"
+    body = ChatAnswer(said, usage=None).body("m") | {"usage": usage}
+    server.queue(RawReply(json.dumps(body).encode()))
+    before = estimated("chat")
 
-    for _ in range(2):
-        completion = await chat.complete(prompt())
-        assert (completion.input_tokens, completion.output_tokens) == (0, 0)
+    completion = await chat.complete(prompt())
+
+    sent = estimate_tokens("Extract.") + estimate_tokens(CONVERSATION)
+    assert completion.text == said
+    assert (completion.input_tokens, completion.output_tokens) == (sent, estimate_tokens(said))
+    assert estimated("chat") == before + sent + estimate_tokens(said)
+
+
+def estimated(kind: str) -> float:
+    """How many tokens the metrics call an estimate."""
+    return sum(
+        sample.value
+        for family in metrics.MODEL_TOKENS_ESTIMATED.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total") and sample.labels["kind"] == kind
+    )
 
 
 async def test_chat_joins_content_given_in_parts(
@@ -709,6 +735,7 @@ async def test_calls_are_split_only_at_the_limits_of_the_api(
         "no_index",
         "nan",
         "infinity",
+        "beyond_singles",
         "zero",
         "text",
         "bad_base64",
@@ -742,10 +769,10 @@ async def test_what_can_be_put_right_is(
 ) -> None:
     server.queue(EmbeddingFault(kind), endpoint="embeddings")
 
-    batch = await embedder.embed(["one"])
+    batch = await embedder.embed(["one two three"])
 
     assert np.linalg.norm(batch.vectors[0]) == pytest.approx(1.0, abs=1e-5)
-    assert batch.tokens == (0 if kind == "no_usage" else 1)
+    assert batch.tokens == (estimate_tokens("one two three") if kind == "no_usage" else 3)
 
 
 async def test_a_wrong_key_is_a_fault_of_the_installation(

@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, pq
 
+from hitherto_shared.database import exchange
+from hitherto_shared.database.exchange import waited_for
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.together import together
 
@@ -28,8 +30,16 @@ class Counted(LeanConnection):
         return await super().wait(*given, **options)
 
 
+async def counted(connection: Counted, talk: Any) -> Any:
+    connection.trips += 1
+    return await waited_for(connection, talk)
+
+
 @pytest.fixture
-async def connection(superuser_conninfo: str) -> AsyncIterator[Counted]:
+async def connection(
+    superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Counted]:
+    monkeypatch.setattr(exchange, "waited_for", counted)
     opened = await Counted.connect(superuser_conninfo, autocommit=True, prepare_threshold=None)
     async with opened:
         yield opened

@@ -85,6 +85,7 @@ class EmbeddingFault:
         "no_index",
         "nan",
         "infinity",
+        "beyond_singles",
         "zero",
         "text",
         "bad_base64",

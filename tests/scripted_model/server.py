@@ -228,6 +228,8 @@ class ScriptedModel:
             del data[0]["index"]
         elif fault == "text":
             data[0]["embedding"] = ["0.1"] * size
+        elif fault == "beyond_singles":
+            data[0]["embedding"] = [1e300] * size
         elif fault == "bad_base64":
             data[0]["embedding"] = "*not base64*"
         elif fault == "shuffled":

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 
 from benchmarks import BenchmarkFailed
 from benchmarks.command import Benchmark, Progress, Skipped, add_counts, counting, run
-from benchmarks.comparison import by_name
+from benchmarks.report import (
+    BenchmarkResult,
+    FigureTable,
+    JudgedBar,
+    ResultPart,
+    read_result,
+    write_result,
+)
 from benchmarks.throughput.__main__ import BENCHMARK as THROUGHPUT
 
 
-def named(found: Mapping[str, Any]) -> dict[str, float]:
-    return {"p50 ms": found["p50"], **{f"of {name}": cost for name, cost in found["cpu"].items()}}
+def result(**figures: float) -> BenchmarkResult:
+    table = FigureTable("made", ("figure", "measured"), [("p50", f"{figures['p50']} ms"), None])
+    bar = JudgedBar.limit("P0", "p50", figures["p50"], 1.0, "ms")
+    return BenchmarkResult("made", [ResultPart("made", figures, [table], [bar], ["it was quick"])])
 
 
-def benchmark(outcome: Mapping[str, Any] | Exception) -> Benchmark[Mapping[str, Any]]:
-    async def measure(given: argparse.Namespace, progress: Progress) -> Mapping[str, Any]:
+def benchmark(outcome: BenchmarkResult | Exception) -> Benchmark:
+    async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
         assert given.calls == 7
         step = counting(progress, "calling", 1)
         step()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
-
-    def show(found: Mapping[str, Any], console: Console) -> None:
-        console.print(f"p50 is {found['p50']}")
 
     return Benchmark(
         name="made",
@@ -40,20 +42,32 @@ def benchmark(outcome: Mapping[str, Any] | Exception) -> Benchmark[Mapping[str, 
             parser, argparse.Namespace(calls=5), {"calls": "how many"}
         ),
         measure=measure,
-        show=show,
-        figures=dict,
-        compare=by_name(named),
     )
 
 
-RESULT = {"p50": 2.0, "cpu": {"service": 4.0}}
+RESULT = result(p50=2.0, service=4.0)
 
 
-def test_a_run_is_shown_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.json"
     assert run(benchmark(RESULT), ["--calls", "7", "--json", str(file)]) == 0
-    assert "p50 is 2.0" in capsys.readouterr().out
-    assert json.loads(file.read_text("utf-8")) == RESULT
+    shown = capsys.readouterr().out
+    for text in ("2.0 ms", "≤ 1 ms", "MISSED", "it was quick"):
+        assert text in shown
+    assert read_result(file, "made").parts[0].figures == {"p50": 2.0, "service": 4.0}
+    assert run(benchmark(RESULT), ["tables", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "|  | figure | measured | bar |  |",
+        "|---|---|---|---|---|",
+        "| P0 | p50 | 2.00 ms | ≤ 1 ms | **missed** |",
+        "",
+        "| figure | measured |",
+        "|---|---|",
+        "| p50 | 2.0 ms |",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,14 +96,17 @@ def test_an_amount_is_at_least_one(capsys: pytest.CaptureFixture[str]) -> None:
 def test_results_without_rows_are_compared_by_what_both_have(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    a, b, other = (str(tmp_path / name) for name in ("a", "b", "other"))
-    Path(a).write_text(json.dumps(RESULT), "utf-8")
-    Path(b).write_text(json.dumps({"p50": 3.0, "cpu": {"database": 1.0}}), "utf-8")
-    Path(other).write_text("[1]", "utf-8")
-    assert run(benchmark(RESULT), ["compare", a, b]) == 0
+    a, b, other = (tmp_path / name for name in ("a", "b", "other"))
+    write_result(a, RESULT)
+    write_result(b, result(p50=3.0, database=1.0))
+    other.write_text("[1]", "utf-8")
+    assert run(benchmark(RESULT), ["compare", str(a), str(b)]) == 0
     shown = capsys.readouterr().out
     assert "1.50" in shown
     assert "2 figures stand in one result only" in shown
-    for command in (benchmark(RESULT), THROUGHPUT):
-        assert run(command, ["compare", a, other]) == 2
-        assert "no result of this version" in capsys.readouterr().err
+    assert run(benchmark(RESULT), ["compare", str(a), str(other)]) == 2
+    assert "other is no result of this version of made" in capsys.readouterr().err
+    assert run(THROUGHPUT, ["compare", str(a), str(b)]) == 2
+    assert "a is no result of this version of throughput" in capsys.readouterr().err
+    assert run(benchmark(RESULT), ["tables", str(tmp_path / "none")]) == 2
+    assert "none cannot be read" in capsys.readouterr().err

@@ -64,9 +64,13 @@ def test_sums_are_those_of_single_numbers_to_the_last_bit(count: int, dimensions
 
 
 def test_some_of_many_have_the_cosines_that_all_have() -> None:
-    """With questions in turn, and items without a vector."""
+    """With questions in turn, and items without a vector; and the same are the nearest."""
     rng = np.random.default_rng(5)
     rows = made(rng, 90, 40)
+    # Equals, and vectors that differ in the last digit only.
+    rows[40:50] = rows[30]
+    rows[50:55, 0] = np.nextafter(rows[50:55, 0], np.float16(1))
+    rows[60:65, 1:] = rows[50:55, 1:]
     stored = [None if n % 7 == 0 else sent(row) for n, row in enumerate(rows)]
     expected = HeldVectors(stored, 40)
     several = HeldVectors(stored, 40, by_item=True)
@@ -77,6 +81,11 @@ def test_some_of_many_have_the_cosines_that_all_have() -> None:
         assert [several.cosines([place], question) for place in places] == [
             expected.cosines([place], question) for place in places
         ]
+        allowed = rng.random(90) < 0.8
+        for wanted in (1, 5, 80):
+            assert set(several.nearest(allowed, question, wanted)) == set(
+                expected.nearest(allowed, question, wanted)
+            )
 
 
 @pytest.mark.parametrize("by_item", [False, True])

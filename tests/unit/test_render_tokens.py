@@ -135,6 +135,7 @@ def test_the_estimate_covers_code(suffix: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300))
 @example("BbFt")
+@example("QDQ")
 def test_the_estimate_covers_any_text(text: str) -> None:
     assert real_tokens(text) <= estimated_tokens(text)
 
@@ -203,6 +204,11 @@ def test_lines_have_as_many_tokens_alone_as_together(lines: list[str], between: 
         count = LineCounts(at_once)
         assert count(text) == at_once(text)
         assert count(text) == at_once(text), "the second count differs from the first"
+        if text[:1].strip().strip("/"):
+            whole = f"<one>\n{text}\n<two>"
+            for each in (count, estimated_tokens):
+                lines_alone = each.of_lines(f"{text}\n")
+                assert each.between("<one>\n", lines_alone, "<two>") == each(whole)
 
 
 def test_a_line_is_encoded_once() -> None:

@@ -52,23 +52,23 @@ def test_junk_is_no_token(junk: str) -> None:
 def test_pages_belong_to_a_question_of_a_tenant() -> None:
     pages = PageTokens(SECRET)
     request = pb.ListMemoriesRequest(user_id="ana", tags=["x"], page_size=5)
-    token = pages.bind("t", request).seal([1, "a"])
+    token = pages.open(Checks(), "t", request).seal([1, "a"])
     following = pb.ListMemoriesRequest(
         user_id="ana", tags=["x"], page_size=9, page_token=token, consistency_token="z"
     )
-    assert pages.bind("t", following).open(Checks(), token) == [1, "a"]
-    assert pages.bind("t", request).open(Checks(), "") is None
-    assert pages.bind("t", request).seal(None) == ""
+    assert pages.open(Checks(), "t", following).after == [1, "a"]
+    assert pages.open(Checks(), "t", request).after is None
+    assert pages.open(Checks(), "t", request).seal(None) == ""
     others = [
-        pages.bind("u", request),
-        pages.bind("t", pb.ListMemoriesRequest(user_id="bo", tags=["x"])),
-        pages.bind("t", pb.ListMemoriesRequest(user_id="ana")),
-        pages.bind("t", pb.ListConversationsRequest(user_id="ana")),
-        PageTokens(b"t" * 32).bind("t", request),
+        (pages, "u", following),
+        (pages, "t", pb.ListMemoriesRequest(user_id="bo", tags=["x"], page_token=token)),
+        (pages, "t", pb.ListMemoriesRequest(user_id="ana", page_token=token)),
+        (pages, "t", pb.ListConversationsRequest(user_id="ana", page_token=token)),
+        (PageTokens(b"t" * 32), "t", following),
     ]
-    for other in others:
+    for tokens, tenant, other in others:
         checks = Checks()
-        assert other.open(checks, token) is None
+        assert tokens.open(checks, tenant, other).after is None
         with pytest.raises(InvalidRequest) as caught:
             checks.done()
         assert caught.value.reason == "INVALID_PAGE_TOKEN"
@@ -79,7 +79,7 @@ def test_consistency_tokens_belong_to_a_tenant() -> None:
     position = Position("0/16B3748", "00000001", "7000000000000000001")
     token = tokens.make(position, "a")
     assert tokens.open(token, "a") == position
-    page = PageTokens(SECRET).bind("a", pb.ListMemoriesRequest()).seal(1)
+    page = PageTokens(SECRET).open(Checks(), "a", pb.ListMemoriesRequest()).seal(1)
     for given, tenant in ((token, "b"), (token[:-2], "a"), (page, "a")):
         with pytest.raises(InvalidRequest) as caught:
             tokens.open(given, tenant)

@@ -484,10 +484,10 @@ type UpdateMemoryRequest struct {
 	Memory *Memory `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
 	// update_mask, the fields to change: `content`, `detail`, `type`, `importance`, `confidence`, `tags`,
 	// `keywords`, `entities`, `context`, `metadata`, `valid_from`, `valid_to`, `expires_at`, `sensitive`, or a
-	// path into a Struct such as `metadata.project`. A path without a value in `memory` clears the field or
-	// resets it to the default of SaveMemory; `content` and `valid_from` cannot be cleared. `entities` are
-	// names: of known entities of the user, or of new ones of the type OTHER. Unset: every field that has a
-	// value in `memory`.
+	// path into a Struct such as `metadata.project`. A path without a value in `memory`, or with null, clears
+	// the field or resets it to the default of SaveMemory; `content` and `valid_from` cannot be cleared.
+	// `entities` are names: of known entities of the user, or of new ones of the type OTHER. Unset: every field
+	// that has a value in `memory`.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// version, the version on which the correction is based. If the current version differs, the call fails
 	// with ABORTED (`VERSION_MISMATCH`). 0 or unset: no check.
@@ -1031,8 +1031,8 @@ type UpdateProfileRequest struct {
 	Profile *Profile `protobuf:"bytes,2,opt,name=profile,proto3" json:"profile,omitempty"`
 	// update_mask, the fields to change: `department`, `summary`, `current_projects`, `preferences`,
 	// `frequent_intents`, `access_level`, `facts`, `metadata`, or a path into a Struct such as
-	// `facts.personal.location`. A path without a value in `profile` removes it. Unset: every field that has a
-	// value in `profile`.
+	// `facts.personal.location`. A path without a value in `profile`, or with null, removes it. Unset: every
+	// field that has a value in `profile`.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// version, the version on which the change is based. If the current version differs, the call fails with
 	// ABORTED (`VERSION_MISMATCH`). 0 or unset: no check.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hitherto_extraction.job_calls import Accepted, JobCalls
 from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.queue.attempts import WHY_NOT
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
@@ -28,13 +29,7 @@ from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Job, Scope
-
-WHY_NOT = {
-    "MEMORY_DISABLED": "memory is switched off for this user: nothing was stored",
-    "LEARNING_DISABLED": "learning is switched off for this user: it is stored, not learnt",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +168,7 @@ class Intake(JobCalls):
         async def work(connection: Connection) -> list[Job]:
             await self._limit.require(connection, scope.tenant_id)
             await users.enter_user(connection, scope)
-            counters = await conversations.lock_conversation(connection, scope, conversation_id)
-            if counters is None:
-                raise NotFound(
-                    "this user has no such conversation",
-                    reason="CONVERSATION_NOT_FOUND",
-                    metadata={"conversation_id": conversation_id},
-                )
+            counters = await conversations.require_conversation(connection, scope, conversation_id)
             job = await self._hand_out(connection, scope, conversation_id, counters)
             await conversations.advance(
                 connection,

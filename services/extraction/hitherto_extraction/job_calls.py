@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.once import IdempotentOperation, once
-from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.jobs import RetryFilter
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
@@ -42,76 +41,6 @@ class Retried:
     def more(self) -> bool:
         """Whether the maximum of one call was reached."""
         return self.count >= MAX_RETRIED
-
-
-@dataclass(frozen=True, slots=True)
-class StartedUpkeep:
-    """The job of a call that starts upkeep, and the counts if they are available at once."""
-
-    job: Job
-    counts: Mapping[str, int]
-
-
-def starting(
-    kind: str,
-    tenant_id: str,
-    *,
-    user_id: str | None,
-    dry_run: bool,
-    count: Callable[[Connection], Awaitable[Mapping[str, int]]],
-    max_attempts: int,
-    params: Mapping[str, Any] | None = None,
-) -> IdempotentOperation[StartedUpkeep]:
-    """A call that starts upkeep of one user's data or a tenant's.
-
-    With `dry_run` the job has already ended when it is created: its result holds the counts, and
-    nothing else changes.
-
-    Args:
-        kind: The kind of the job.
-        tenant_id: The tenant.
-        user_id: The user; None for all.
-        dry_run: Whether only to count.
-        count: What a run would do now, by name.
-        max_attempts: Number of attempts before the job is given up.
-        params: Parameters of the job besides the counts.
-    """
-
-    async def change(connection: Connection) -> StartedUpkeep:
-        if user_id is not None:
-            await users.hold_off_erase(connection, Scope(tenant_id, user_id))
-        counts = await count(connection) if dry_run or user_id is not None else {}
-        asked = {**(params or {}), "dry_run": dry_run, "counts": counts}
-        if dry_run:
-            job = await enqueueing.enqueue_done(
-                connection,
-                tenant_id,
-                kind,
-                user_id=user_id,
-                params=asked,
-                result={"counts": counts},
-            )
-        else:
-            job = await enqueueing.enqueue(
-                connection,
-                tenant_id,
-                kind,
-                user_id=user_id,
-                params=asked,
-                max_attempts=max_attempts,
-            )
-        return StartedUpkeep(job, counts)
-
-    async def again(connection: Connection, ids: Sequence[str]) -> StartedUpkeep:
-        job = await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
-        return StartedUpkeep(job, job.params.get("counts", {}))
-
-    return IdempotentOperation(
-        change=change,
-        ids=lambda started: [str(started.job.job_id)],
-        again=again,
-        users=lambda _: [] if user_id is None else [user_id],
-    )
 
 
 class JobCalls:

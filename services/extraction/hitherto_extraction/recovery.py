@@ -17,7 +17,6 @@ from hitherto_extraction.queue import paused
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.errors import HithertoError
 
 logger = logging.getLogger("hitherto.recovery")
 
@@ -108,11 +107,7 @@ class Recovery:
                 await breaker.changed()
 
     async def _wake(self, what: str, wake: Callable[[Connection], Awaitable[int]]) -> None:
-        try:
+        # Otherwise they continue by themselves when they are due.
+        with faults.Tolerated(logger, "cannot resume waiting jobs"):
             if count := await self._database.run(wake, timeout=_SECONDS):
                 logger.info("%s: %d", what, count)
-        except Exception as error:
-            # They continue by themselves when they are due.
-            if not isinstance(error, HithertoError) and faults.translate(error) is None:
-                raise
-            logger.warning("cannot resume waiting jobs: %s", type(error).__name__)

@@ -18,7 +18,6 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from hitherto_extraction.upkeep.schedules import Schedules
 from hitherto_shared.database import faults
-from hitherto_shared.errors import HithertoError
 
 logger = logging.getLogger("hitherto.scheduler")
 
@@ -59,12 +58,8 @@ class Scheduler:
 
     async def tick(self) -> None:
         """Let the schedules check their slots."""
-        try:
+        with faults.Tolerated(logger, "schedules are checked again later"):
             await self._schedules.tick()
-        except Exception as error:
-            if not isinstance(error, HithertoError) and faults.translate(error) is None:
-                raise
-            logger.warning("schedules are checked again later: %s", type(error).__name__)
 
 
 def _cut_off_quietly(duty: Duty) -> Callable[[], Coroutine[None, None, None]]:

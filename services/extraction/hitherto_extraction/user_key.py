@@ -27,13 +27,8 @@ async def key_of(
 ) -> UserKey | None:
     """The key to open the user's sealed values and, with encryption on, to seal new ones.
 
-    None for a user with encryption off and no key: nothing of theirs is sealed.
-
-    Args:
-        database: Where to look up whether the user has encryption on.
-        keys: Opens it; None: there are no keys in this installation.
-        scope: The user.
-        seconds: Time limit of the look-up.
+    None for a user with encryption off and no key, or in an installation without keys: nothing of
+    theirs is sealed. `database` tells whether the user has encryption on.
 
     Raises:
         KeyUnavailable: There is a key, or should be, and it does not open.

@@ -184,14 +184,14 @@ class _ReplicaFirst:
             return await work(connection)
 
         left = _countdown(timeout)
+        # Without a position, the work itself is run, which may be a batch.
+        reading = work if self._position is None else once_fresh
         try:
-            return await self._replica.database.run(
-                once_fresh, timeout=left(), repeatable=repeatable
-            )
+            return await self._replica.database.run(reading, timeout=left(), repeatable=repeatable)
         except Exception as error:
             if not (repeatable and isinstance(_translated(error), Conflict)):
                 raise
-        return await self._replica.database.run(once_fresh, timeout=left(), repeatable=True)
+        return await self._replica.database.run(reading, timeout=left(), repeatable=True)
 
     async def _wait(
         self, connection: Connection, position: Position, timeout: float, patience: float | None

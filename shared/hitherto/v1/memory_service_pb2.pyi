@@ -289,10 +289,10 @@ class UpdateMemoryRequest(_message.Message):
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """update_mask, the fields to change: `content`, `detail`, `type`, `importance`, `confidence`, `tags`,
         `keywords`, `entities`, `context`, `metadata`, `valid_from`, `valid_to`, `expires_at`, `sensitive`, or a
-        path into a Struct such as `metadata.project`. A path without a value in `memory` clears the field or
-        resets it to the default of SaveMemory; `content` and `valid_from` cannot be cleared. `entities` are
-        names: of known entities of the user, or of new ones of the type OTHER. Unset: every field that has a
-        value in `memory`.
+        path into a Struct such as `metadata.project`. A path without a value in `memory`, or with null, clears
+        the field or resets it to the default of SaveMemory; `content` and `valid_from` cannot be cleared.
+        `entities` are names: of known entities of the user, or of new ones of the type OTHER. Unset: every field
+        that has a value in `memory`.
         """
 
     def __init__(
@@ -566,8 +566,8 @@ class UpdateProfileRequest(_message.Message):
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """update_mask, the fields to change: `department`, `summary`, `current_projects`, `preferences`,
         `frequent_intents`, `access_level`, `facts`, `metadata`, or a path into a Struct such as
-        `facts.personal.location`. A path without a value in `profile` removes it. Unset: every field that has a
-        value in `profile`.
+        `facts.personal.location`. A path without a value in `profile`, or with null, removes it. Unset: every
+        field that has a value in `profile`.
         """
 
     def __init__(

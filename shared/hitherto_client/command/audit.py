@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hitherto.v1 import privacy_pb2
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.local_database import on_database
+from hitherto_client.command.local_database import on_database, server_packages
 from hitherto_client.command.options import Argument
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Command, CommandGroup, Option, Rpc
@@ -65,20 +65,14 @@ def _verify(options: argparse.Namespace, output: Output) -> int:
 
         return await verify_log(connection, options.tenant, keys, kept)
 
-    def tell(found: list[Finding]) -> int:
-        _show(found, output, options.tenant)
-        return OK if all(each.good for each in found) else FAILED
-
     try:
-        keys, kept = _keys(options.public_keys), _kept(options.digests, options.tenant)
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"this works where a service is installed ({error.name} is missing here): "
-            "pip install 'hitherto[extraction]'"
-        ) from None
+        with server_packages():
+            keys, kept = _keys(options.public_keys), _kept(options.digests, options.tenant)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from None
-    return on_database(work, tell, output, seconds=_VERIFY_SECONDS)
+    found = on_database(work, seconds=_VERIFY_SECONDS)
+    _show(found, output, options.tenant)
+    return OK if all(each.good for each in found) else FAILED
 
 
 def _keys(paths: Sequence[Path]) -> list[bytes]:

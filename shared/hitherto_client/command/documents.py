@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.follow import exit_code, follow, show_jobs
 from hitherto_client.command.options import Argument, connect, read_text, wait
 from hitherto_client.command.output import Output
+from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, CommandGroup, Option, Rpc, of
 from hitherto_client.command.show import Column, CountsLine, OneRecord, Rows
 from hitherto_client.command.values import day
-from hitherto_client.errors import HithertoCallError
 from hitherto_client.records import fill, parse_object
 from hitherto_client.wire import build
 
@@ -101,37 +101,40 @@ def _add(options: argparse.Namespace, output: Output) -> int:
         raise UsageError("the files hold no documents")
     total = pb.IngestDocumentsResponse()
     jobs: list[job_pb2.Job] = []
-    with connect(options) as client:
-        try:
-            for batch in groups(documents, _size, _MAX_DOCUMENTS):
-                reply = client.connection.extraction.IngestDocuments(
-                    pb.IngestDocumentsRequest(user_id=options.user_id, documents=batch),
-                    timeout=options.timeout or _SECONDS,
-                )
-                jobs += [reply.job] if reply.HasField("job") else []
-                total = _sum(total, reply)
-            if options.wait and jobs:
-                jobs = follow(client, jobs, output)
-                total.job.CopyFrom(jobs[-1])
-        except (KeyboardInterrupt, HithertoCallError):
-            if jobs:
-                output.note(
-                    f"{len(total.document_ids)} documents were taken and are read in the "
-                    "background; handing all of them over again does no harm"
-                )
-            raise
-    if output.as_json:
-        output.document(total)
-    else:
-        output.line(
-            f"{total.new_count} new, {total.replaced_count} replaced, "
-            f"{total.unchanged_count} unchanged"
+
+    def left() -> str:
+        if not jobs:
+            return ""
+        return (
+            f"{len(total.document_ids)} documents were taken and are read in the background; "
+            "handing all of them over again does no harm"
         )
-        for document_id in total.document_ids:
-            output.line(document_id)
-        if jobs:
-            show_jobs(output, jobs)
+
+    with connect(options) as client, if_stopped(output, left):
+        for batch in groups(documents, _size, _MAX_DOCUMENTS):
+            reply = client.connection.extraction.IngestDocuments(
+                pb.IngestDocumentsRequest(user_id=options.user_id, documents=batch),
+                timeout=options.timeout or _SECONDS,
+            )
+            jobs += [reply.job] if reply.HasField("job") else []
+            total = _sum(total, reply)
+        if options.wait and jobs:
+            jobs = follow(client, jobs, output)
+            total.job.CopyFrom(jobs[-1])
+    output.result(total, lambda: _show_added(output, total, jobs))
     return exit_code(jobs) if options.wait else OK
+
+
+def _show_added(
+    output: Output, total: pb.IngestDocumentsResponse, jobs: Sequence[job_pb2.Job]
+) -> None:
+    output.line(
+        f"{total.new_count} new, {total.replaced_count} replaced, {total.unchanged_count} unchanged"
+    )
+    for document_id in total.document_ids:
+        output.line(document_id)
+    if jobs:
+        show_jobs(output, jobs)
 
 
 def _sum(

@@ -31,24 +31,18 @@ _SERVICES = (
 def _run(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
         found = list(client.health().values())
-    if output.as_json:
-        output.document(
-            {
-                "services": [
-                    {
-                        "service": health.service,
-                        "address": health.address,
-                        "serving": health.serving,
-                        "status": health.status,
-                        "latency_ms": round(health.seconds * 1000, 2),
-                        "without": list(health.without),
-                    }
-                    for health in found
-                ]
-            }
-        )
-    else:
-        show_rows(output, _SERVICES, found)
+    services = [
+        {
+            "service": health.service,
+            "address": health.address,
+            "serving": health.serving,
+            "status": health.status,
+            "latency_ms": round(health.seconds * 1000, 2),
+            "without": list(health.without),
+        }
+        for health in found
+    ]
+    output.result({"services": services}, lambda: show_rows(output, _SERVICES, found))
     down = [health for health in found if not health.serving]
     for health in down:
         output.error(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -22,13 +20,12 @@ from hitherto_client._sync.imports import stream_memories, stream_transcripts
 from hitherto_client.batches import parts
 from hitherto_client.command.cost import ImportPlan, prices
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import Argument, Switch, connect
+from hitherto_client.command.options import Argument, Switch, connect, open_file, size_of
 from hitherto_client.command.output import Output
-from hitherto_client.command.progress import Bar
+from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.restoring import EXPORTED, restore
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
-from hitherto_client.errors import HithertoCallError
 from hitherto_client.importers import FORMATS, ExportPosition, ExportUnreadable, read_export
 from hitherto_client.records import Record, memory_request, read_records
 from hitherto_client.streams import MAX_ERRORS, WINDOW_SECONDS, Progress
@@ -91,39 +88,28 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     if options.dry_run:
         return _plan(options, output)
     files = [
-        _File(name, _size(name), defaults, kind, options)
+        _File(name, size_of(name), defaults, kind, options)
         for name in options.files
         # One stream of the services takes transcripts or memories, not both.
         for kind in (FORMATS[options.source].kinds if options.source else ("",))
     ]
     token = ""
     end_known = all(file.size is not None for file in files)
-    with connect(options) as client, Bar(output, end_known=end_known) as bar:
-        try:
-            for file in files:
-                token = _import(client, file, files, bar, options.timeout) or token
-        except (KeyboardInterrupt, HithertoCallError):
-            taken = sum(file.accepted for file in files)
-            output.note(
-                f"{taken} items were taken and stay; importing the same files again does no harm"
-            )
-            raise
-    if output.as_json:
-        output.document({"files": [_as_dict(file) for file in files], "consistency_token": token})
-    else:
-        _tell(output, files)
+
+    def left() -> str:
+        taken = sum(file.accepted for file in files)
+        return f"{taken} items were taken and stay; importing the same files again does no harm"
+
+    with (
+        connect(options) as client,
+        Bar(output, end_known=end_known) as bar,
+        if_stopped(output, left),
+    ):
+        for file in files:
+            token = _import(client, file, files, bar, options.timeout) or token
+    document = {"files": [_as_dict(file) for file in files], "consistency_token": token}
+    output.result(document, lambda: _tell(output, files))
     return FAILED if any(file.refused for file in files) else OK
-
-
-def _size(name: str) -> int | None:
-    """The bytes of a file; None if only reading it will tell."""
-    if name == "-":
-        return None
-    try:
-        found = os.stat(name)
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
-    return found.st_size or None
 
 
 def _import(
@@ -135,7 +121,7 @@ def _import(
         file.accepted, file.turned_away = made.accepted, made.refused
         _show(bar, files)
 
-    with nullcontext() if file.options.source else _open(file.name) as stream:
+    with nullcontext() if file.options.source else open_file(file.name) as stream:
         records = _exported(file) if stream is None else _records(file, stream)
         first = next(records, None)
         if first is None:
@@ -166,15 +152,6 @@ def _import(
     return str(reply.consistency_token)
 
 
-def _open(name: str) -> AbstractContextManager[BinaryIO]:
-    if name == "-":
-        return nullcontext(sys.stdin.buffer)
-    try:
-        return Path(name).open("rb")
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
-
-
 def _records(file: _File, stream: BinaryIO) -> Iterator[Record]:
     """The JSON objects of a file, the first of which settles its kind."""
     for record in read_records(stream):
@@ -198,8 +175,8 @@ def _exported(file: _File) -> Iterator[Record]:
 def _values(name: str, options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], float]]:
     """What a file holds, and how much of it was read."""
     if options.source is None:
-        size = _size(name) or 1
-        with _open(name) as stream:
+        size = size_of(name) or 1
+        with open_file(name) as stream:
             for record in read_records(stream):
                 if record.value is not None:
                     yield record.value, record.end / size

@@ -11,6 +11,7 @@ from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.follow import exit_code, follow, show_jobs
 from hitherto_client.command.options import Argument, OneOf, connect
 from hitherto_client.command.output import Output
+from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command, Option, Rpc, given, of
 
 _MATCHING = ""
@@ -47,15 +48,10 @@ def _watch(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
         call = client.connection.extraction.GetJob
         jobs = [call(pb.GetJobRequest(job_id=job)).job for job in dict.fromkeys(options.jobs)]
-        try:
+        with if_stopped(output, lambda: "the jobs continue: see `hitherto jobs`"):
             final = follow(client, jobs, output)
-        except KeyboardInterrupt:
-            output.note("the jobs continue: see `hitherto jobs`")
-            raise
-    if output.as_json:
-        output.document(pb.ListJobsResponse(jobs=final, total_size=len(final)))
-    else:
-        show_jobs(output, final)
+    document = pb.ListJobsResponse(jobs=final, total_size=len(final))
+    output.result(document, lambda: show_jobs(output, final))
     return exit_code(final)
 
 

@@ -64,15 +64,16 @@ def _create(options: argparse.Namespace, output: Output) -> int:
 
         return await create_key(connection, **fields)
 
-    def tell(key: str) -> int:
-        if output.as_json:
-            output.document(_plain({"key": key, "key_id": _id_of(key), **fields}))
-        else:
-            output.text(key)
-            output.note("keep this key: it is stored as a hash only and cannot be shown again")
-        return OK
+    key = on_database(work)
+    output.result(
+        _plain({"key": key, "key_id": _id_of(key), **fields}), lambda: _show_key(output, key)
+    )
+    return OK
 
-    return on_database(work, tell, output)
+
+def _show_key(output: Output, key: str) -> None:
+    output.text(key)
+    output.note("keep this key: it is stored as a hash only and cannot be shown again")
 
 
 def _list(options: argparse.Namespace, output: Output) -> int:
@@ -81,19 +82,17 @@ def _list(options: argparse.Namespace, output: Output) -> int:
 
         return await list_keys(connection, tenant_id=options.tenant)
 
-    def tell(keys: list[ApiKey]) -> int:
-        if output.as_json:
-            told = [_plain(asdict(key)) for key in keys]
-            for key in told:
-                key.pop("tenant_id")
-            output.document({"tenant_id": options.tenant, "keys": told})
-        elif not keys:
-            output.note(f"the tenant {options.tenant} has no keys")
-        else:
-            show_rows(output, _KEYS, keys)
-        return OK
-
-    return on_database(work, tell, output)
+    keys = on_database(work)
+    if output.as_json:
+        told = [_plain(asdict(key)) for key in keys]
+        for key in told:
+            key.pop("tenant_id")
+        output.document({"tenant_id": options.tenant, "keys": told})
+    elif not keys:
+        output.note(f"the tenant {options.tenant} has no keys")
+    else:
+        show_rows(output, _KEYS, keys)
+    return OK
 
 
 def _revoke(options: argparse.Namespace, output: Output) -> int:
@@ -104,20 +103,13 @@ def _revoke(options: argparse.Namespace, output: Output) -> int:
 
         return await revoke_key(connection, tenant_id=options.tenant, key_id=key_id)
 
-    def tell(revoked: bool) -> int:
-        if not revoked:
-            output.error(
-                f"the tenant {options.tenant} has no key {key_id} in force: see `hitherto keys "
-                "list`"
-            )
-            return FAILED
-        if output.as_json:
-            output.document({"key_id": key_id, "revoked": True})
-        else:
-            output.line(f"revoked {key_id}")
-        return OK
-
-    return on_database(work, tell, output)
+    if not on_database(work):
+        output.error(
+            f"the tenant {options.tenant} has no key {key_id} in force: see `hitherto keys list`"
+        )
+        return FAILED
+    output.result({"key_id": key_id, "revoked": True}, lambda: output.line(f"revoked {key_id}"))
+    return OK
 
 
 def _check_label(flag: str, text: str, most: int = _MAX_NAME) -> None:

@@ -6,11 +6,11 @@ These need the server's packages, which are imported when they run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from hitherto_client.command.exits import UNREACHABLE, UsageError
-from hitherto_client.command.output import Output
+from hitherto_client.command.exits import UsageError
 
 if TYPE_CHECKING:
     from hitherto_shared.database.connect import Pooler
@@ -21,45 +21,42 @@ Result = TypeVar("Result")
 _DATABASE_SECONDS = 30.0
 
 
-class _DatabaseUnusable(Exception):
+class DatabaseUnusable(Exception):
     """The database cannot be used; the message says what to do."""
 
 
-def on_database(
-    work: Callable[[Connection], Awaitable[Result]],
-    tell: Callable[[Result], int],
-    output: Output,
-    *,
-    seconds: float = _DATABASE_SECONDS,
-) -> int:
-    """Do `work` on the database that the environment names, and `tell` what it found.
-
-    Args:
-        work: On a connection of the role hitherto_maintenance.
-        tell: Writes the result; the exit code.
-        output: For what goes wrong.
-        seconds: How long the work may take.
+@contextmanager
+def server_packages() -> Iterator[None]:
+    """For what imports packages of a service.
 
     Raises:
-        UsageError: The server's packages are not installed here.
+        UsageError: They are not installed here.
     """
     try:
-        result = _run(work, seconds)
-    except _DatabaseUnusable as error:
-        output.error(str(error))
-        return UNREACHABLE
-    return tell(result)
-
-
-def _run(work: Callable[[Connection], Awaitable[Result]], seconds: float) -> Result:
-    try:
-        from hitherto_shared.config import SharedSettings  # noqa: PLC0415
-        from hitherto_shared.startup import locate_database  # noqa: PLC0415
+        yield
     except ModuleNotFoundError as error:
         raise UsageError(
             f"this works where a service is installed ({error.name} is missing here): "
             "pip install 'hitherto[extraction]'"
         ) from None
+
+
+def on_database(
+    work: Callable[[Connection], Awaitable[Result]], *, seconds: float = _DATABASE_SECONDS
+) -> Result:
+    """What `work` finds on the database that the environment names.
+
+    Args:
+        work: On a connection of the role hitherto_maintenance.
+        seconds: How long the work may take.
+
+    Raises:
+        UsageError: The server's packages are not installed here.
+        DatabaseUnusable: The database cannot be reached, or the work failed.
+    """
+    with server_packages():
+        from hitherto_shared.config import SharedSettings  # noqa: PLC0415
+        from hitherto_shared.startup import locate_database  # noqa: PLC0415
     try:
         settings = SharedSettings()
         located = locate_database(settings)
@@ -70,7 +67,7 @@ def _run(work: Callable[[Connection], Awaitable[Result]], seconds: float) -> Res
         finally:
             located.release()
     except Exception as error:
-        raise _DatabaseUnusable(_why(error)) from error
+        raise DatabaseUnusable(_why(error)) from error
 
 
 async def _once(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import math
+import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
@@ -18,6 +21,7 @@ from hitherto_client import Hitherto
 from hitherto_client.command.exits import UsageError
 from hitherto_client.command.output import Output
 
+GZIP = ".gz"
 Run = Callable[[argparse.Namespace, Output], int]
 
 
@@ -152,6 +156,36 @@ def read_text(name: str) -> str:
     except UnicodeDecodeError:
         source = "standard input" if name == "-" else name
         raise UsageError(f"{source} is not UTF-8: save the file as UTF-8 text") from None
+
+
+def open_file(name: str) -> AbstractContextManager[BinaryIO]:
+    """A file, unpacked if its name ends with .gz, or standard input for `-`.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    if name == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        if name.endswith(GZIP):
+            return cast(BinaryIO, gzip.open(name, "rb"))
+        return Path(name).open("rb")
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
+
+
+def size_of(name: str) -> int | None:
+    """The bytes of a file; None if only reading it will tell.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+    if name == "-" or name.endswith(GZIP):
+        return None
+    try:
+        return os.stat(name).st_size or None
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
 
 
 def moment(text: str) -> datetime:

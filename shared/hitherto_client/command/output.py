@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 from google.protobuf import json_format
@@ -71,6 +71,13 @@ class Output:
         # JSON escapes C0 by itself; these would reach the terminal raw.
         text = _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
         sys.stdout.write(text + "\n")
+
+    def result(self, document: Message | dict[str, Any], show: Callable[[], object]) -> None:
+        """Write the result of a command: one JSON document, or for people as `show` does."""
+        if self.as_json:
+            self.document(document)
+        else:
+            show()
 
     def text(self, text: str) -> None:
         """Write text as it is; to a terminal without what it would obey."""

@@ -1,13 +1,16 @@
-"""How far long work is: a bar on a terminal, a line now and then elsewhere."""
+"""How far long work is: a bar on a terminal, a line now and then elsewhere; what a stop leaves."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from hitherto_client.command.output import Output
+from hitherto_client.errors import HithertoCallError
 
 _NOTE_EVERY = 10_000
 """Without a known end, elsewhere than on a terminal: items between two lines."""
@@ -78,3 +81,19 @@ class Bar:
         elif done >= self._noted + _NOTE_EVERY:
             self._noted = done
             self._output.note(text)
+
+
+@contextmanager
+def if_stopped(output: Output, left: Callable[[], str]) -> Iterator[None]:
+    """Say what stays if the person or a failed call stops the work.
+
+    Args:
+        output: Where the command writes.
+        left: What to say; nothing if it is empty.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, HithertoCallError):
+        if text := left():
+            output.note(text)
+        raise

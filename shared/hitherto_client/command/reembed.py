@@ -15,7 +15,7 @@ from hitherto_client.command.exits import FAILED, OK
 from hitherto_client.command.follow import exit_code, show_jobs
 from hitherto_client.command.options import YES, confirmed, connect, wait
 from hitherto_client.command.output import Output
-from hitherto_client.command.progress import Bar
+from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Pair, show_record
 
@@ -62,11 +62,8 @@ def _start(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
         reply = _START.call(client, options)
         if options.wait and reply.HasField("job"):
-            try:
+            with if_stopped(output, lambda: "the work continues: see `hitherto reembed status`"):
                 reply = _follow(client, options, reply, output)
-            except KeyboardInterrupt:
-                output.note("the work continues: see `hitherto reembed status`")
-                raise
     _START.write(output, options, reply)
     return exit_code([reply.job]) if options.wait and reply.HasField("job") else OK
 

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
-import sys
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import BinaryIO, cast
 
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.options import connect
+from hitherto_client.command.options import connect, open_file, size_of
 from hitherto_client.command.output import Output
-from hitherto_client.command.progress import Bar
+from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.show import Column, show_rows
-from hitherto_client.errors import HithertoCallError
 from hitherto_client.export import EXPORT_SECONDS
+from hitherto_client.results.privacy import ImportedUser
 from hitherto_client.wire import build
 
 EXPORTED = "hitherto"
 """The value of --from for exports of this product."""
-_GZIP = ".gz"
+_LEFT = "what was stored stays; importing the same file again stores what is missing"
 _MIB = 2**20
 
 
@@ -47,9 +40,9 @@ def restore(options: argparse.Namespace, output: Output) -> int:
     (name,) = options.files
     if options.dry_run:
         return _count(name, output)
-    size = _size(name)
+    size = size_of(name)
     with (
-        _open(name) as export,
+        open_file(name) as export,
         connect(options) as client,
         Bar(output, end_known=bool(size)) as bar,
     ):
@@ -61,26 +54,18 @@ def restore(options: argparse.Namespace, output: Output) -> int:
             else:
                 bar.count(sent, mib)
 
-        try:
+        with if_stopped(output, lambda: _LEFT):
             made = client.import_user(
                 options.user, export, progress=show, timeout=options.timeout or EXPORT_SECONDS
             )
-        except (KeyboardInterrupt, HithertoCallError):
-            output.note(
-                "what was stored stays; importing the same file again stores what is missing"
-            )
-            raise
-    if output.as_json:
-        output.document(build(pb.ImportUserResponse, **asdict(made)))
-        return OK
-    _show(output, made.imported_counts, made.skipped_counts, made.left_out_counts)
+    output.result(build(pb.ImportUserResponse, **asdict(made)), lambda: _show(output, made))
     return OK
 
 
 def _count(name: str, output: Output) -> int:
     counts = Counter[str]()
     try:
-        with _open(name) as export:
+        with open_file(name) as export:
             for line in export:
                 counts[str(json.loads(line)["table"])] += 1
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -97,37 +82,13 @@ def _count(name: str, output: Output) -> int:
     return OK
 
 
-def _show(
-    output: Output,
-    imported: Mapping[str, int],
-    skipped: Mapping[str, int],
-    left_out: Mapping[str, int],
-) -> None:
+def _show(output: Output, made: ImportedUser) -> None:
+    counts = (made.imported_counts, made.skipped_counts, made.left_out_counts)
     rows = [
-        TableCounts(table, imported.get(table, 0), skipped.get(table, 0), left_out.get(table, 0))
-        for table in sorted({*imported, *skipped, *left_out})
+        TableCounts(table, *(count.get(table, 0) for count in counts))
+        for table in sorted({table for count in counts for table in count})
     ]
     show_rows(output, _COLUMNS, rows)
-
-
-def _size(name: str) -> int | None:
-    if name == "-" or name.endswith(_GZIP):
-        return None
-    try:
-        return os.stat(name).st_size
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
-
-
-def _open(name: str) -> AbstractContextManager[BinaryIO]:
-    if name == "-":
-        return nullcontext(sys.stdin.buffer)
-    try:
-        if name.endswith(_GZIP):
-            return cast(BinaryIO, gzip.open(name, "rb"))
-        return Path(name).open("rb")
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
 
 
 _COLUMNS = (

@@ -216,10 +216,7 @@ class Rpc:
 
     def write(self, output: Output, options: argparse.Namespace, reply: Any) -> None:
         """Write the reply: as it is for machines, or for people."""
-        if output.as_json:
-            output.document(reply)
-        else:
-            self.show(output, options, reply)
+        output.result(reply, lambda: self.show(output, options, reply))
 
 
 def given(kind: type[Message], options: argparse.Namespace, name: str) -> Any:

@@ -37,10 +37,12 @@ from hitherto_client.command.exits import (
     BROKEN_PIPE,
     FAILED,
     INTERRUPTED,
+    UNREACHABLE,
     USAGE,
     UsageError,
     report,
 )
+from hitherto_client.command.local_database import DatabaseUnusable
 from hitherto_client.command.options import make_parser
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import Command, CommandGroup
@@ -98,14 +100,17 @@ def run(given: Sequence[str]) -> int:
         return USAGE
     except HithertoCallError as error:
         return report(error, output)
+    except DatabaseUnusable as error:
+        output.error(str(error))
+        return UNREACHABLE
     except KeyboardInterrupt:
         output.error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
-    except OSError as error:
-        # Such as a full disk under the output.
+    except (OSError, EOFError) as error:
+        # Such as a full disk under the output, or a packed file that was cut off.
         _silence_stdout()
         output.error(str(error))
         return FAILED

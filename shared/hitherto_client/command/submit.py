@@ -18,6 +18,7 @@ from hitherto_client.command.follow import exit_code, follow, show_jobs
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import Argument, connect, natural, wait
 from hitherto_client.command.output import Output
+from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import show_record, show_rows
 from hitherto_client.command.values import dollars, word_of
@@ -49,36 +50,27 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     groups = list(batches(found, min(options.batch, MAX_TRANSCRIPTS)))
     jobs: dict[str, job_pb2.Job] = {}
     reply = pb.SubmitTranscriptsResponse()
-    with connect(options) as client:
-        try:
-            for group in groups:
-                reply = _hand_over(client, group, options.timeout or _BATCH_SECONDS)
-                for job in reply.jobs:
-                    jobs[job.id] = job
-                if len(groups) > 1:
-                    output.note(f"accepted: {len(jobs)} jobs so far")
-            if not options.wait:
-                _show(output, list(jobs.values()), reply.consistency_token)
-                return OK
-            final = follow(client, jobs.values(), output)
-        except (KeyboardInterrupt, HithertoCallError):
-            if jobs:
-                output.note(
-                    f"{len(jobs)} accepted jobs continue to run: see `hitherto jobs`; "
-                    "submitting the same files again is harmless"
-                )
-            raise
-    _show(output, final, reply.consistency_token)
-    return exit_code(final)
+    with connect(options) as client, if_stopped(output, lambda: _left(len(jobs))):
+        for group in groups:
+            reply = _hand_over(client, group, options.timeout or _BATCH_SECONDS)
+            jobs |= {job.id: job for job in reply.jobs}
+            if len(groups) > 1:
+                output.note(f"accepted: {len(jobs)} jobs so far")
+        shown = list(jobs.values())
+        if options.wait:
+            shown = follow(client, shown, output)
+    document = pb.SubmitTranscriptsResponse(jobs=shown, consistency_token=reply.consistency_token)
+    output.result(document, lambda: show_jobs(output, shown))
+    return exit_code(shown) if options.wait else OK
 
 
-def _show(output: Output, jobs: list[job_pb2.Job], consistency_token: str) -> None:
-    if output.as_json:
-        output.document(
-            pb.SubmitTranscriptsResponse(jobs=jobs, consistency_token=consistency_token)
-        )
-    else:
-        show_jobs(output, jobs)
+def _left(jobs: int) -> str:
+    if not jobs:
+        return ""
+    return (
+        f"{jobs} accepted jobs continue to run: see `hitherto jobs`; submitting the same files "
+        "again is harmless"
+    )
 
 
 def _hand_over(
@@ -122,10 +114,7 @@ def _preview(options: argparse.Namespace, output: Output) -> int:
                 for violation in error.violations
             )
             raise
-    if output.as_json:
-        output.document(reply)
-    else:
-        _show_preview(output, reply)
+    output.result(reply, lambda: _show_preview(output, reply))
     return OK
 
 

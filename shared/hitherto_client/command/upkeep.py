@@ -15,6 +15,7 @@ from hitherto_client.command.follow import exit_code, follow, show_jobs
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import YES, Argument, OneOf, confirmed, connect, wait
 from hitherto_client.command.output import Output
+from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import DRY_RUN, EVERYBODY, SINCE, UNTIL, USER, Command, Option, Rpc
 from hitherto_client.command.show import Column, Rows, show_rows
 from hitherto_client.command.values import counted, dollars, minute, words
@@ -82,11 +83,8 @@ def _start(rpc: Rpc, options: argparse.Namespace, output: Output) -> int:
         reply = rpc.call(client, options)
         wait = options.wait and not options.dry_run
         if wait and reply.job.state not in FINAL:
-            try:
+            with if_stopped(output, lambda: "the job continues: see `hitherto jobs`"):
                 (job,) = follow(client, [reply.job], output)
-            except KeyboardInterrupt:
-                output.note("the job continues: see `hitherto jobs`")
-                raise
             reply.job.CopyFrom(job)
     rpc.write(output, options, reply)
     failed = reply.job.state in (job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)

@@ -34,9 +34,9 @@ from hitherto_client.console.pages import (
 from hitherto_client.console.protection import Protection
 from hitherto_client.console.rendering import STATIC, render
 from hitherto_client.console.sessions import ConsoleSessions, SignInForms
+from hitherto_client.web_server import web_server_config
 
 MOST_REQUEST_BYTES = 1024 * 1024
-DRAIN_SECONDS = 5
 
 _PAGES = (
     signing_in,
@@ -146,15 +146,5 @@ def server_config(
         OSError: The directory cannot be used.
         ValueError: Its key has other contents, or other users may read it.
     """
-    return uvicorn.Config(
-        make_app(target, address.hosts(public_hosts), sessions),
-        host=address.host,
-        port=address.port,
-        # Addresses name people.
-        access_log=False,
-        server_header=False,
-        ws="none",
-        ssl_certfile=certificate_file,
-        ssl_keyfile=key_file,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-    )
+    app = make_app(target, address.hosts(public_hosts), sessions)
+    return web_server_config(app, address.host, address.port, certificate_file, key_file)

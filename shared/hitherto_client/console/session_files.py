@@ -54,9 +54,10 @@ class SessionFiles:
                     path.read_text("ascii"), (*self._bound_to, path.name)
                 )
                 for path in folder.iterdir()
-                if not path.name.startswith(".")
+                if not path.name.startswith(".") and path.is_file()
             }
-        except (FileNotFoundError, BrokenToken, UnicodeDecodeError):
+        except (OSError, BrokenToken, UnicodeDecodeError):
+            # Whoever has the cookie of a session that cannot be read must be able to sign in again.
             return None
         return (used, found) if STATE in found else None
 

@@ -143,7 +143,7 @@ def hitherto(value: JsonObject) -> Iterator[JsonObject]:
         if messages:
             yield {"conversation_id": text_of(row.get("conversation_id")), "messages": messages}
     elif value.get("table") == "memories" and row.get("source") == "explicit":
-        if row.get("status") not in {"active", "achieved"}:
+        if text_of(row.get("status")) not in {"active", "achieved"}:
             return
         yield {
             "content": text_of(row.get("content")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ _PIECE_CHARACTERS = 1 << 20
 _MOST_CHARACTERS = 256 << 20
 """Of one value; a larger one is no conversation."""
 _SPACE = " \t\r\n"
+_BETWEEN_VALUES = re.compile(f"[{_SPACE}]*")
+_BETWEEN_ITEMS = re.compile(f"[{_SPACE},]*")
 
 
 class ExportUnreadable(ValueError):
@@ -63,7 +66,8 @@ class _Source:
 
     def __enter__(self) -> _Source:
         if self._path.is_file() and zipfile.is_zipfile(self._path):
-            self._archive = zipfile.ZipFile(self._path)
+            with _unpacking():
+                self._archive = zipfile.ZipFile(self._path)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,7 +101,10 @@ def _unpacking() -> Iterator[None]:
     """Report an archive that is damaged, encrypted or packed in an unknown way."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
+    except (
+        *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, UnicodeDecodeError),
+        *(EOFError, OSError, RuntimeError),
+    ) as error:
         raise ExportUnreadable(f"cannot be unpacked ({error})") from None
 
 
@@ -157,11 +164,11 @@ def json_values(text: IO[str]) -> Iterator[Any]:
     listed = held.startswith("[")
     if listed:
         held = held[1:]
-    between = _SPACE + ("," if listed else "")
+    between = _BETWEEN_ITEMS if listed else _BETWEEN_VALUES
     wanted = _PIECE_CHARACTERS
     at = 0
     while True:
-        at = _skipped(held, at, between)
+        at = between.match(held, at).end()  # type: ignore[union-attr] # it matches nothing too
         if listed and held.startswith("]", at):
             return
         value, end = None, at
@@ -192,10 +199,3 @@ def json_values(text: IO[str]) -> Iterator[Any]:
             return
         else:
             raise ExportUnreadable("is no JSON, or ends in the middle of a value")
-
-
-def _skipped(text: str, at: int, characters: str) -> int:
-    """Where the text goes on after these characters."""
-    while at < len(text) and text[at] in characters:
-        at += 1
-    return at

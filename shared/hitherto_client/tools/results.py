@@ -5,6 +5,7 @@ Every item says when it is from and, unless the user said it, who did.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from google.protobuf import json_format
@@ -20,8 +21,28 @@ from hitherto.v1 import (
     session_pb2,
 )
 
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U000e0000-\U000e0fff]"
+    # Selectors of forms: only one, and only after characters that have several.
+    '|(?<=[ -"$-)+-/:-~])[\ufe00-\ufe0f]|[\ufe00-\ufe0f](?=[\ufe00-\ufe0f])'
+)
+"""What no reader sees and a model reads nevertheless, such as letters of the tag block."""
 LONGEST_TEXT = 4_000
 """Characters of one text in a result; longer ones are cut and marked."""
+
+
+def visible(value: Any) -> Any:
+    """JSON without hidden characters, in which others could hide instructions."""
+    match value:
+        case str():
+            return value if value.isascii() and value.isprintable() else _HIDDEN.sub("", value)
+        case dict():
+            return {visible(key): visible(one) for key, one in value.items()}
+        case list():
+            return [visible(one) for one in value]
+    return value
 
 
 def item(result: search_pb2.SearchResult) -> dict[str, Any]:

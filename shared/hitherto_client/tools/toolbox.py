@@ -120,7 +120,7 @@ class Toolbox:
             check(tool.parameters, given)
             self._require_bound()
             stated = {key: value for key, value in given.items() if value is not None}
-            return ToolResult(self._handlers[tool.name](stated))
+            return ToolResult(results.visible(self._handlers[tool.name](stated)))
         except ToolArgumentError as error:
             return _failed(str(error))
         except HithertoCallError as error:

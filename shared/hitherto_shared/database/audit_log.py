@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_shared.database.arrays import Texts, Uuids
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 
@@ -111,9 +112,9 @@ async def append(
             "tenant_id": tenant_id,
             "actor": actor,
             "method": method,
-            "event_ids": [uuid7() for _ in touched],
-            "user_hashes": [user_hash for user_hash, _ in touched],
-            "resource_ids": [",".join(map(str, ids)) for _, ids in touched],
+            "event_ids": Uuids(uuid7() for _ in touched),
+            "user_hashes": Texts(user_hash for user_hash, _ in touched),
+            "resource_ids": Texts(",".join(map(str, ids)) for _, ids in touched),
         },
     )
 

@@ -57,20 +57,22 @@ class Counts(Generic[Key]):
 
     def add(self, tenant_id: str, keys: Iterable[Key] | Mapping[Key, int]) -> None:
         """Count each key once more, or as often as given; no new keys if too many wait."""
-        counted: Mapping[Key, int] = Counter(keys)
         if self._held >= _MAX_WAITING:
+            counted: Mapping[Key, int] = Counter(keys)
             known = self._waiting.get(tenant_id, Counter())
             taken = {key: number for key, number in counted.items() if key in known}
             if len(taken) < len(counted):
                 self._logger.error(
                     "%s are lost: the buffer is full while the primary is unreachable", self._name
                 )
-            counted = taken
-        self._keep(tenant_id, counted)
+            keys = taken
+        self._keep(tenant_id, keys)
 
     def _keep(self, tenant_id: str, more: Iterable[Key] | Mapping[Key, int]) -> None:
         """Add to the waiting counts of a tenant, which then comes after the others."""
-        waiting = self._waiting.pop(tenant_id, Counter())
+        waiting = self._waiting.pop(tenant_id, None)
+        if waiting is None:
+            waiting = Counter()
         self._held -= len(waiting)
         waiting.update(more)
         self._held += len(waiting)

@@ -16,6 +16,7 @@ transaction begins with the settings of the connection.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection, errors, pq
@@ -40,10 +41,12 @@ Row = tuple[Any, ...]
 
 _MOST_PREPARED = 100
 """Maximum number of prepared statements per connection: the most recently used."""
+_CANCEL_SECONDS = 5.0
+"""Time for Postgres to take a cancellation, and then to end the statement."""
 _PLACEHOLDER = re.compile(rb"%(?:(?:\((\w+)\))?([sbt])|%)")
 _FORMS = {b"s": PyFormat.AUTO, b"b": PyFormat.BINARY, b"t": PyFormat.TEXT}
 _ANSWERED = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
-_FORGOTTEN = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+FORGOTTEN = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
 """The errors of a prepared statement that was dropped, or whose tables were altered since."""
 
 _Key = tuple[bytes, tuple[int, ...]]
@@ -77,7 +80,7 @@ class StatementResult:
 
 def set_in_transactions(connection: AsyncConnection[Any], settings: LocalSettings) -> None:
     """Let `exchange` depend on nothing but the transaction, which begins with `settings`."""
-    _prepared[connection] = _Prepared(MadeTransformer(connection), settings)
+    _prepared[connection] = PreparedStatements(MadeTransformer(connection), settings)
 
 
 async def exchange(
@@ -90,12 +93,10 @@ async def exchange(
     """
     with Waiting("sql", tuple([each.sql for each in asked])):
         async with connection.lock:
-            prepared = _prepared.get(connection)
-            if prepared is None:
-                prepared = _prepared[connection] = _Prepared(MadeTransformer(connection))
+            prepared = prepared_on(connection)
             try:
                 return await _once(connection, prepared, asked)
-            except _FORGOTTEN:
+            except FORGOTTEN:
                 # Everything must be prepared again; inside a transaction it is too late for that.
                 prepared.forget()
                 if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
@@ -104,32 +105,90 @@ async def exchange(
 
 
 async def _once(
-    connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[BoundStatement]
+    connection: AsyncConnection[Any], prepared: PreparedStatements, asked: Sequence[BoundStatement]
 ) -> list[StatementResult]:
     # Values that cannot be converted fail before anything is sent.
     settings, place = prepared.settings, None
     if settings is None:
-        batch = _Batch(connection, prepared, asked)
+        batch = StatementBatch(connection, prepared, asked)
     else:
         if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             place = sum(1 for _ in takewhile(lambda each: opens_transaction(each.sql), asked))
             first = BoundStatement(settings.sql, settings.parameters)
             asked = [*asked[:place], first, *asked[place:]]
         batch = _UnpreparedBatch(connection, prepared, asked)
-    try:
-        results = await connection.wait(_talk(connection.pgconn, batch))
-    except BaseException:
-        # Cancelled in between: the state of the protocol is unknown.
-        if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
-            await connection.close()
-        raise
+    results = await finished(connection, talk(connection.pgconn, batch))
     answers = batch.read(results)
     if place is not None:
         del answers[place]
     return answers
 
 
-class _Prepared:
+async def finished(
+    connection: AsyncConnection[Any], talking: PQGen[list[pq.abc.PGresult]]
+) -> list[pq.abc.PGresult]:
+    """The results of `talk`, at whose failure the connection is closed if need be."""
+    try:
+        return await waited_for(connection, talking)
+    except BaseException:
+        # Cancelled in between: the state of the protocol is unknown.
+        if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+            await connection.close()
+        raise
+
+
+async def waited_for(
+    connection: AsyncConnection[Any], talking: PQGen[list[pq.abc.PGresult]]
+) -> list[pq.abc.PGresult]:
+    """As psycopg's `wait`, without the timer that it starts and cancels every time."""
+    loop, socket = asyncio.get_running_loop(), connection.pgconn.socket
+    try:
+        wanted = next(talking)
+        while True:
+            wanted = talking.send(await readiness(socket, wanted, loop.create_future()))
+    except StopIteration as end:
+        return cast("list[pq.abc.PGresult]", end.value)
+    except asyncio.CancelledError:
+        if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+            with suppress(Exception):
+                await connection.cancel_safe(timeout=_CANCEL_SECONDS)
+                await connection.wait(talking, timeout=_CANCEL_SECONDS)
+        raise
+
+
+async def readiness(socket: int, wanted: Wait, ready: asyncio.Future[Ready]) -> Ready:
+    """Wait until a socket is ready, or until somebody else ends `ready`.
+
+    Nobody watches the socket afterwards. libpq may close it next. And libuv reports an end by an
+    error once per registration, perhaps before the last bytes are read.
+
+    Raises:
+        psycopg.OperationalError: libpq has closed the socket.
+    """
+    loop = asyncio.get_running_loop()
+    reads, writes = wanted & Wait.R, wanted & Wait.W
+    try:
+        if reads:
+            loop.add_reader(socket, _resolve, ready, Ready.R)
+        if writes:
+            loop.add_writer(socket, _resolve, ready, Ready.W)
+    except OSError as error:
+        raise errors.OperationalError("the connection's socket is closed") from error
+    try:
+        return await ready
+    finally:
+        if reads:
+            loop.remove_reader(socket)
+        if writes:
+            loop.remove_writer(socket)
+
+
+def _resolve(ready: asyncio.Future[Ready], how: Ready) -> None:
+    if not ready.done():
+        ready.set_result(how)
+
+
+class PreparedStatements:
     """The prepared statements of a connection: names by statement, the most recently used last.
 
     Attributes:
@@ -169,10 +228,18 @@ class _Prepared:
         self.superfluous.clear()
 
 
-_prepared: WeakKeyDictionary[AsyncConnection[Any], _Prepared] = WeakKeyDictionary()
+_prepared: WeakKeyDictionary[AsyncConnection[Any], PreparedStatements] = WeakKeyDictionary()
 
 
-class _Batch:
+def prepared_on(connection: AsyncConnection[Any]) -> PreparedStatements:
+    """The prepared statements of a connection."""
+    prepared = _prepared.get(connection)
+    if prepared is None:
+        prepared = _prepared[connection] = PreparedStatements(MadeTransformer(connection))
+    return prepared
+
+
+class StatementBatch:
     """Statements as libpq calls, and the meaning of the results.
 
     Attributes:
@@ -180,7 +247,10 @@ class _Batch:
     """
 
     def __init__(
-        self, connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[BoundStatement]
+        self,
+        connection: AsyncConnection[Any],
+        prepared: PreparedStatements,
+        asked: Sequence[BoundStatement],
     ) -> None:
         self.calls: list[partial[None]] = []
         self._connection = connection
@@ -230,7 +300,7 @@ class _Batch:
 
     def note(self, results: Sequence[pq.abc.PGresult]) -> None:
         """Record what Postgres has prepared and dropped, even if the answers are not read."""
-        for meaning, result in zip(self._meanings, results, strict=True):
+        for meaning, result in zip(self._meanings, results, strict=False):
             if result.status not in _ANSWERED:
                 continue
             if isinstance(meaning, tuple):
@@ -245,7 +315,9 @@ class _Batch:
             psycopg.Error: As `exchange`.
         """
         answers: list[StatementResult] = []
-        for meaning, result in zip(self._meanings, results, strict=True):
+        # Outside a transaction, Postgres commits once all statements are answered; if that fails,
+        # the error is one more result.
+        for meaning, result in zip([*self._meanings, None], results, strict=False):
             if result.status not in _ANSWERED:
                 raise errors.error_from_result(result, encoding=self._connection.info.encoding)
             if meaning is None:
@@ -253,7 +325,7 @@ class _Batch:
         return answers
 
 
-class _UnpreparedBatch(_Batch):
+class _UnpreparedBatch(StatementBatch):
     """A batch of which nothing remains in Postgres.
 
     The nameless statement is gone once another takes its place. The same statement many times over
@@ -281,10 +353,11 @@ def _answer(transformer: Transformer, result: pq.abc.PGresult) -> StatementResul
     return StatementResult(transformer.load_rows(0, count, tuple), count)
 
 
-def _talk(pgconn: pq.abc.PGconn, batch: _Batch) -> PQGen[list[pq.abc.PGresult]]:
+def talk(pgconn: pq.abc.PGconn, batch: StatementBatch) -> PQGen[list[pq.abc.PGresult]]:
     """Make all calls, send them together, and yield until all results are there.
 
-    psycopg lets this run to its end after a cancellation as well, and then discards its result.
+    After a cancellation it runs to its end as well, and its result is discarded. Who goes on with
+    it where another one stopped sends None first.
     """
     pgconn.enter_pipeline_mode()
     for call in batch.calls:
@@ -292,7 +365,7 @@ def _talk(pgconn: pq.abc.PGconn, batch: _Batch) -> PQGen[list[pq.abc.PGresult]]:
     pgconn.pipeline_sync()
     while pgconn.flush():
         # Postgres may have to deliver answers before it accepts more.
-        if (yield Wait.RW) & Ready.R:
+        if ((yield Wait.RW) or 0) & Ready.R:
             pgconn.consume_input()
     results: list[pq.abc.PGresult] = []
     while True:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import AbstractContextManager
+
 import psycopg
 from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
@@ -47,6 +50,26 @@ def _is_away(error: BaseException) -> bool:
 def _is_outdated(error: errors.FeatureNotSupported) -> bool:
     """Whether a migration altered a statement's result after the statement was prepared."""
     return error.diag.source_function == "RevalidateCachedQuery"
+
+
+class Tolerated(AbstractContextManager[None]):
+    """Logs an error of ours or of the database as `what`, and goes on: the work is repeated later.
+
+    Any other error is a defect, and passes.
+    """
+
+    def __init__(self, logger: logging.Logger, what: str) -> None:
+        self._logger = logger
+        self._what = what
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Log the error, if it is one to be tolerated."""
+        known = error is not None and (
+            isinstance(error, HithertoError) or translate(error) is not None
+        )
+        if known:
+            self._logger.warning("%s: %s", self._what, type(error).__name__)
+        return known
 
 
 def translate(error: BaseException) -> HithertoError | None:

@@ -73,8 +73,8 @@ class Lender:
             PoolTimeout: None was free for `wait_seconds`.
             PoolClosed: The pool is closed.
         """
-        if self._ready:
-            return self._ready.pop()
+        if (ready := self.take_ready()) is not None:
+            return ready
         if len(self._wanted) >= self._max_waiting:
             metrics.CONNECTIONS_REFUSED.inc()
             raise TooManyRequests(f"{len(self._wanted)} calls already wait for a connection")
@@ -96,6 +96,10 @@ class Lender:
                 waited = f"{self._wait_seconds:.2f} s"
                 raise PoolTimeout(f"no connection became free within {waited}") from None
             raise
+
+    def take_ready(self) -> LeanConnection | None:
+        """The most recently used connection, if one is free now."""
+        return self._ready.pop() if self._ready else None
 
     def give_back(self, connection: LeanConnection) -> None:
         """Lend it to the longest waiting borrower, or keep it ready; never fails or blocks."""

@@ -1,11 +1,9 @@
 """Connections of one role, borrowed for one piece of work at a time and limited in time.
 
 A frozen Postgres ignores `statement_timeout`, so `run` limits each piece of work itself. Its caller
-gets an answer in time; the work is abandoned. Abandoned work with a connection gets a moment to end
-by itself, which is cheaper than a new connection. Then it is cancelled: psycopg asks Postgres to
-end the statement and keeps the connection. If Postgres does not do so either, the work is cancelled
-again, and psycopg closes the connection. Work without a connection is cancelled at once, so there
-is never more abandoned work than there are connections.
+gets an answer in time; the work is abandoned (`abandoned`). Work without a connection is cancelled
+at once, so there is never more abandoned work than there are connections. Most reads are one batch
+of statements: they need no task to be abandoned, if a connection lies ready for their tenant.
 
 Nothing here closes a connection that a task waits on: the event loop watches its socket, and libuv
 ends the process when a watched descriptor is closed.
@@ -26,9 +24,9 @@ import asyncio
 import logging
 import select
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import psycopg
 from psycopg import errors
@@ -36,6 +34,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from hitherto_shared import metrics
+from hitherto_shared.database.abandoned import MOMENT_SECONDS, AbandonedWork
 from hitherto_shared.database.connect import (
     SESSION_SETTINGS,
     DatabaseUnreachable,
@@ -44,6 +43,8 @@ from hitherto_shared.database.connect import (
     connected,
     with_role,
 )
+from hitherto_shared.database.conversation import BatchRead, Conversation, exchange_at_once
+from hitherto_shared.database.exchange import BoundStatement, StatementResult
 from hitherto_shared.database.faults import is_lost_connection
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.lending import Lender
@@ -69,10 +70,7 @@ _CONFIGURE_SECONDS = 5.0
 _IDLE_SECONDS = 300.0
 """Interval at which psycopg_pool closes returned connections that it did not lend."""
 
-_MOMENT_SECONDS = 0.1
-"""Time for which abandoned work may keep its connection before it is cancelled."""
-_INSIST_SECONDS = 3.0
-"""Time for Postgres to end a cancelled statement before its connection is closed."""
+_REPEATED = "connection lost during a read; repeating it once"
 
 Connection = LeanConnection
 Result = TypeVar("Result")
@@ -115,7 +113,7 @@ class Database:
         self.role = role
         self.conninfo = with_role(conninfo, role, application=application, pooler=pooler)
         self._pooler = pooler
-        self._detached: set[asyncio.Task[Any]] = set()
+        self._abandoned = AbandonedWork()
         self._resting: asyncio.Task[None] | None = None
         self._lost_at = 0.0
         self._pool: AsyncConnectionPool[LeanConnection] = AsyncConnectionPool(
@@ -182,10 +180,7 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections; cancelled work gets a moment to notice."""
-        for task in self._detached:
-            task.cancel()
-        if self._detached:
-            await asyncio.wait(self._detached, timeout=2.0)
+        await self._abandoned.end()
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
@@ -249,6 +244,17 @@ class Database:
         connection.proven_at = time.monotonic()
         return True
 
+    async def transact(
+        self, work: Callable[[Connection], Awaitable[Result]], *, timeout: float
+    ) -> Result:
+        """`run` the work in one transaction of its own."""
+
+        async def whole(connection: Connection) -> Result:
+            async with connection.transaction():
+                return await work(connection)
+
+        return await self.run(whole, timeout=timeout)
+
     async def run(
         self,
         work: Callable[[Connection], Awaitable[Result]],
@@ -270,6 +276,17 @@ class Database:
                 was committed.
             TooLate: Time is up. Whether a write was committed is then unknown.
         """
+        if repeatable and isinstance(work, BatchRead) and (ready := self._at_hand()) is not None:
+            end = asyncio.get_running_loop().time() + timeout
+            try:
+                return cast(Result, await self._ask_at_once(ready, work.asked, timeout))
+            except TimeoutError:
+                raise _late() from None
+            except Exception as error:
+                if not is_lost_connection(error):
+                    raise
+            logger.info(_REPEATED)
+            timeout = end - asyncio.get_running_loop().time()
         lent: LeanConnection | None = None
         given_up = too_long = False
 
@@ -300,7 +317,7 @@ class Database:
             except Exception as error:
                 if given_up or not (repeatable and is_lost_connection(error)):
                     raise
-                logger.info("connection lost during a read; repeating it once")
+                logger.info(_REPEATED)
                 lent = None
                 return await attempt()
 
@@ -312,12 +329,51 @@ class Database:
             if not done:
                 given_up = True
                 too_long = lent is not None and _waits_for_us(lent)
-                self._abandon(task, after=0.0 if lent is None or too_long else _MOMENT_SECONDS)
+                after = 0.0 if lent is None or too_long else MOMENT_SECONDS
+                self._abandoned.leave(task, after=after)
         if too_long:
             raise WorkTooLong("the work of a transaction", timeout)
         if not done:
-            raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+            raise _late()
         return task.result()
+
+    def _at_hand(self) -> LeanConnection | None:
+        """A free connection on which a batch can be sent now."""
+        if self._pooler == "transaction" or (ready := self._lender.take_ready()) is None:
+            return None
+        of_tenant = self.role not in _WALLED or ready.lent_for == tenant_at_work()
+        if of_tenant and self._untroubled(ready):
+            return ready
+        self._lender.give_back(ready)
+        return None
+
+    async def _ask_at_once(
+        self, connection: LeanConnection, asked: Sequence[BoundStatement], timeout: float
+    ) -> list[StatementResult]:
+        """The answers to statements on a connection from `_at_hand`."""
+        ends_here = True
+
+        def leave(conversation: Conversation) -> None:
+            nonlocal ends_here
+            ends_here = False
+            task = asyncio.ensure_future(conversation.finish())
+            task.add_done_callback(lambda _: returned())
+            self._abandoned.leave(task)
+
+        def returned() -> None:
+            self._lent.dec()
+            self._lender.give_back(connection)
+
+        self._lent.inc()
+        try:
+            return await exchange_at_once(connection, asked, timeout, leave)
+        except Exception as error:
+            if is_lost_connection(error):
+                self._lost_at = time.monotonic()
+            raise
+        finally:
+            if ends_here:
+                returned()
 
     @property
     def _refused(self) -> int:
@@ -346,25 +402,9 @@ class Database:
 
         return configure
 
-    def _abandon(self, task: asyncio.Task[Any], *, after: float) -> None:
-        """Let `task` end by itself, or cancel it after `after` seconds."""
-        self._detached.add(task)
-        task.add_done_callback(self._forget)
-        if after:
-            asyncio.get_running_loop().call_later(after, self._cancel, task)
-        else:
-            self._cancel(task)
 
-    def _cancel(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task`, repeatedly as long as it continues."""
-        if not task.done():
-            task.cancel()
-            asyncio.get_running_loop().call_later(_INSIST_SECONDS, self._cancel, task)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._detached.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.debug("abandoned database work ended: %s", type(error).__name__)
+def _late() -> TooLate:
+    return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
 
 
 def _waits_for_us(connection: LeanConnection) -> bool:

@@ -11,7 +11,8 @@ takes as many round trips as the longest of them has statements.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -39,12 +40,11 @@ async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[
         while answers:
             wanted: dict[int, PendingStatements] = {}
             for place, given in answers.items():
-                step = _ReadStep(connection, reads[place], given)
-                came = await step
-                if isinstance(came, PendingStatements):
-                    wanted[place] = came
+                came = await _next_of(connection, reads[place], given)
+                if isinstance(came, _Returned):
+                    returned[place] = came.value
                 else:
-                    returned[place] = step.returned
+                    wanted[place] = came
             answers = {}
             if wanted:
                 found = await connection.answers(
@@ -58,45 +58,35 @@ async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[
     return returned
 
 
-class _ReadStep:
-    """A read on its way to its next statement, or to its end; other waits are awaited."""
+class _Returned:
+    """The end of a read, with what it returned."""
 
-    def __init__(
-        self, connection: LeanConnection, read: Read, given: list[StatementResult] | None
-    ) -> None:
-        self._connection = connection
-        self._read = read
-        self._given = given
-        self.returned: Any = None
+    __slots__ = ("value",)
 
-    def __await__(self) -> Generator[Any, Any, PendingStatements | None]:
-        try:
-            came = self._go_on(self._given)
-            while not isinstance(came, PendingStatements):
-                try:
-                    yield came
-                except BaseException as error:
-                    came = self._go_on(error)
-                else:
-                    came = self._go_on(None)
-        except _Returned as end:
-            self.returned = end.value
-            return None
-        return came
-
-    def _go_on(self, given: list[StatementResult] | BaseException | None) -> Any:
-        before, self._connection.collecting = self._connection.collecting, True
-        try:
-            if isinstance(given, BaseException):
-                return self._read.throw(given)
-            return self._read.send(given)
-        except StopIteration as end:
-            raise _Returned(end.value) from None
-        finally:
-            self._connection.collecting = before
-
-
-class _Returned(Exception):
     def __init__(self, value: Any) -> None:
-        super().__init__()
         self.value = value
+
+
+@coroutine
+def _next_of(
+    connection: LeanConnection, read: Read, given: list[StatementResult] | None
+) -> Generator[Any, Any, PendingStatements | _Returned]:
+    """A read's next statements, or its end; whatever else it waits for is awaited."""
+    go_on: Callable[[Any], Any] = read.send
+    what: Any = given
+    while True:
+        before, connection.collecting = connection.collecting, True
+        try:
+            came = go_on(what)
+        except StopIteration as end:
+            return _Returned(end.value)
+        finally:
+            connection.collecting = before
+        if isinstance(came, PendingStatements):
+            return came
+        try:
+            yield came
+        except BaseException as error:
+            go_on, what = read.throw, error
+        else:
+            go_on, what = read.send, None

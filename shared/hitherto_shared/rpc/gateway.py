@@ -323,6 +323,6 @@ def _users(method: _Method, request: Any) -> Iterable[str]:
 
 
 def _log_answer(name: str, started: float) -> None:
-    logger.debug(
-        "%s answered", name, extra={"milliseconds": round((time.monotonic() - started) * 1000, 2)}
-    )
+    if logger.isEnabledFor(logging.DEBUG):
+        milliseconds = round((time.monotonic() - started) * 1000, 2)
+        logger.debug("%s answered", name, extra={"milliseconds": milliseconds})

@@ -7,8 +7,6 @@ own, few for each connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +18,34 @@ HEALTH_CALLS = 256
 """Concurrent health watches of all connections. Checks are not counted, because they end by
 themselves."""
 _RETRY_SECONDS = 1.0
+
+
+class CallSlot:
+    """The slot of one call, taken on entering the context."""
+
+    __slots__ = ("_places", "_tenant_id")
+
+    def __init__(self, places: CallSlots, tenant_id: str) -> None:
+        self._places = places
+        self._tenant_id = tenant_id
+
+    def __enter__(self) -> Self:
+        """Take it.
+
+        Raises:
+            Exhausted: All are taken, or all that the tenant may have.
+        """
+        self._places.take(self._tenant_id)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release it."""
+        self._places.give_back(self._tenant_id)
 
 
 class CallSlots:
@@ -36,9 +62,12 @@ class CallSlots:
         self._most_of_one = max(1, int(number * share))
         self._of_tenant: dict[str, int] = {}
 
-    @contextmanager
-    def place(self, tenant_id: str) -> Iterator[None]:
-        """Take a slot for a call of this tenant, and release it afterwards.
+    def place(self, tenant_id: str) -> CallSlot:
+        """A slot for a call of this tenant."""
+        return CallSlot(self, tenant_id)
+
+    def take(self, tenant_id: str) -> None:
+        """Count a call.
 
         Raises:
             Exhausted: All are taken, or all that the tenant may have.
@@ -57,14 +86,14 @@ class CallSlots:
             )
         self._free -= 1
         self._of_tenant[tenant_id] = taken + 1
-        try:
-            yield
-        finally:
-            self._free += 1
-            if self._of_tenant[tenant_id] == 1:
-                del self._of_tenant[tenant_id]
-            else:
-                self._of_tenant[tenant_id] -= 1
+
+    def give_back(self, tenant_id: str) -> None:
+        """Release the slot of a call."""
+        self._free += 1
+        if self._of_tenant[tenant_id] == 1:
+            del self._of_tenant[tenant_id]
+        else:
+            self._of_tenant[tenant_id] -= 1
 
 
 class HealthSlot:

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from hitherto_extraction.consolidation.calls import Consolidations
 from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
+from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors
@@ -186,8 +186,8 @@ async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
         nothing,
         keys=cast(UserKeys, asked),
     )
-    calls = Consolidations(database, merging, max_attempts=1)
-    work = await calls.start(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)
+    calls = UpkeepOnDemand(database, {}, merging, max_attempts=1)
+    work = await calls.consolidate(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)
     before = list(asked.of)
     assert before == ([] if user_id is None else ["ana"])
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from hitherto_extraction.pipeline.backfill import Backfill
-from hitherto_extraction.pipeline.backlog import Backlog
+from hitherto_extraction.pipeline.backfill import Backfill, Backlog
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.queue import claims
 from hitherto_extraction.reembedding import phases

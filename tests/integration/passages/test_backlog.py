@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hitherto_extraction.pipeline.backfill import Backfill
-from hitherto_extraction.pipeline.backlog import Backlog
+from hitherto_extraction.pipeline.backfill import Backfill, Backlog
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.index import NumberedText
 from hitherto_extraction.storage.corpora.messages import MESSAGES

@@ -111,6 +111,12 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
     assert await stage.memories() == sorted(
         (user, f"The user mentioned {canary}.", 1) for user, canary in ledger
     )
+    # A job reports what it did, and no call is charged twice.
+    assert await stage.rows(
+        "SELECT DISTINCT result -> 'memories_created', result -> 'usage' -> 'llm_calls' FROM jobs"
+    ) == [(1, 1)]
+    charged = await stage.value("SELECT sum(calls) FROM usage_ledger WHERE stage = 'extraction'")
+    assert len(ledger) <= charged <= chat.calls
     # L5: nobody holds a transaction open; that of a worker that looks for work ends by itself.
 
     async def all_closed() -> bool:

@@ -119,7 +119,7 @@ async def test_two_replicas_sweep_an_idle_conversation_once(stage: Stage) -> Non
         "UPDATE conversations SET updated_at = now() - interval '11 minutes'"
         " WHERE conversation_id = 'c1'"
     )
-    replicas = [Sweeps(stage.maintenance, stage.intake(), None, idle_minutes=10) for _ in "ab"]
+    replicas = [Sweeps(stage.maintenance, stage.intake(), idle_minutes=10) for _ in "ab"]
     await asyncio.gather(*(sweeps.queue_idle() for sweeps in replicas))
     assert await stage.rows("SELECT conversation_id, range_to FROM jobs") == [("c1", None)]
     await run_all(stage)
@@ -225,6 +225,6 @@ async def test_memory_switched_off_keeps_a_range_for_a_retry(stage: Stage) -> No
     await stage.submit(transcript(1, 2))
     (held,) = await stage.claim()
     async with stage.maintenance.connection() as connection:
-        await attempts.discard(connection, held, error="off", reason="MEMORY_DISABLED")
+        await attempts.discard(connection, held, "MEMORY_DISABLED")
     later = await stage.intake().submit(TENANT, [transcript(1, 4)], None, timeout=BOUND)
     assert [(job.range_from, job.range_to) for job in later.jobs] == [(3, 4)]

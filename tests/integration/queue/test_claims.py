@@ -89,7 +89,7 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
         await attempts.wait_out_outage(
             connection, zombie, **MODEL_AWAY, delay_seconds=0, longest_seconds=0
         )
-        await attempts.discard(connection, zombie, error="E: x", reason="E")
+        await attempts.discard(connection, zombie, "USER_ERASED")
         with pytest.raises(ClaimLost):
             await claims.hold(connection, zombie)
         with pytest.raises(ClaimLost):

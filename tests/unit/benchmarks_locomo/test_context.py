@@ -10,10 +10,11 @@ from rich.console import Console
 
 from benchmarks.locomo.context import BLOCK, BUDGETS, ContextFigures, _shares
 from benchmarks.locomo.data import BenchmarkQuestion
-from benchmarks.locomo.figures import bars, covered
-from benchmarks.locomo.naive import NaiveLists, vectors_of
-from benchmarks.locomo.report import as_json, show
+from benchmarks.locomo.naive import NaiveLists
+from benchmarks.locomo.report import locomo_part
 from benchmarks.locomo.scores import Covered, GoldEvidence
+from benchmarks.report import BenchmarkResult, show_result
+from benchmarks.serving import vectors_of
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.unit.benchmarks_locomo.runs import run, scored
@@ -108,13 +109,14 @@ def test_blocks_are_printed_beside_the_naive_lists_and_held_against_the_bars(
         shares={budget: {"profile": 1.0} for budget in BUDGETS},
         dated=dict.fromkeys(BUDGETS, 0.5),
     )
-    assert covered(measured.told, BLOCK, 500).said.value == 0.875
-    held = [bar for bar in bars(measured) if "tokens" in bar.figure]
-    assert [bar.verdict for bar in held] == ["met", "met", "missed", "missed"]
-    show(measured, Console(width=160))
+    part = locomo_part(measured)
+    assert part.figures["GetContext, 500 tokens"] == 0.875
+    held = [bar for bar in part.bars if "tokens" in bar.figure]
+    assert [bar.met for bar in held] == [True, True, False, False]
+    show_result(BenchmarkResult("locomo", [part]), Console(width=160))
     shown = capsys.readouterr().out
     assert "0.875 (" in shown
     assert "0.250 (" in shown
     assert "lines with a day" in shown
-    kept = as_json([measured])["runs"][0]["told"]
-    assert kept["covered"][BLOCK][500]["questions"][3] == [0.5, 1.0]
+    assert part.scores["GetContext, 500 tokens"].above[3] == 0.5
+    assert part.scores["GetContext with summaries, 500 tokens"].above[3] == 1.0

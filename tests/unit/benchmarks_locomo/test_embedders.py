@@ -29,9 +29,9 @@ async def test_texts_reach_the_api_and_prompts_the_scripted_model(
         monkeypatch.setenv("EMBEDDING_DIMENSIONS", "64")
         api.dimensions = 64
         async with model_for("openai", []) as chosen:
-            assert chosen.settings["openai_base_url"] != api.base_url
+            assert chosen["openai_base_url"] != api.base_url
             embedder = OpenAIEmbedder(
-                "some-model", 64, base_url=chosen.settings["openai_base_url"], timeout=10
+                "some-model", 64, base_url=chosen["openai_base_url"], timeout=10
             )
             try:
                 (vector,) = (await embedder.embed(["trà đá"])).vectors
@@ -47,5 +47,5 @@ async def test_texts_reach_the_api_and_prompts_the_scripted_model(
 
 async def test_settings_of_another_embedder_are_not_held_against_a_local_one() -> None:
     async with model_for("offline", []) as chosen:
-        assert chosen.settings["embedding_dimensions"] is None
-        assert chosen.settings["embedder"] == "offline"
+        assert chosen["embedding_dimensions"] is None
+        assert chosen["embedder"] == "offline"

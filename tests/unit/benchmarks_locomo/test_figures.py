@@ -2,56 +2,65 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks.comparison import read_result
-from benchmarks.locomo.figures import bars, groups, rankings
-from benchmarks.locomo.report import FORMAT, as_json, show
+from benchmarks.comparison import difference
+from benchmarks.locomo.measure import EmbedderRun
+from benchmarks.locomo.report import locomo_part, metric_of
+from benchmarks.report import BenchmarkResult, read_result, show_result, write_result
 from tests.unit.benchmarks_locomo.runs import run, scored
 
 
-def test_groups_hold_all_questions_and_each_category() -> None:
+def cells(measured: EmbedderRun, table: int) -> list[list[str]]:
+    return [list(row) for row in locomo_part(measured).tables[table].rows if row is not None]
+
+
+def verdicts(measured: EmbedderRun) -> list[bool | None]:
+    return [bar.met for bar in locomo_part(measured).bars]
+
+
+def test_a_table_holds_all_questions_and_each_category() -> None:
     measured = run(scored(30, 40), scored(20, 40), scored(36, 40))
-    found = {(group.corpus, group.category): group for group in groups(measured)}
-    assert set(found) == {
-        (corpus, category)
-        for corpus in ("facts", "messages", "both")
-        for category in ("all", "multi-hop", "temporal")
-    }
-    everything = found["facts", "all"]
-    assert everything.questions == 40
-    recall = everything.figures["recall_10"]
-    assert recall.value == 0.75
-    assert 0.55 < recall.low < 0.75 < recall.high < 0.9
-    assert found["facts", "temporal"].questions == 20
+    rows = cells(measured, 0)
+    assert [(row[0], row[1]) for row in rows[:3]] == [
+        ("facts", "40"),
+        ("  multi-hop", "20"),
+        ("  temporal", "20"),
+    ]
+    assert [row[0] for row in rows[3::3]] == ["messages", "both"]
+    value, low, _, high = rows[0][2].replace("(", "").replace(")", "").split()
+    assert value == "0.750"
+    assert 0.55 < float(low) < 0.75 < float(high) < 0.9
+    assert locomo_part(measured).figures["messages R@10"] == 0.9
 
 
 def test_other_rankings_are_held_against_the_default_on_the_same_questions() -> None:
     measured = run(scored(30, 40), scored(20, 40), scored(36, 40))
-    (cosine,) = rankings(measured)
-    recall = cosine.differences["recall_10"]
-    assert (cosine.corpus, cosine.variant) == ("facts", "cosine alone")
-    assert (recall.before, recall.after) == (0.75, 0.5)
+    (cosine,) = cells(measured, 1)
+    assert cosine[:3] == ["facts", "cosine alone", "0.500"]
+    assert cosine[3].startswith("-0.250 (-0.")
+    assert locomo_part(measured).figures["facts R@10, cosine alone"] == 0.5
+    before, after = (metric_of(scored(found, 40), "recall_10") for found in (30, 20))
+    recall = difference(before, after)
     assert recall.low < -0.25 < recall.high < 0
     assert recall.verdict == "worse"
     # Paired: where both answer alike, chance has nothing to move.
-    (same,) = rankings(run(scored(30, 40), scored(30, 40), scored(36, 40)))
-    assert same.differences["recall_10"].verdict == "same"
+    assert difference(before, before).verdict == "same"
 
 
 def test_bars_depend_on_the_embedder_and_on_cosine_alone() -> None:
-    good = list(bars(run(scored(71, 100), scored(60, 100), scored(86, 100))))
-    assert [bar.verdict for bar in good] == ["met", "aim met", "aim met", "met", "met"]
-    poor = list(bars(run(scored(66, 100), scored(60, 100), scored(78, 100))))
-    assert [bar.verdict for bar in poor] == ["missed", "aim met", "missed", "met", "missed"]
-    offline = list(bars(run(scored(66, 100), scored(57, 100), scored(79, 100), kind="offline")))
-    assert [bar.met for bar in offline] == [True, True, True, True]
+    good = locomo_part(run(scored(71, 100), scored(60, 100), scored(86, 100)))
+    assert [bar.met for bar in good.bars] == [True] * 5
+    assert [bar.bar for bar in good.bars][:2] == ["≥ 0.69, aim 0.72", "≥ 0.60, aim 0.62"]
+    poor = run(scored(66, 100), scored(60, 100), scored(78, 100))
+    assert verdicts(poor) == [False, True, False, True, False]
+    offline = run(scored(66, 100), scored(57, 100), scored(79, 100), kind="offline")
+    assert verdicts(offline) == [True] * 4
     # They were set on LoCoMo; other data have other scores.
-    assert not list(bars(run(scored(1, 9), scored(1, 9), scored(1, 9), data="EVAL_DIR")))
+    assert not verdicts(run(scored(1, 9), scored(1, 9), scored(1, 9), data="EVAL_DIR"))
 
 
 def test_the_report_says_what_was_missed_and_what_limits_it(
@@ -59,11 +68,11 @@ def test_the_report_says_what_was_missed_and_what_limits_it(
 ) -> None:
     measured = run(scored(66, 100), scored(60, 100), scored(78, 100))
     measured.degraded = 3
-    show(measured, Console(width=140))
+    show_result(BenchmarkResult("locomo", [locomo_part(measured)]), Console(width=140))
     shown = capsys.readouterr().out
     assert "0.660 (" in shown
     assert "-0.060 (" in shown
-    assert shown.count("missed") == 3
+    assert shown.count("MISSED") == 3
     assert "R@10 0.900" in shown
     assert "add nothing to facts here: speaker" in shown
     assert "3 answers were degraded" in shown
@@ -71,12 +80,12 @@ def test_the_report_says_what_was_missed_and_what_limits_it(
 
 def test_the_file_holds_the_scores_of_every_question(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    path.write_text(json.dumps(as_json([run(scored(1, 2), scored(0, 2), scored(2, 2))])), "utf-8")
-    written = read_result(path, FORMAT)
-    (found,) = written["runs"]
-    assert found["scores"]["facts"]["balanced"] == [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
-    assert [question["id"] for question in found["questions"]] == ["q0", "q1"]
-    assert found["bars"][0]["verdict"] == "missed"
+    part = locomo_part(run(scored(1, 2), scored(0, 2), scored(2, 2)))
+    write_result(path, BenchmarkResult("locomo", [part]))
+    (found,) = read_result(path, "locomo").parts
+    assert list(found.scores["facts R@10"].above) == [1.0, 0.0]
+    assert list(found.rows) == ["q0", "q1"]
+    assert found.bars[0].met is False
     path.write_text('{"format": 1}', "utf-8")
     with pytest.raises(ValueError, match="write it anew"):
-        read_result(path, FORMAT)
+        read_result(path, "locomo")

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from benchmarks.report import LOAD_BEFORE, JudgedBar, percentile
+from benchmarks.report import (
+    LOAD_BEFORE,
+    BenchmarkResult,
+    JudgedBar,
+    Machine,
+    markdown,
+    percentile,
+    show_result,
+    timed,
+)
 from benchmarks.retrieval.figures import (
     NO_SIZE,
     IsolationCost,
     LatencyFigures,
     MeasurementConditions,
     Recall,
-    RetrievalReport,
+    RetrievalMeasurements,
     Start,
 )
-from benchmarks.retrieval.report import bars, read_report, tables
-from benchmarks.retrieval.report import show as print_tables
+from benchmarks.retrieval.report import retrieval_part
 
 SMALL, LARGE = 20_000, 1_000_000
 
@@ -33,21 +40,18 @@ def row(
     return LatencyFigures(
         subject=subject,
         place=MeasurementConditions(**where),
-        requests=100,
         p50=p50,
         p95=2 * p50,
         p99=3 * p50,
         per_second=1_000 / p50,
         cpu_ms={"service": 0.5, "postgres": 0.4, "embedder": 0.1, "caller": 0.2},
         caller_share=0.2,
-        embedding_calls=1.0,
-        resident_mib=100.0,
         looked_at=10,
         faults={},
     )
 
 
-REPORT = RetrievalReport(
+REPORT = RetrievalMeasurements(
     rows=[
         row("floor_echo", 0.3, size=NO_SIZE, spread=1),
         row("floor_select", 1.0),
@@ -62,25 +66,23 @@ REPORT = RetrievalReport(
         row("search", 3.84, store=LARGE),
         row("search", 9.0, size=2_000, store=LARGE),
     ],
-    limit=20,
     start=Start(cold=15.0, warm=5.0),
     recall=[
         Recall(size=2_000, users=3, searches=150, complete=150, recall=1.0, unfiltered=1.0),
         Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98, unfiltered=0.99),
     ],
-    machine={"python": "3.11"},
-    walls=IsolationCost(size=200, walled=4.4, open=4.0),
+    walls=IsolationCost(walled=4.4, open=4.0),
 )
 
 
-def with_row(changed: LatencyFigures) -> RetrievalReport:
+def with_row(changed: LatencyFigures) -> RetrievalMeasurements:
     kept = [r for r in REPORT.rows if (r.subject, r.place) != (changed.subject, changed.place)]
     return replace(REPORT, rows=[*kept, changed])
 
 
-def judged(report: RetrievalReport) -> Mapping[tuple[str, bool | None], list[JudgedBar]]:
+def judged(report: RetrievalMeasurements) -> Mapping[tuple[str, bool | None], list[JudgedBar]]:
     found: dict[tuple[str, bool | None], list[JudgedBar]] = {}
-    for bar in bars(report):
+    for bar in retrieval_part(report).bars:
         found.setdefault((bar.name, bar.met), []).append(bar)
     return found
 
@@ -99,15 +101,14 @@ def test_a_row_is_compared_with_the_floor_of_its_own_place() -> None:
     search, late = REPORT.rows[3], REPORT.rows[9]
     assert REPORT.times_the_floor(search) == 1.6
     assert REPORT.times_the_floor(late) == 1.0
-    context = REPORT.find("context")
-    assert context is not None
+    context = REPORT.single("context", 200)
     assert REPORT.times_the_floor(context) == 2.2
     assert REPORT.times_the_floor(REPORT.rows[0]) is None
     assert REPORT.times_the_floor(row("search", 4.0, callers=8)) is None
 
 
 def test_a_run_at_its_bars_meets_them_all() -> None:
-    found = bars(REPORT)
+    found = retrieval_part(REPORT).bars
     assert [bar for bar in found if bar.met is not True] == []
     assert [bar.name for bar in found] == [
         *("P1", "P2", "P3", "P3", "P4", "P4", "P6", "P6", "walls"),
@@ -125,13 +126,13 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
         (with_row(row("context_query", 4.51)), "P4"),
         (replace(REPORT, start=Start(cold=15.1, warm=5.0)), "P6"),
         (replace(REPORT, start=Start(cold=15.0, warm=5.1)), "P6"),
-        (replace(REPORT, walls=IsolationCost(size=200, walled=4.41, open=4.0)), "walls"),
+        (replace(REPORT, walls=IsolationCost(walled=4.41, open=4.0)), "walls"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
     ],
 )
-def test_a_run_beyond_a_bar_says_so(worse: RetrievalReport, name: str) -> None:
+def test_a_run_beyond_a_bar_says_so(worse: RetrievalMeasurements, name: str) -> None:
     assert len(judged(worse)[name, False]) == 1
     assert all(met is not False for bar, met in judged(worse) if bar != name)
 
@@ -146,40 +147,47 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert ("Q2", True) not in found
 
 
-@pytest.mark.parametrize(("load", "judges"), [(1.0, True), (1.01, False)])
-def test_a_busy_machine_has_no_bars_and_says_so(load: float, judges: bool) -> None:
-    report = replace(REPORT, machine={"cores": 2, LOAD_BEFORE: load})
+def printed(report: RetrievalMeasurements, machine: Machine) -> tuple[str, str]:
+    result = BenchmarkResult("retrieval", [timed(retrieval_part(report), machine)])
     out = io.StringIO()
-    print_tables(report, Console(file=out, width=200))
-    for printed in (out.getvalue(), tables(report)):
-        assert ("no bars" not in printed) == ("P1" in printed) == judges
-        assert "SearchMemories" in printed
-    assert bool(bars(report)) == judges
+    show_result(result, Console(file=out, width=200))
+    return out.getvalue(), markdown(result)
+
+
+@pytest.mark.parametrize(("load", "judges"), [(1.0, True), (1.01, False)])
+def test_a_busy_machine_is_held_to_no_bar_and_says_so(load: float, judges: bool) -> None:
+    shown, tables = printed(with_row(row("search", 9.0)), {"cores": 2, LOAD_BEFORE: load})
+    assert ("no bars: " not in shown) == ("MISSED" in shown) == judges
+    assert ("**missed**" in tables) == judges
+    assert "SearchMemories" in shown
 
 
 def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
     busy = replace(row("search", 3.2), caller_share=0.95, faults={"degraded": 3})
-    out = io.StringIO()
-    print_tables(with_row(busy), Console(file=out, width=200))
-    printed = out.getvalue()
-    assert "3 of 10 degraded" in printed
-    assert "312*" in printed
-    assert "bounded by it" in printed
-    assert "floor: SELECT 1" in printed
-    assert "MISSED" not in printed
+    shown, _ = printed(with_row(busy), {})
+    assert "3 of 10 degraded" in shown
+    assert "312*" in shown
+    assert "bounded by it" in shown
+    assert "floor: SELECT 1" in shown
+    assert "MISSED" not in shown
 
 
-def test_the_tables_of_the_readme_come_from_what_a_run_has_written() -> None:
+def test_the_tables_of_the_readme_come_from_the_result() -> None:
     faulty = replace(row("search", 5.0), faults={"degraded": 2})
-    written = json.loads(json.dumps(asdict(with_row(faulty))))
-    report = read_report(written)
-    assert asdict(report) == written
-    printed = tables(report).splitlines()
-    assert "| P1 | SearchMemories, 200 memories a user, p50 by that of its floor | " in printed[2]
-    assert printed[2].endswith("| **2.50 ×** (missed) | ≤ 1.6 × |")
-    assert sum(line.startswith("| SearchMemories |") for line in printed) == 4
-    assert sum(line.startswith("| SearchMemories (2 of 10 degraded) |") for line in printed) == 1
-    assert any("| 200, of 1,000,000, 20 users ask |" in line for line in printed)
-    assert any("| 200, embedding 150 ms |" in line for line in printed)
-    assert any(line.startswith("| floor: echo | any | 1 |") for line in printed)
-    assert len({line.count("|") for line in printed[printed.index("") + 1 :]}) == 1
+    lines = printed(with_row(faulty), {})[1].splitlines()
+    assert "| P1 | SearchMemories, 200 memories a user, p50 by that of its floor | " in lines[2]
+    assert lines[2].endswith("| 2.50 × | ≤ 1.6 × | **missed** |")
+    assert sum(line.startswith("| SearchMemories |") for line in lines) == 4
+    assert sum(line.startswith("| SearchMemories (2 of 10 degraded) |") for line in lines) == 1
+    assert any("| 200, of 1,000,000, 20 users ask |" in line for line in lines)
+    assert any("| 200, embedding 150 ms |" in line for line in lines)
+    assert any(line.startswith("| floor: echo | any | 1 |") for line in lines)
+
+
+def test_every_row_has_its_figures_under_a_name_of_its_own() -> None:
+    figures = retrieval_part(REPORT).figures
+    assert figures["SearchMemories, 200, 1 callers: p50 ms"] == 3.2
+    assert figures["SearchMemories, 200, 1 callers: × floor"] == 1.6
+    assert figures["SearchMemories, 200, 1 callers: CPU ms of the service"] == 0.5
+    assert figures["SearchMemories, 200, of 1,000,000, 20 users ask, 1 callers: p50 ms"] == 3.84
+    assert sum(name.endswith("p50 ms") and "callers" in name for name in figures) == 12

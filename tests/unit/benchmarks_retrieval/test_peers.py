@@ -18,9 +18,9 @@ from benchmarks.peers.running import (
     Measured,
     Peer,
     PeerUnavailable,
-    compare,
+    bars,
     install,
-    run,
+    run_peer,
 )
 
 TASK = Task(
@@ -83,14 +83,13 @@ def test_we_are_compared_with_the_fastest_peer_at_each_figure() -> None:
         measured("quick start", 1, 6.0, 160),
         measured("quick start", 32, 900.0, 50),
     ]
-    found = {(each.ours, each.figure): each for each in compare(ours, peers)}
-    single, many = found[SEARCH, "p50"], found[SEARCH, "requests/s"]
-    assert (single.peer, single.times, single.met) == ("quick start", 3.0, True)
-    assert (many.peer, many.times, many.met) == ("slow start", 6.0, True)
-    semantic = found[SEMANTIC, "p50"]
-    assert (semantic.times, semantic.bar, semantic.met) == (3.0, 5.0, False)
-    assert (SEMANTIC, "requests/s") not in found
-    assert compare(ours, []) == []
+    found = [(each.name, each.figure, each.measured, each.met) for each in bars(ours, peers)]
+    assert found == [
+        (SEARCH, "p50, 200 memories a user, by quick start", "3.0 times as fast", True),
+        (SEARCH, "requests/s, 200 memories a user, by slow start", "6.0 times as fast", True),
+        (SEMANTIC, "p50, 200 memories a user, by quick start", "3.0 times as fast", False),
+    ]
+    assert not list(bars(ours, []))
 
 
 async def test_a_peer_that_is_left_out_says_why(tmp_path: Path) -> None:
@@ -102,4 +101,4 @@ async def test_a_peer_that_is_left_out_says_why(tmp_path: Path) -> None:
 async def test_a_peer_that_ends_without_figures_is_unavailable(tmp_path: Path) -> None:
     peer = Peer("nothing", (), "benchmarks.peers.known_to_nobody")
     with pytest.raises(PeerUnavailable, match=r"ended without figures: .*known_to_nobody"):
-        await run(peer, Path(sys.executable), tmp_path, TASK, lambda _: None)
+        await run_peer(peer, "nothing 1", Path(sys.executable), tmp_path, TASK, lambda _: None)

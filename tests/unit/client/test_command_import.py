@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -334,6 +335,19 @@ class TestDocuments:
         assert main(["documents", "add", "ana", str(path)]) == 2
         assert words in capsys.readouterr().err
         assert not fakes.calls("IngestDocuments")
+
+
+def test_a_packed_file_is_unpacked_and_one_that_was_cut_off_ends_with_a_sentence(
+    ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Path(write(tmp_path, *(talk(f"c{n}") for n in range(30)))).read_bytes()
+    packed = tmp_path / "items.jsonl.gz"
+    packed.write_bytes(gzip.compress(lines))
+    assert main(["import", str(packed)]) == 0
+    assert "30" in capsys.readouterr().out
+    packed.write_bytes(gzip.compress(lines)[:-20])
+    assert main(["import", str(packed)]) == 1
+    assert "hitherto: Compressed file ended" in capsys.readouterr().err
 
 
 def test_parts_of_a_conversation_are_one(ready: Fakes, tmp_path: Path) -> None:

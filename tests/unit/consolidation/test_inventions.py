@@ -44,6 +44,28 @@ def test_an_appended_clause_is_an_invention(
 
 
 @pytest.mark.parametrize(
+    ("originals", "merged", "kind"),
+    [
+        (ENGLISH, "casual", "fragment"),
+        (ENGLISH, "Casual mails.", "fragment"),
+        (VIETNAMESE, "phở", "fragment"),
+        (ENGLISH, "The user prefers a casual tone in mails. " * 190, "longer"),
+        (CHINESE, "用户喜欢短回答。" * 900, "longer"),
+    ],
+)
+def test_neither_a_scrap_nor_a_litany_is_left_of_the_originals(
+    originals: list[str], merged: str, kind: str
+) -> None:
+    assert [each.partition(":")[0] for each in objections(merged, "preference", originals)] == [
+        kind
+    ]
+
+
+def test_an_original_of_two_words_may_stay_one() -> None:
+    assert objections("Likes tea", "preference", ["Likes tea", "Likes green tea"]) == []
+
+
+@pytest.mark.parametrize(
     ("originals", "merged"),
     [
         (ENGLISH, "The user likes writing mails to clients in a casual tone"),

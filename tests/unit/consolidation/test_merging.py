@@ -38,6 +38,13 @@ def test_an_importance_that_was_not_said_is_the_highest() -> None:
     assert found["importance"] == 0.6
 
 
+@pytest.mark.parametrize(("told", "kept"), [(0.0, 0.5), (0.6, 0.6), (1.0, 1.0)])
+def test_a_model_lowers_importance_by_a_step_at_most(told: float, kept: float) -> None:
+    """What it makes weightless would be archived by the next decay, and its originals with it."""
+    found = row(edited(1, importance=0.2), edited(2, importance=0.7), importance=told)
+    assert found["importance"] == pytest.approx(kept)
+
+
 def test_it_holds_since_all_of_them_do_and_was_said_last_by_the_last() -> None:
     found = row(edited(1), edited(5), edited(3))
     assert found["valid_from"] == found["said_at"] == NOON + timedelta(days=5)

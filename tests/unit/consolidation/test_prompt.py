@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.prompt import VERSION, build_prompt
+from hitherto_extraction.consolidation.merge_model import VERSION, build_prompt
 from tests.scripted_model import ChatRequest
 from tests.unit.consolidation.rows import member
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from hitherto_extraction.documents.entities import (
     MAX_ENTITIES,
-    EntityChange,
     Mention,
     mentioned,
     settle,
 )
+from hitherto_extraction.storage.document_mentions import EntityChange
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold
 

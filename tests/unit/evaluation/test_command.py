@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from benchmarks.command import run
 from benchmarks.extraction.__main__ import BENCHMARK
+from benchmarks.extraction.report import row_scores
+from benchmarks.report import BenchmarkResult, ResultPart, write_result
 
 
 def test_compare_prints_and_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    named = {"format": 1, "model": "m", "extractor": "openai", "prompt_version": "p"}
     for name, met in (("a", 0), ("b", 1)):
-        rows = [{"id": "r1", "counts": {"recall": [met, 1], "usd": [met / 1000, 1]}}]
-        tmp_path.joinpath(name).write_text(json.dumps({**named, "rows": rows}), "utf-8")
+        scores = row_scores([{"recall": (met, 1), "usd": (met / 1000, 1)}])
+        part = ResultPart("m", {}, rows=["r1"], scores=scores)
+        write_result(tmp_path / name, BenchmarkResult("extraction", [part]))
     assert run(BENCHMARK, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     shown = capsys.readouterr().out
     assert "+100.0 %" in shown

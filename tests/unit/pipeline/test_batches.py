@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.pipeline.batches import estimate_tokens, split
+from hitherto_extraction.pipeline.batches import split
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.model_api import estimate_tokens
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

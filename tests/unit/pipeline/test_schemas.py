@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.consolidation import prompt as consolidation
+from hitherto_extraction.consolidation import merge_model as consolidation
 from hitherto_extraction.pipeline import prompt as extraction
 from hitherto_extraction.pipeline.answer import LABEL_CHARACTERS, MAX_CONTENT_BYTES
 from hitherto_extraction.pipeline.answer_parsing import read_answer

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.selection import entities_named, joined, tags_named, within
 from hitherto_extraction.storage.mentioned import EntityNames
+from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.throughput import report
 from benchmarks.throughput.measure import ThroughputOptions, measure
 
 OPTIONS = ThroughputOptions(transcripts=6, users=3, in_flight=4, warm_up=2, idle=2, floor=4)
@@ -10,18 +11,18 @@ OPTIONS = ThroughputOptions(transcripts=6, users=3, in_flight=4, warm_up=2, idle
 async def test_a_tiny_run_has_every_figure_and_one_call_of_each_kind_per_transcript() -> None:
     told: list[tuple[str, int, int]] = []
 
-    report = await measure(OPTIONS, lambda *seen: told.append(seen))
+    result = await measure(OPTIONS, lambda *seen: told.append(seen))
 
-    assert report.calls == {"chat": 6, "embeddings": 6}
-    assert report.calls_per_transcript == {"chat": 1.0, "embeddings": 1.0}
-    assert set(report.cpu_ms) == {"service", "postgres", "model", "driver"}
-    assert report.cpu_ms["service"] > 0
-    assert report.per_second > 0
-    for spread in (report.latency_ms, report.idle_start_ms, report.idle_end_ms):
-        assert 0 < spread.p50 <= spread.p95
-    assert min(report.memory_mib.start, report.memory_mib.warm, report.memory_mib.end) > 10
-    assert report.floor.calls == 4
-    assert report.floor.cpu_ms > 0
-    assert report.floor.per_second > 0
+    figures = result.parts[0].figures
+    assert set(figures) == {kind.name for kind in report.KINDS}
+    assert [figures[name] for name in report.CALLS_OF.values()] == [1.0, 1.0]
+    assert figures[report.SERVICE_CPU] > 0
+    assert figures[report.RATE] > 0
+    for name in (report.END_UNDER_LOAD, report.START_WHEN_IDLE, report.END_WHEN_IDLE):
+        assert 0 < figures[f"{name}, p50"] <= figures[f"{name}, p95"]
+    for name in (report.MEMORY_START, report.MEMORY_WARM, report.MEMORY_END):
+        assert figures[name] > 10
+    assert figures[report.FLOOR_CPU] > 0
+    assert figures[report.FLOOR_RATE] > 0
     assert {phase for phase, _, _ in told} == {"starting", "warm-up", "load", "idle", "floor"}
     assert ("load", 6, 6) in told

@@ -2,8 +2,9 @@
 
 The guards find harmful changes: a number or a name that no original has, a denial that becomes an
 affirmation or the reverse, a side of a contrast that is lost or exchanged, a word that no original
-has in any form, and a statement unrelated to its originals. Leaving out a number or a name is
-permitted, because shortening is the purpose of a merge, and the originals can be restored.
+has in any form, a statement unrelated to its originals, a word or two that are left of them, and
+repetitions longer than all of them. Leaving out a number or a name is permitted, because shortening
+is the purpose of a merge, and the originals can be restored.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ _NEW_SIGNS = 0.4
 """Share of the characters of an unspaced script that a merged statement may add."""
 _NEW_PAIRS = 4
 """Consecutive pairs of characters that no original has: a new word and more."""
+_FEWEST_WORDS = 3
+"""A statement of fewer words has lost its subject or what it says of it."""
+_LONGEST = 2
+"""How many times longer than all its originals together a merged statement may be."""
 _HEAD = 2
 """Number of words after a denial that state what is denied."""
 _KEPT = ("no longer", "only")
@@ -101,7 +106,7 @@ def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
     """The objections to a merged statement, as "kind: what"; empty if there are none.
 
     Kinds: number, name, denied, affirmed, lost, opposite, marker, invented, scattered, unrelated,
-    wording.
+    wording, fragment, longer.
     """
     new, old = _read(merged), [_read(text) for text in originals]
     return [
@@ -113,6 +118,7 @@ def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
         *_invented(new, old, originals),
         *_scattered(merged, new, old, originals),
         *_unrelated(new, old),
+        *_size(merged, new, old, originals),
     ]
 
 
@@ -317,4 +323,15 @@ def _unrelated(new: _Read, old: Sequence[_Read]) -> list[str]:
         known = {sign for each in old for token in each.tokens for sign in token.text}
         if sum(sign not in known for sign in signs) > _NEW_SIGNS * len(signs):
             found.append("wording: mostly new")
+    return found
+
+
+def _size(merged: str, new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> list[str]:
+    """A statement of which a word or two are left, or one that says the same over and over."""
+    left, fewest = len(new.lower), min(len(each.lower) for each in old)
+    found = []
+    if left < min(_FEWEST_WORDS, fewest) and not unspaced(new.tokens):
+        found.append("fragment: too few words")
+    if len(merged) > _LONGEST * sum(map(len, originals)):
+        found.append("longer: than all originals")
     return found

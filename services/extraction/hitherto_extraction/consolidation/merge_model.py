@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
+from importlib import resources
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merging import accept
-from hitherto_extraction.consolidation.prompt import VERSION, build_prompt
 from hitherto_extraction.consolidation.reply import read_reply
 from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.model_call import ask_for
+from hitherto_extraction.pipeline.prompt import one_line
 from hitherto_extraction.prices import Charge, Prices
-from hitherto_extraction.provider.protocol import ChatModel, Completion
+from hitherto_extraction.provider.protocol import (
+    CONSOLIDATION,
+    Batch,
+    ChatModel,
+    Completion,
+    Prompt,
+    PromptMemory,
+)
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
 from hitherto_shared.model_api import ModelError, ModelUsage
 
 logger = logging.getLogger("hitherto.consolidation")
 
 _FEWEST_TO_HALVE = 4
+
+VERSION = "consolidation_2"
+
+_folder = resources.files("hitherto_extraction.prompts")
+_SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")
+_SCHEMA: Mapping[str, Any] = json.loads((_folder / f"{VERSION}.json").read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +153,26 @@ class MergeModel:
             replace(each, content_vector=vector, words_vector=next(behind) if each.words else None)
             for each, vector in zip(merges, contents, strict=True)
         ], embedding
+
+
+def build_prompt(group: Group, *, temperature: float, max_tokens: int) -> Prompt:
+    """The prompt for a group, whose members are `e1`, `e2`… in their order."""
+    memories = [
+        PromptMemory(f"e{i}", each.type, each.content, each.valid_from, each.tags)
+        for i, each in enumerate(group.members, 1)
+    ]
+    return Prompt(
+        system=_SYSTEM,
+        user="\n".join(["MEMORIES:", *map(_line, memories)]),
+        batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
+        schema=_SCHEMA,
+        version=VERSION,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        task=CONSOLIDATION,
+    )
+
+
+def _line(memory: PromptMemory) -> str:
+    day = memory.date.astimezone(UTC).date().isoformat()
+    return f"[{memory.local_id}] ({memory.type}, {day}) {one_line(memory.content)}"

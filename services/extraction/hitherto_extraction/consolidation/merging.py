@@ -15,6 +15,7 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import MAX_LABELS
 from hitherto_extraction.pipeline.free_json import fits_struct
 from hitherto_extraction.pipeline.guards.questions import kept
+from hitherto_extraction.pipeline.updates import IMPORTANCE_STEP
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import CONFIDENCES, Memory
@@ -107,18 +108,20 @@ def merged_row(
     """The columns of the merged memory, without its index entries.
 
     It holds since the last of its originals began to hold, when all of them did. Its newest
-    evidence is the newest of theirs.
+    evidence is the newest of theirs. The model may lower their importance by a step at most, or a
+    merge could make them decay.
     """
     held = [each.memory for each in originals]
     conversations = {each.conversation_id for each in held}
+    highest = max(each.importance for each in held)
     return {
         "memory_id": memory_id,
         "type": merge.type,
         "content": merge.content,
         "detail": "",
-        "importance": max(each.importance for each in held)
+        "importance": highest
         if merge.importance is None
-        else merge.importance,
+        else max(merge.importance, highest - IMPORTANCE_STEP),
         "confidence": _confidence(held),
         "source": "consolidation",
         "origin": max((each.origin for each in held), key=FALLING.index),

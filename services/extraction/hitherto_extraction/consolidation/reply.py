@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS, UnusableAnswer
-from hitherto_extraction.pipeline.answer_parsing import read_answer, unfenced
-from hitherto_shared import long_json
+from hitherto_extraction.pipeline.answer_parsing import load_object, read_answer
 from hitherto_shared.text.normalise import nfc
 
 
@@ -56,17 +55,12 @@ def read_reply(text: str, memories: Sequence[str]) -> Merges:
 
 
 def _load(text: str) -> list[Any]:
-    inner = unfenced(text)
-    try:
-        reply = long_json.loads(text if inner is None else inner)
-    except long_json.TooManyValues as error:
-        raise UnusableAnswer(f"the reply holds {error}") from None
-    except (ValueError, RecursionError):
-        raise UnusableAnswer("the reply is not JSON") from None
-    if not isinstance(reply, dict) or not isinstance(reply.get("memories"), list):
+    reply, fenced = load_object(text)
+    if not isinstance(reply.get("memories"), list):
         raise UnusableAnswer("the reply is not a JSON object with a list of memories")
-    if inner is not None and not reply["memories"]:
-        # Who did not keep to the form is believed what they found, not that there is nothing.
+    if fenced and not reply["memories"]:
+        # A reply of the wrong form is read for what it found, rather than taken to say that there
+        # is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")
     found: list[Any] = reply["memories"]
     return found

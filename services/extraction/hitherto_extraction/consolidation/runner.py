@@ -18,7 +18,6 @@ from hitherto_extraction.consolidation.merge_model import Background, MergeModel
 from hitherto_extraction.consolidation.merging import Merge
 from hitherto_extraction.consolidation.tag_review import ConsolidationTarget, TagReview, read_board
 from hitherto_extraction.consolidation.writing import read_words, write_merge
-from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.model_call import TooMuch
 from hitherto_extraction.pipeline.result import Result
@@ -197,15 +196,13 @@ class Consolidation:
         async def work(connection: Connection) -> bool:
             why = self._why_not(await users.read_user(connection, held.scope))
             if why is not None:
-                await _discard(connection, held, why)
+                await attempts.discard(connection, held, why)
             return why is None
 
         return await self._write.run(work, timeout=_SECONDS)
 
     def _why_not(self, state: UserWriteState | None) -> str | None:
-        if state is None or state.erased:
-            return "USER_ERASED"
-        return state.why_not_learning(self._rules.memory_enabled)
+        return users.why_not_learning(state, self._rules.memory_enabled)
 
     async def key_of_names(self, scope: Scope) -> UserKey | None:
         """The key that opens the user's name in a sealed profile, if available.
@@ -358,7 +355,7 @@ class Consolidation:
         await claims.hold(connection, held)
         why = self._why_not(state)
         if why is not None and held.user_id is not None:
-            await _discard(connection, held, why)
+            await attempts.discard(connection, held, why)
         return state if why is None else None
 
 
@@ -381,8 +378,3 @@ async def _read(
 
 def _gone(held: Claim) -> Exception:
     return ClaimLost() if held.user_id is not None else _NotWanted()
-
-
-async def _discard(connection: Connection, held: Claim, why: str) -> None:
-    text = WHY_NOT.get(why, "the user was erased")
-    await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import mark_of
-from hitherto_extraction.once import IdempotentOperation
+from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import consolidation, editing, ledger, memories, users
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import WrongState
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
 _UNDOABLE = (*CURRENT_STATUSES, "quarantined", "forgotten", "archived")
@@ -22,24 +21,25 @@ _CURRENT = (*CURRENT_STATUSES, "quarantined")
 _REASON = "the merge was undone"
 
 
-def undo(scope: Scope, memory_id: UUID, *, actor: str) -> IdempotentOperation[list[Memory]]:
-    """A call of UndoConsolidation; the outcome is the originals, the oldest first."""
+async def undo(
+    connection: Connection, scope: Scope, memory_id: UUID, *, actor: str
+) -> list[Memory]:
+    """A call of UndoConsolidation, in its transaction; see `undo_merge`.
 
-    async def change(connection: Connection) -> list[Memory]:
-        await users.hold_off_erase(connection, scope)
-        await users.lock_user(connection, scope)
-        return await undo_merge(connection, scope, memory_id, actor=actor)
+    Raises:
+        WrongState: The user was erased.
+    """
+    await users.enter_alone(connection, scope)
+    return await undo_merge(connection, scope, memory_id, actor=actor)
 
-    async def again(connection: Connection, ids: Sequence[str]) -> list[Memory]:
-        found = await editing.read(connection, scope, [UUID(each) for each in ids])
-        return _oldest_first(found.values())
 
-    return IdempotentOperation(
-        change=change,
-        ids=lambda found: [str(each.memory_id) for each in found],
-        again=again,
-        users=lambda _: [scope.user_id],
-    )
+async def read_originals(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> list[Memory]:
+    """The present state of the originals of a merge that was undone, the oldest first."""
+    found = await editing.read(connection, scope, memory_ids)
+    held = [each.memory for each in found.values()]
+    return sorted(held, key=lambda memory: (memory.created_at, memory.memory_id))
 
 
 async def undo_merge(
@@ -66,10 +66,13 @@ async def undo_merge(
     """
     merged = await editing.read_one(connection, scope, memory_id)
     if merged.memory.source != "consolidation":
-        raise _conflict(merged, "was not made by consolidation, so there is nothing to undo")
+        raise editing.status_conflict(
+            merged.memory, "this memory was not made by consolidation, so there is nothing to undo"
+        )
     if merged.memory.status not in _UNDOABLE and not share:
-        raise _conflict(
-            merged, f"is {merged.memory.status.upper()}: see the memory that replaced it"
+        raise editing.status_conflict(
+            merged.memory,
+            f"this memory is {merged.memory.status.upper()}: see the memory that replaced it",
         )
     held = await editing.read(connection, scope, merged.memory.supersedes)
     originals = [
@@ -78,15 +81,21 @@ async def undo_merge(
         if each.memory.status == "superseded" and each.memory.superseded_by == memory_id
     ]
     if not originals:
-        raise _conflict(merged, "no longer replaces any memory, so there is nothing to restore")
+        raise editing.status_conflict(
+            merged.memory,
+            "this memory no longer replaces any memory, so there is nothing to restore",
+        )
     at = await users.database_now(connection)
     events = []
     back = {each.memory.memory_id for each in originals}
     ended = merged.memory if share and merged.memory.status not in _CURRENT else None
     for each in originals:
         after = replace(each, memory=replace(each.memory, status="active", superseded_by=None))
-        await editing.write_version(connection, scope, after, at=at)
-        events.append(_event("restored", each, after, reason, related=memory_id))
+        events.append(
+            await write_next(
+                connection, scope, each, after, "restored", reason, at=at, related=memory_id
+            )
+        )
         if ended is not None and ended.superseded_by != each.memory.memory_id:
             events.append(await _end_too(connection, scope, after, ended, reason, at))
     if merged.memory.superseded_by is not None:
@@ -103,12 +112,10 @@ async def undo_merge(
         ),
         challenges=(),
     )
-    await editing.write_version(connection, scope, archived, at=at)
-    events.append(_event("archived", merged, archived, reason))
+    events.append(await write_next(connection, scope, merged, archived, "archived", reason, at=at))
     await ledger.record(connection, scope, None, events, actor=actor)
     await _mark(connection, scope, originals)
-    found = await editing.read(connection, scope, sorted(back))
-    return _oldest_first(found.values())
+    return await read_originals(connection, scope, sorted(back))
 
 
 async def _end_too(
@@ -131,13 +138,22 @@ async def _end_too(
             valid_to=valid_to,
         ),
     )
-    # By the job that ended the merged memory, so that it is rolled back with that job.
-    await editing.write_version(connection, scope, after, at=at, job_id=ended.job_id)
     if ended.superseded_by is not None:
         await memories.add_superseded(
             connection, scope, before.memory.memory_id, by=ended.superseded_by
         )
-    return _event(ended.status, before, after, reason, related=ended.superseded_by)
+    return await write_next(
+        connection,
+        scope,
+        before,
+        after,
+        ended.status,
+        reason,
+        at=at,
+        # By the job that ended the merged memory, so that it is rolled back with that job.
+        job_id=ended.job_id,
+        related=ended.superseded_by,
+    )
 
 
 async def _mark(connection: Connection, scope: Scope, originals: Sequence[EditableMemory]) -> None:
@@ -146,32 +162,4 @@ async def _mark(connection: Connection, scope: Scope, originals: Sequence[Editab
     members = await consolidation.read_members(connection, scope, tags)
     await consolidation.mark(
         connection, scope, [mark_of(tag, members) for tag in tags], job_id=None
-    )
-
-
-def _event(
-    action: str,
-    before: EditableMemory,
-    after: EditableMemory,
-    reason: str,
-    related: UUID | None = None,
-) -> ChangeEvent:
-    return editing.change_event(
-        action, before.memory, after.memory, reason, sealed=before.sealed, related=related
-    )
-
-
-def _oldest_first(found: Iterable[EditableMemory]) -> list[Memory]:
-    held = [each.memory for each in found]
-    return sorted(held, key=lambda memory: (memory.created_at, memory.memory_id))
-
-
-def _conflict(merged: EditableMemory, why: str) -> WrongState:
-    return WrongState(
-        f"this memory {why}",
-        reason="MEMORY_STATUS_CONFLICT",
-        metadata={
-            "memory_id": str(merged.memory.memory_id),
-            "status": merged.memory.status.upper(),
-        },
     )

@@ -14,6 +14,7 @@ from uuid import UUID
 from hitherto_extraction.consolidation.merging import Merge, merged_row
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import terms_of
+from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import (
     consolidation,
     editing,
@@ -62,15 +63,8 @@ async def write_merge(
 ) -> Member | None:
     """Carry out one merge; None if an original is no longer as the model was shown it.
 
-    Args:
-        connection: In the transaction.
-        scope: The user.
-        ready: The merge, prepared before the transaction.
-        model: The embedding model of the vectors, or None if they can no longer be used.
-        at: The time.
-        job_id: The job.
-        encrypts: Whether the user has encryption on, as read under the lock: then no index gets
-            words of messages.
+    `model` names the embedding model of the vectors; None: they can no longer be used. If the user
+    has encryption on, as read under the lock (`encrypts`), no index gets words of messages.
     """
     merge = ready.merge
     ids = [each.memory_id for each in merge.originals]
@@ -154,8 +148,9 @@ async def _supersede(
     after = replace(
         original, memory=replace(original.memory, status="superseded", superseded_by=by)
     )
-    await editing.write_version(connection, scope, after, at=at, job_id=job_id)
-    return editing.change_event("superseded", original.memory, after.memory, _REASON, related=by)
+    return await write_next(
+        connection, scope, original, after, "superseded", _REASON, at=at, job_id=job_id, related=by
+    )
 
 
 async def read_words(

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.answer import Answer, ClosedItem
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
@@ -91,7 +90,7 @@ class Check:
             await self._run(held)
 
     async def _run(self, held: Claim) -> None:
-        question = await self._database.run(
+        question = await self._database.transact(
             lambda connection: self._open(connection, held), timeout=_SECONDS
         )
         if question is None:
@@ -100,7 +99,7 @@ class Check:
         try:
             outcome = await self._extraction.answer(question.asked, "", result, closing_only=True)
             charges = list(outcome.charges)
-            await self._database.run(
+            await self._database.transact(
                 lambda connection: self._commit(connection, held, question.saved, outcome),
                 timeout=_SECONDS,
             )
@@ -110,35 +109,30 @@ class Check:
 
     async def _open(self, connection: Connection, held: Claim) -> _Question | None:
         """The question for the model; None if there is none, and then the job has ended."""
-        async with connection.transaction():
-            state = await users.read_user(connection, held.scope)
-            if await self._discarded(connection, held, state):
-                return None
-            memory_id = UUID(str(held.params["memory_id"]))
-            saved = await _current(connection, held, memory_id)
-            if saved is not None:
-                role = _SPEAKERS.get(saved.origin, saved.origin)
-                said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
-                asked = await self._extraction.prompt(
-                    connection, held.scope, "", [said], without={memory_id}
-                )
-                if asked.local_memories:
-                    return _Question(saved, asked)
-            await _finish(connection, held, Result.of(held.result))
+        state = await users.read_user(connection, held.scope)
+        if await self._discarded(connection, held, state):
             return None
+        memory_id = UUID(str(held.params["memory_id"]))
+        saved = await _current(connection, held, memory_id)
+        if saved is not None:
+            role = _SPEAKERS.get(saved.origin, saved.origin)
+            said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
+            asked = await self._extraction.prompt(
+                connection, held.scope, "", [said], without={memory_id}
+            )
+            if asked.local_memories:
+                return _Question(saved, asked)
+        await _finish(connection, held, Result.of(held.result))
+        return None
 
     async def _discarded(
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has switched memory off."""
-        if state is None or state.erased:
-            why, text = "USER_ERASED", "the user was erased"
-        elif state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
-            why = "MEMORY_DISABLED"
-            text = WHY_NOT[why]
-        else:
+        why = users.why_not_learning(state, self._memory_enabled)
+        if why not in ("USER_ERASED", "MEMORY_DISABLED"):
             return False
-        await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)
+        await attempts.discard(connection, held, why)
         return True
 
     async def _commit(
@@ -149,22 +143,21 @@ class Check:
         outcome: BatchOutcome,
     ) -> None:
         scope = held.scope
-        async with connection.transaction():
-            state = await users.lock_user(connection, scope)
-            await claims.hold(connection, held)
-            if await self._discarded(connection, held, state):
-                return
-            encrypts = users.must_seal(state, scope)
-            result = outcome.result
-            saved = await _current(connection, held, asked_about.memory_id)
-            if saved is not None and saved.content == asked_about.content:
-                plan = await _plan(connection, held, saved, outcome, daily=self._daily_changes)
-                at = await users.database_now(connection)
-                occasion = Occasion(scope, held.job_id, None, at, encrypts=encrypts)
-                await write_plan(connection, occasion, plan, Vectors("", {}, {}))
-                result = result.with_plan(plan, outcome.answer.dropped)
-            await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
-            await _finish(connection, held, result)
+        state = await users.lock_user(connection, scope)
+        await claims.hold(connection, held)
+        if await self._discarded(connection, held, state):
+            return
+        encrypts = users.must_seal(state, scope)
+        result = outcome.result
+        saved = await _current(connection, held, asked_about.memory_id)
+        if saved is not None and saved.content == asked_about.content:
+            plan = await _plan(connection, held, saved, outcome, daily=self._daily_changes)
+            at = await users.database_now(connection)
+            occasion = Occasion(scope, held.job_id, None, at, encrypts=encrypts)
+            await write_plan(connection, occasion, plan, Vectors("", {}, {}))
+            result = result.with_plan(plan, outcome.answer.dropped)
+        await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
+        await _finish(connection, held, result)
 
 
 async def _current(connection: Connection, held: Claim, memory_id: UUID) -> CurrentMemory | None:

@@ -12,15 +12,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
-from hitherto_extraction.curation.conversations import delete_conversation
-from hitherto_extraction.curation.profile_edit import CLEARABLE
-from hitherto_extraction.curation.profiles import update_profile
+from hitherto_extraction.curation.profiles import CLEARABLE, update_profile
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
+from hitherto_extraction.pipeline.message_removal import delete_conversation
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import clearing, profiles, users
@@ -37,7 +35,6 @@ BATCH = 500
 REASON = "all memories were cleared"
 
 Counts = dict[str, int]
-Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +102,19 @@ class Clearing:
         def left() -> float:
             return ends - asyncio.get_running_loop().time()
 
-        async def step(database: Database, work: Callable[[Connection], Awaitable[Done]]) -> Done:
-            async def whole(connection: Connection) -> Done:
-                async with connection.transaction():
-                    return await work(connection)
-
-            return await database.run(whole, timeout=left())
-
         counts = Counter[str]()
-        extent = await step(
-            self._write, lambda connection: self._begin(connection, identity, wanted)
+        extent = await self._write.transact(
+            lambda connection: self._begin(connection, identity, wanted), timeout=left()
         )
         if extent is not None:
-            while done := await step(
-                self._write, lambda connection: _forget(connection, wanted, extent.before)
+            while done := await self._write.transact(
+                lambda connection: _forget(connection, wanted, extent.before), timeout=left()
             ):
                 counts["memories"] += done
             for name in extent.conversations:
-                removed = await step(
-                    self._removal,
+                removed = await self._removal.transact(
                     lambda connection: _remove(connection, wanted.scope, name),  # noqa: B023
+                    timeout=left(),
                 )
                 counts.update(removed)
 
@@ -155,8 +145,7 @@ class Clearing:
         if await first_ids(connection, identity) is not None:
             return None
         scope = wanted.scope
-        await users.enter_user(connection, scope)
-        await users.lock_user(connection, scope)
+        await users.enter_alone(connection, scope)
         # No accepted message is left for a later job, nor for one that is run again.
         backlog = await clearing.lock_backlog(connection, scope)
         await cancelling.own_backlog(connection, scope, backlog, max_attempts=self._max_attempts)
@@ -171,8 +160,7 @@ class Clearing:
 
 
 async def _forget(connection: Connection, wanted: ClearRequest, before: datetime) -> int:
-    await users.enter_user(connection, wanted.scope)
-    await users.lock_user(connection, wanted.scope)
+    await users.enter_alone(connection, wanted.scope)
     return await clearing.forget_some(
         connection,
         wanted.scope,
@@ -196,8 +184,7 @@ async def _remove(connection: Connection, scope: Scope, conversation_id: str) ->
 async def _finish(connection: Connection, wanted: ClearRequest, counts: Counter[str]) -> Counts:
     """The steps of the last transaction, and the counts by name; every name is present."""
     scope = wanted.scope
-    await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
+    await users.enter_alone(connection, scope)
     await clearing.drop_groups(connection, scope)
     emptied = 0
     if wanted.profile:

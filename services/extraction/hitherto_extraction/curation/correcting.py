@@ -23,11 +23,19 @@ from hitherto_extraction.pipeline.answer import (
     MAX_EVENT_CHARACTERS,
 )
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
+from hitherto_extraction.pipeline.free_json import (
+    ABSENT,
+    MAX_STRUCT_BYTES,
+    Path,
+    fits_struct,
+    new_value_at,
+    put_at,
+)
 from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.indexing import terms_of
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
+from hitherto_extraction.pipeline.versions import check_version, write_next
 from hitherto_extraction.storage import (
     editing,
     keyword_index,
@@ -39,11 +47,12 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage import profiles as people
 from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.errors import Conflict, WrongState, invalid
+from hitherto_shared.errors import invalid
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 from hitherto_shared.text.normalise import fold
 
@@ -81,8 +90,6 @@ _CLEARED: Mapping[str, Any] = {
     "sensitive": False,
 }
 """The value that a path without a value sets. Content and `valid_from` cannot be cleared."""
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +144,15 @@ async def correct(
         WrongState: The user was erased, or the memory was replaced or forgotten.
         InvalidRequest: The values do not fit together.
     """
-    await users.enter_user(connection, scope)
-    encrypts = users.must_seal(await users.lock_user(connection, scope), scope)
+    encrypts = users.must_seal(await users.enter_alone(connection, scope), scope)
     held = await editing.read_one(connection, scope, memory_id)
     before = held.memory
-    if correction.version and correction.version != before.version:
-        raise Conflict(
-            "the memory has changed since that version: read it again and reapply the change",
-            reason="VERSION_MISMATCH",
-            metadata={"expected": str(correction.version), "actual": str(before.version)},
-        )
+    check_version("memory", before.version, correction.version)
     if before.status not in _CORRECTABLE:
-        raise WrongState(
+        raise editing.status_conflict(
+            before,
             f"the memory is {before.status.upper()}: correct the one that replaced it, or "
             "restore it first",
-            reason="MEMORY_STATUS_CONFLICT",
-            metadata={"memory_id": str(memory_id), "status": before.status.upper()},
         )
     # Parses the new words: in a thread, so that the event loop is not blocked.
     after = await asyncio.to_thread(corrected, before, correction)
@@ -167,12 +167,20 @@ async def correct(
         if after.entities and tuple(after.entities) != tuple(before.entities):
             raise invalid("memory.entities", "must be empty: an encrypted memory names no entities")
         made = (vector.model, vector.vector) if vector and vector.vector is not None else None
-        await write_sealed(connection, scope, held, edited, at=at, vector=made)
+        edited = replace(edited, sealed=True)
+        event = await write_next(
+            connection, scope, held, edited, *_change(before, after), at=at, vector=made
+        )
     else:
-        await _write_clear(connection, scope, held, edited, vector, at=at)
+        event = await _write_clear(connection, scope, held, edited, vector, at=at)
     stored = await editing.read_one(connection, scope, memory_id)
-    sealed = held.sealed or stored.sealed
-    await _record(connection, scope, before, after, actor, sealed=sealed)
+    if before.entities != after.entities:
+        event = replace(
+            event,
+            before={**(event.before or {}), "entities": list(before.entities)},
+            after={**(event.after or {}), "entities": list(after.entities)},
+        )
+    await ledger.record(connection, scope, None, [event], actor=actor)
     if after.content != before.content and after.status == "active" and after.valid_from <= at:
         await check(connection, scope, memory_id)
     return stored.memory
@@ -206,7 +214,7 @@ async def _write_clear(
     vector: NewVector | None,
     *,
     at: datetime,
-) -> None:
+) -> ChangeEvent:
     """Store the next version in clear; a memory that was sealed is indexed like a new one."""
     before, after = held.memory, edited.memory
     memory_id = after.memory_id
@@ -221,13 +229,14 @@ async def _write_clear(
     stored = active is not None and active[0] in {model for model, _ in vectors}
     if reworded or held.sealed:
         edited = replace(edited, embedding_state="stored" if stored else "pending")
-    await editing.write_version(connection, scope, edited, at=at)
+    event = await write_next(connection, scope, held, edited, *_change(before, after), at=at)
     for model, each in vectors if stored else ():
         await memories.write_vectors(
             connection, scope, [(memory_id, after.status, each)], model=model
         )
     if tuple(after.entities) != tuple(before.entities):
         await people.replace_mentions(connection, scope, memory_id, list(after.entities))
+    return event
 
 
 def corrected(before: Memory, correction: Correction) -> Memory:
@@ -262,12 +271,10 @@ def _changed(before: Memory, correction: Correction) -> dict[str, Any]:
     """The fields with the new values."""
     held: dict[str, Any] = {name: copy.deepcopy(getattr(before, name)) for name in FIELDS}
     for path in correction.paths:
-        value: Any = correction.values
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
+        value = new_value_at(correction.values, path)
         if len(path) > 1:
-            _put(held, path, value)
-        elif value is not None:
+            put_at(held, path, value)
+        elif value is not ABSENT:
             held[path[0]] = value
         elif path[0] in _CLEARED:
             held[path[0]] = copy.deepcopy(_CLEARED[path[0]])
@@ -291,21 +298,6 @@ def _named_once(names: Sequence[str]) -> list[str]:
     return list({fold(name): name for name in reversed(names)}.values())[::-1]
 
 
-def _put(held: dict[str, Any], path: Path, value: Any) -> None:
-    inner = held
-    for key in path[:-1]:
-        following = inner.get(key)
-        if not isinstance(following, dict):
-            if value is None:
-                return
-            following = inner[key] = {}
-        inner = following
-    if value is None:
-        inner.pop(path[-1], None)
-    else:
-        inner[path[-1]] = value
-
-
 async def _indexed(
     connection: Connection, scope: Scope, edited: EditableMemory, held: EditableMemory
 ) -> EditableMemory:
@@ -326,27 +318,8 @@ async def _indexed(
     return replace(edited, lexical_no=number, lexical_length=terms.total())
 
 
-async def _record(
-    connection: Connection,
-    scope: Scope,
-    before: Memory,
-    after: Memory,
-    actor: str,
-    *,
-    sealed: bool,
-) -> None:
-    held_back = after.status != before.status
-    event = editing.change_event(
-        "quarantined" if held_back else "updated",
-        before,
-        after,
-        "corrected into an instruction to the assistant" if held_back else "corrected by hand",
-        sealed=sealed,
-    )
-    if before.entities != after.entities:
-        event = replace(
-            event,
-            before={**(event.before or {}), "entities": list(before.entities)},
-            after={**(event.after or {}), "entities": list(after.entities)},
-        )
-    await ledger.record(connection, scope, None, [event], actor=actor)
+def _change(before: Memory, after: Memory) -> tuple[str, str]:
+    """What the history says was done, and why."""
+    if after.status != before.status:
+        return "quarantined", "corrected into an instruction to the assistant"
+    return "updated", "corrected by hand"

@@ -95,11 +95,7 @@ class Erasing:
             return ends - asyncio.get_running_loop().time()
 
         async def step(work: Callable[[Connection], Awaitable[Done]]) -> Done:
-            async def whole(connection: Connection) -> Done:
-                async with connection.transaction():
-                    return await work(connection)
-
-            return await self._removal.run(whole, timeout=left())
+            return await self._removal.transact(work, timeout=left())
 
         async def change(connection: Connection) -> Receipt:
             return await erasure.read(connection, scope.tenant_id, receipt.receipt_id)

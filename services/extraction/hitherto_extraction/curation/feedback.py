@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline import behaviour
+from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import editing, ledger, preferences, users
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
@@ -54,19 +55,13 @@ async def record_feedback(
 ) -> FeedbackEffects:
     """Store feedback and apply it, unless the user has switched learning off.
 
-    Args:
-        connection: In the transaction of the change.
-        scope: The user.
-        feedback: The rating or the edit.
-        actor: The actor for the history.
-        memory_enabled: Whether memory is on for users who did not choose.
+    `memory_enabled` applies to users who did not choose.
 
     Raises:
         NotFound: The conversation has no such message of the assistant.
         WrongState: The user was erased.
     """
-    state = await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
+    state = await users.enter_alone(connection, scope)
     items = await preferences.items_of_answer(
         connection, scope, feedback.conversation_id, feedback.message_id
     )
@@ -130,8 +125,8 @@ async def _shift_memories(
         if before.status not in CURRENT_STATUSES or importance == before.importance:
             continue
         after = replace(before, importance=importance)
-        await editing.write_version(connection, scope, replace(held, memory=after), at=at)
+        target = replace(held, memory=after)
         reason = "an answer that used it was rated " + ("well" if step > 0 else "badly")
-        events.append(editing.change_event("updated", before, after, reason, sealed=held.sealed))
+        events.append(await write_next(connection, scope, held, target, "updated", reason, at=at))
     await ledger.record(connection, scope, None, events, actor=actor)
     return [event.memory_id for event in events if event.memory_id is not None]

@@ -1,15 +1,54 @@
-"""Writes a profile that was changed by hand, with its version and history."""
+"""Changes a profile by hand, with its version and history.
+
+Unlike learning, a change by hand replaces whole values and removes them. Each changed path is
+marked with the time, so that only later statements of the user override it (E2).
+"""
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from hitherto_extraction.curation.profile_edit import Path, ProfileTooLarge, edit_profile
+from hitherto_extraction.pipeline.free_json import ABSENT, Path, new_value_at, put_at, value_at
+from hitherto_extraction.pipeline.profile import MAX_BYTES, said_path
+from hitherto_extraction.pipeline.versions import check_version
 from hitherto_extraction.storage import ledger, profiles, users
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import Conflict, invalid
+from hitherto_shared.errors import invalid
 from hitherto_shared.models import Profile, Scope
+
+FIELDS = (
+    "department",
+    "summary",
+    "current_projects",
+    "preferences",
+    "frequent_intents",
+    "access_level",
+    "facts",
+    "metadata",
+)
+STRUCTS = ("preferences", "facts", "metadata")
+LISTS = ("current_projects", "frequent_intents")
+RESERVED = ("department", "access_level")
+"""Fields that only a credential that manages profiles may change; statements never do."""
+
+CLEARABLE = tuple(name for name in FIELDS if name not in RESERVED)
+"""Fields that a person may clear."""
+
+_EMPTY: Mapping[str, Any] = {
+    "department": "",
+    "summary": "",
+    "current_projects": (),
+    "preferences": {},
+    "frequent_intents": (),
+    "access_level": "standard",
+    "facts": {},
+    "metadata": {},
+}
 
 
 async def update_profile(
@@ -24,37 +63,22 @@ async def update_profile(
 ) -> Profile:
     """Change a profile, or create one.
 
-    Args:
-        connection: In the transaction of the change.
-        scope: The user.
-        values: New values by field.
-        paths: What to change; a path without a value is removed.
-        version: The version the change was based on, or 0 for any.
-        actor: The actor for the history.
-        permit: Raises if the caller may not change the present profile; None if the caller's rights
-            do not depend on its contents.
+    A path without a value is removed. `version` is the one that the change was based on, or 0 for
+    any.
 
     Raises:
-        NotPermitted: Raised by `permit`.
+        NotPermitted: Raised by `permit`, which checks the present profile; None: the caller's
+            rights do not depend on its contents.
         WrongState: The user was erased.
         Conflict: The profile has another version by now.
         InvalidRequest: The profile would exceed its limit.
     """
-    await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
+    await users.enter_alone(connection, scope)
     current, said_at = await profiles.read_profile(connection, scope)
     if permit is not None:
         permit(current)
-    if version and version != current.version:
-        raise Conflict(
-            "the profile has changed since that version: read it again and reapply the change",
-            reason="VERSION_MISMATCH",
-            metadata={"expected": str(version), "actual": str(current.version)},
-        )
-    try:
-        edit = edit_profile(current, said_at, values, paths, await users.database_now(connection))
-    except ProfileTooLarge as error:
-        raise invalid("profile", "would have more than 65536 bytes with this change") from error
+    check_version("profile", current.version, version)
+    edit = edit_profile(current, said_at, values, paths, await users.database_now(connection))
     if not edit.changed:
         return current
     sealed = await profiles.write_profile(
@@ -70,3 +94,60 @@ async def update_profile(
     await ledger.record(connection, scope, None, [event], actor=actor)
     changed, _ = await profiles.read_profile(connection, scope)
     return changed
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEdit:
+    """The new profile, when its values were said, and the paths that changed."""
+
+    profile: Profile
+    said_at: dict[str, str]
+    changed: list[str]
+
+
+def edit_profile(
+    current: Profile,
+    said_at: Mapping[str, str],
+    values: Mapping[str, Any],
+    paths: Sequence[Path],
+    at: datetime,
+) -> ProfileEdit:
+    """Set `values` at `paths`.
+
+    Args:
+        current: The present profile; version 0 if there is none.
+        said_at: When each of its values was said.
+        values: The new values by field; a path without a value, or with null, is removed.
+        paths: A field, or a field of free-form JSON and keys within it.
+        at: The time of the change.
+
+    Raises:
+        InvalidRequest: It would exceed the limit.
+    """
+    held: dict[str, Any] = {name: copy.deepcopy(getattr(current, name)) for name in FIELDS}
+    marks = dict(said_at)
+    changed: list[str] = []
+    for path in paths:
+        new, old = new_value_at(values, path), value_at(held, path)
+        if _plain(new) == _plain(old):
+            continue
+        if len(path) == 1:
+            held[path[0]] = _EMPTY[path[0]] if new is ABSENT else new
+            if _plain(held[path[0]]) == _plain(old):
+                continue
+        else:
+            put_at(held, path, new)
+        name = said_path(*path)
+        changed.append(name)
+        # The change by hand also overrides what was said about anything below it.
+        marks = {key: value for key, value in marks.items() if not key.startswith(f"{name}.")}
+        marks[name] = at.astimezone(UTC).isoformat()
+    if len(json.dumps(held, ensure_ascii=False, default=list).encode()) > MAX_BYTES:
+        raise invalid("profile", f"would have more than {MAX_BYTES} bytes with this change")
+    fields: dict[str, Any] = {name: tuple(v) if name in LISTS else v for name, v in held.items()}
+    profile = replace(current, version=current.version + bool(changed), **fields)
+    return ProfileEdit(profile, marks, changed)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -27,19 +27,18 @@ from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
-from hitherto_extraction.pipeline.sealed_memories import write_sealed
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
+from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.pipeline.write import Vectors, write_plan
 from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.errors import WrongState, invalid
+from hitherto_shared.errors import invalid
 from hitherto_shared.models import Memory, Scope
 from hitherto_shared.offloading import beside_loop
 
@@ -129,14 +128,10 @@ class Saving:
             InvalidRequest: The known memory with this statement has no room for more free-form
                 JSON.
         """
-        state = await users.enter_user(connection, scope)
+        state = await users.enter_alone(connection, scope)
         if state.why_not_learning(self.memory_enabled) == "MEMORY_DISABLED":
-            raise WrongState(
-                "memory is switched off for this user: nothing was saved",
-                reason="MEMORY_DISABLED",
-                metadata={"user_id": scope.user_id},
-            )
-        encrypts = users.must_seal(await users.lock_user(connection, scope), scope)
+            raise users.memory_disabled(scope, "nothing was saved")
+        encrypts = users.must_seal(state, scope)
         at = await users.database_now(connection)
         plan, known_id = await self._plan(connection, scope, statement, vectors, at)
         occasion = Occasion(
@@ -292,55 +287,33 @@ async def _join(
     before, after = held.memory, _with_joined(held.memory, statement)
     if after == before:
         return
-    await _state_joined(connection, occasion, held, statement, made_version=not plan.rewrites)
-    if plan.rewrites:
-        # This transaction creates the new version, which includes these fields too.
-        await editing.complete_version(connection, scope, replace(held, memory=after))
-        return
-    await _record(connection, occasion, held, after)
-
-
-async def _state_joined(
-    connection: Connection,
-    occasion: Occasion,
-    held: EditableMemory,
-    statement: StatementToSave,
-    *,
-    made_version: bool,
-) -> None:
-    """Record what the caller joined to a known memory, for a roll-back of its document."""
-    sealed = held.sealed or occasion.seals(held.memory.type, statement.sensitive)
-    words = {
-        "metadata": dict(statement.metadata),
-        "context": dict(statement.context),
-        "expires_at": statement.expires_at.isoformat() if statement.expires_at else None,
-        "sensitive": statement.sensitive,
-    }
+    sealed = held.sealed or occasion.seals(after.type, after.sensitive)
+    # For a roll-back of its document.
     stated = NewStatement(
         "memory",
         "joined",
-        held.memory.version + made_version,
-        made_version,
+        before.version + (not plan.rewrites),
+        not plan.rewrites,
         statement.origin,
         occasion.at,
-        words,
-        memory_id=held.memory.memory_id,
+        {
+            "metadata": dict(statement.metadata),
+            "context": dict(statement.context),
+            "expires_at": statement.expires_at.isoformat() if statement.expires_at else None,
+            "sensitive": statement.sensitive,
+        },
+        memory_id=memory_id,
         conversation_id=statement.conversation_id,
         document_id=document_of(statement.metadata, statement.context),
         sealed=sealed,
     )
-    await statements.record(connection, occasion.scope, [stated])
-
-
-async def _record(
-    connection: Connection, occasion: Occasion, held: EditableMemory, after: Memory
-) -> None:
-    scope, at = occasion.scope, occasion.at
-    edited = replace(held, memory=after)
-    sealed = held.sealed or occasion.seals(after.type, after.sensitive)
-    if sealed:
-        await write_sealed(connection, scope, held, edited, at=at)
-    else:
-        await editing.write_version(connection, scope, edited, at=at)
-    event = editing.change_event("updated", held.memory, after, "saved again", sealed=sealed)
+    await statements.record(connection, scope, [stated])
+    if plan.rewrites:
+        # This transaction creates the new version, which includes these fields too.
+        await editing.complete_version(connection, scope, replace(held, memory=after))
+        return
+    edited = replace(held, memory=after, sealed=sealed)
+    event = await write_next(
+        connection, scope, held, edited, "updated", "saved again", at=occasion.at
+    )
     await ledger.record(connection, scope, None, [event], actor=occasion.actor)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from uuid import UUID
 
+from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import (
     editing,
-    lapsed,
     ledger,
     memories,
     profiles,
@@ -24,7 +23,6 @@ from hitherto_extraction.storage import (
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import WrongState
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
 
@@ -75,13 +73,14 @@ async def restore(
     if before.status in CURRENT_STATUSES:
         return before
     if before.status not in ("forgotten", "archived"):
-        raise _conflict(
+        raise editing.status_conflict(
             before,
-            "can be restored from FORGOTTEN and ARCHIVED only: use UndoConsolidation for a "
-            "SUPERSEDED and ReviewMemory for a QUARANTINED one",
+            f"the memory is {before.status.upper()} and can be restored from FORGOTTEN and "
+            "ARCHIVED only: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a "
+            "QUARANTINED one",
         )
     at = await users.database_now(connection)
-    was = await lapsed.before_it_lapsed(connection, scope, memory_id)
+    was = await editing.before_it_lapsed(connection, scope, memory_id)
     ended_by = None
     if was.superseded_by is not None:
         await memories.add_superseded(connection, scope, memory_id, by=was.superseded_by)
@@ -116,7 +115,11 @@ async def review(
     """
     held = await _open(connection, scope, memory_id)
     if held.memory.status != "quarantined":
-        raise _conflict(held.memory, "is not QUARANTINED: there is nothing to review")
+        raise editing.status_conflict(
+            held.memory,
+            f"the memory is {held.memory.status.upper()} and is not QUARANTINED: there is nothing "
+            "to review",
+        )
     if not approve:
         after = replace(held.memory, status="forgotten")
         return await _write(
@@ -170,45 +173,29 @@ async def _close_challenged(
         before = held.memory
         if before.status not in CURRENT_STATUSES:
             continue
-        await memories.close(
+        after = replace(
+            before,
+            status="contradicted",
+            valid_to=max(approved.valid_from, before.valid_from),
+            superseded_by=approved.memory_id,
+        )
+        event = await write_next(
             connection,
             scope,
-            {
-                "memory_id": before.memory_id,
-                "status": "contradicted",
-                "importance": before.importance,
-                "valid_to": max(approved.valid_from, before.valid_from),
-                "superseded_by": approved.memory_id,
-                "at": at,
-                "job_id": None,
-            },
+            held,
+            replace(held, memory=after),
+            "contradicted",
+            "contradicted by a memory that review let through",
+            at=at,
+            related=approved.memory_id,
         )
-        events.append(
-            ChangeEvent(
-                "memory",
-                "contradicted",
-                before.version + 1,
-                "contradicted by a memory that review let through",
-                before.memory_id,
-                before={
-                    "status": before.status,
-                    "superseded_by": None,
-                    "valid_to": before.valid_to.isoformat() if before.valid_to else None,
-                },
-                after={
-                    "status": "contradicted",
-                    "superseded_by": str(approved.memory_id),
-                    "valid_to": max(approved.valid_from, before.valid_from).isoformat(),
-                },
-                related=approved.memory_id,
-            )
-        )
+        await memories.add_superseded(connection, scope, before.memory_id, by=approved.memory_id)
+        events.append(event)
     await ledger.record(connection, scope, None, events, actor=actor)
 
 
 async def _open(connection: Connection, scope: Scope, memory_id: UUID) -> EditableMemory:
-    await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
+    await users.enter_alone(connection, scope)
     return await editing.read_one(connection, scope, memory_id)
 
 
@@ -228,17 +215,9 @@ async def _write(
     given, reason = reasons
     if given and not held.sealed:
         reason = given
-    at: datetime = await users.database_now(connection)
-    await editing.write_version(connection, scope, replace(held, memory=after), at=at)
-    event = editing.change_event(action, held.memory, after, reason, sealed=held.sealed)
+    at = await users.database_now(connection)
+    target = replace(held, memory=after)
+    event = await write_next(connection, scope, held, target, action, reason, at=at)
     await ledger.record(connection, scope, None, [event], actor=actor)
     await profiles.recount_mentions(connection, scope, [after.memory_id])
     return (await editing.read_one(connection, scope, after.memory_id)).memory
-
-
-def _conflict(memory: Memory, why: str) -> WrongState:
-    return WrongState(
-        f"the memory is {memory.status.upper()} and {why}",
-        reason="MEMORY_STATUS_CONFLICT",
-        metadata={"memory_id": str(memory.memory_id), "status": memory.status.upper()},
-    )

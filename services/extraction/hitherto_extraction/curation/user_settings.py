@@ -54,13 +54,7 @@ async def prepare_sealing(
     """Create the data key of a user before encryption is turned on.
 
     It must precede the transaction that turns encryption on, because a key-management service may
-    be slow.
-
-    Args:
-        database: Where to check whether the user was erased.
-        scope: The user.
-        keys: Creates the key.
-        seconds: Time limit of that check.
+    be slow. `seconds` limits the look-up of whether the user was erased.
 
     Raises:
         EncryptionNotConfigured: There is no key-encryption key.
@@ -80,7 +74,7 @@ async def prepare_sealing(
         # With another key, none of it could be read or compared.
         return Sealing(keys, await keys.open(scope.tenant_id, scope.user_id))
     key = await keys.make(scope.tenant_id, scope.user_id)
-    await database.run(
+    await database.transact(
         lambda connection: _take_back_if_erased(connection, scope, keys), timeout=seconds
     )
     return Sealing(keys, key)
@@ -92,14 +86,13 @@ async def _take_back_if_erased(connection: Connection, scope: Scope, keys: UserK
     Raises:
         WrongState: The user was erased.
     """
-    async with connection.transaction():
-        # Prevents a reinstatement meanwhile, whose key may be new.
-        await erased.keep_all_out(connection, scope)
-        try:
-            await users.refuse_erased(connection, scope)
-        except WrongState:
-            await keys.erase(scope.tenant_id, scope.user_id)
-            raise
+    # Prevents a reinstatement meanwhile, whose key may be new.
+    await erased.keep_all_out(connection, scope)
+    try:
+        await users.refuse_erased(connection, scope)
+    except WrongState:
+        await keys.erase(scope.tenant_id, scope.user_id)
+        raise
 
 
 async def read_settings(
@@ -124,23 +117,14 @@ async def change_settings(
 
     A setting that `values` lacks returns to the installation's default. The change is effective
     from the commit on: each worker checks again, under the lock that is taken here, before it
-    writes what it learnt.
-
-    Args:
-        connection: In a transaction of its own.
-        scope: The user.
-        values: The new values by name.
-        names: What to change.
-        installation: The defaults for users who did not choose.
-        sealing: The key to turn encryption on with; None if it is not turned on.
+    writes what it learnt. Turning encryption on takes the key for it, `sealing`.
 
     Raises:
         WrongState: The user was erased.
         Conflict: The user's key was erased meanwhile.
     """
     if sealing is None:
-        await users.enter_user(connection, scope)
-        await users.lock_user(connection, scope)
+        await users.enter_alone(connection, scope)
     else:
         # Transactions that have read that nothing is to be sealed must have committed, for the
         # sweep to see their rows.

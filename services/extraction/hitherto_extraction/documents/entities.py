@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.storage.document_mentions import EntityChange
 from hitherto_shared.text.normalise import fold
 
 MAX_ENTITIES = 500
@@ -43,32 +44,6 @@ class Mention:
     type: str
     name: str
     email: str = ""
-
-
-@dataclass(slots=True)
-class EntityChange:
-    """An entity before and after.
-
-    Attributes:
-        names: The names in the document.
-        new: Whether it is not stored yet.
-        changed: Whether it differs from the stored one.
-    """
-
-    entity_id: UUID
-    type: str
-    name: str
-    name_key: str
-    aliases: list[str]
-    email: str = ""
-    names: list[str] = field(default_factory=list)
-    new: bool = False
-    changed: bool = False
-
-    @property
-    def nameless(self) -> bool:
-        """Whether only an address is known of a person."""
-        return bool(self.email) and self.name_key == fold(self.email)
 
 
 def mentioned(

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.documents.entities import EntityChange, Mention, settle
+from hitherto_extraction.documents.entities import Mention, settle
 from hitherto_extraction.storage import chunks, document_mentions
 from hitherto_extraction.storage.chunks import IndexedChunk
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora import vectors as store
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
-from hitherto_extraction.storage.document_mentions import EntityRow
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
@@ -71,18 +70,11 @@ async def replace_chunks(
     model: str,
     vectors: Mapping[int, Vector],
 ) -> None:
-    """Make `contents` the chunks of a document.
+    """Make `contents` the chunks of a document, in order.
 
-    Args:
-        connection: The caller's.
-        scope: The user.
-        document_id: The document.
-        contents: Its chunks, in order.
-        heading: The text that precedes each of them in the indexes.
-        heading_before: The text that preceded the stored ones.
-        terms: The terms of chunks by position, as far as they are computed already.
-        model: The model of the vectors.
-        vectors: Vectors by position; a new chunk without one waits for it.
+    `heading` precedes each of them in the indexes, as `heading_before` preceded the stored ones.
+    Terms and vectors of chunks are given by position, as far as they are computed already; a new
+    chunk without a vector waits for it.
     """
     held = await chunks.read(connection, scope, document_id)
     change = compare(contents, held, same_heading=heading == heading_before)
@@ -117,32 +109,12 @@ async def replace_mentions(
     """Make `mentions` the mentions of a document; returns the number of entities."""
     before = await document_mentions.withdraw(connection, scope, document_id)
     names = {name for one in mentions for name in (one.name, one.email) if name}
-    rows = await document_mentions.find(
+    known = await document_mentions.find(
         connection, scope, name_keys=list(map(fold, names)), names=list(names)
     )
-    known = [
-        EntityChange(row.entity_id, row.type, row.name, row.name_key, list(row.aliases), row.email)
-        for row in rows
-    ]
     entities = settle(mentions, known, uuid7)
-    await document_mentions.write(
-        connection,
-        scope,
-        new=[_row(entity) for entity in entities if entity.new],
-        changed=[_row(entity) for entity in entities if entity.changed and not entity.new],
-    )
+    await document_mentions.write(connection, scope, entities)
     named = [(entity.entity_id, entity.names) for entity in entities if entity.names]
     await document_mentions.mention(connection, scope, document_id, named)
     await document_mentions.drop_unmentioned(connection, scope, before)
     return len(named)
-
-
-def _row(entity: EntityChange) -> EntityRow:
-    return EntityRow(
-        entity.entity_id,
-        entity.type,
-        entity.name,
-        entity.name_key,
-        entity.aliases,
-        entity.email,
-    )

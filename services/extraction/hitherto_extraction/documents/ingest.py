@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.queue.attempts import WHY_NOT
 from hitherto_extraction.storage import chunks, document_mentions, documents, users
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import NotFound
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job, Scope
 
@@ -131,8 +130,7 @@ async def postpone_expiry(
     Raises:
         WrongState: The user was erased.
     """
-    await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
+    await users.enter_alone(connection, scope)
     held = await documents.find(connection, scope, [(d.source_type, d.source_id) for d in batch])
     ends = {
         held[i].document_id: end for i, d in enumerate(batch) if (end := d.expires_at) and i in held
@@ -164,15 +162,8 @@ async def delete_document(
         NotFound: The user has no such document.
         WrongState: The user was erased.
     """
-    await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
-    state = await documents.read_state(connection, scope, document_id)
-    if state is None:
-        raise NotFound(
-            "this user has no such document",
-            reason="DOCUMENT_NOT_FOUND",
-            metadata={"document_id": str(document_id)},
-        )
+    await users.enter_alone(connection, scope)
+    await documents.require(connection, scope, document_id)
     return await _remove(connection, scope, document_id)
 
 
@@ -182,8 +173,7 @@ async def delete_expired(connection: Connection, scope: Scope, document_id: UUID
     Raises:
         WrongState: The user was erased.
     """
-    await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
+    await users.enter_alone(connection, scope)
     state = await documents.read_state(connection, scope, document_id)
     if state is None or not state.expired:
         return False

@@ -17,7 +17,6 @@ from uuid import UUID
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking, indexing
 from hitherto_extraction.documents.entities import Mention, mentioned
-from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
@@ -271,13 +270,10 @@ class Ingestion:
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has memory switched off."""
-        if state is None or state.erased:
-            why, text = "USER_ERASED", "the user was erased"
-        elif state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
-            why, text = "MEMORY_DISABLED", WHY_NOT["MEMORY_DISABLED"]
-        else:
+        why = users.why_not_learning(state, self._memory_enabled)
+        if why not in ("USER_ERASED", "MEMORY_DISABLED"):
             return False
-        await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)
+        await attempts.discard(connection, held, why)
         return True
 
     async def _end(self, held: Claim, result: Result) -> None:

@@ -56,11 +56,25 @@ class Answering:
         self._reads = reads
         self._tokens = tokens
 
-    def identity(self, rpc: str, key: str | None, request: Message) -> Identity | None:
-        """The caller with its idempotency key; None without a key."""
+    def identity(
+        self, checks: Checks, request: Any, *, rpc: str = "", prefix: str = ""
+    ) -> Identity | None:
+        """End the checks of a call with that of its idempotency key.
+
+        `rpc` and `prefix` name the call and the path of a request that is part of another.
+
+        Returns:
+            The caller with the key; None without a key.
+
+        Raises:
+            InvalidRequest: Some of its fields are invalid.
+        """
+        key = checks.idempotency_key(request.idempotency_key, field=f"{prefix}idempotency_key")
+        checks.done()
         if key is None:
             return None
         caller = current_call().principal
+        rpc = rpc or request.DESCRIPTOR.name.removesuffix("Request")
         return Identity(caller.tenant_id, self.trail.caller(caller), rpc, key, body_hash(request))
 
     async def change(
@@ -88,11 +102,9 @@ class Answering:
             InvalidRequest: Some of its fields are invalid.
             NotPermitted: The caller may not act for the user.
         """
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+        identity = self.identity(checks, request)
         principal = current_call().principal
-        rpc = request.DESCRIPTOR.name.removesuffix("Request")
-        return UserCall(principal, principal.scope(user_id), self.identity(rpc, key, request))
+        return UserCall(principal, principal.scope(user_id), identity)
 
     async def change_user(
         self,

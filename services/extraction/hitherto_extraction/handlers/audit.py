@@ -17,8 +17,6 @@ from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.validation import Checks
 
-_PAGE_SIZE = 10
-_MAX_PAGE_SIZE = 200
 _MAX_METHODS = 100
 _MAX_METHOD = 200
 _MAX_ACTOR = 512
@@ -49,20 +47,16 @@ class AuditCalls:
             since=checks.moment("created_after", request, "created_after"),
             until=checks.moment("created_before", request, "created_before"),
         )
-        size = checks.limit(
-            "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
-        )
-        page = self._pages.bind(tenant, request)
-        cursor = page.open(checks, request.page_token)
+        page = self._pages.open(checks, tenant, request)
         checks.done()
         self._answering.check_token(request.consistency_token)
         before = None
-        if cursor is not None:
-            before = (datetime.fromisoformat(cursor[0]), UUID(cursor[1]))
+        if page.after is not None:
+            before = (datetime.fromisoformat(page.after[0]), UUID(page.after[1]))
 
         async def work(connection: Connection) -> pb.ListAuditEventsResponse:
             found, following = await audit.page(
-                connection, tenant, wanted, before=before, limit=size
+                connection, tenant, wanted, before=before, limit=page.size
             )
             place = None
             if following is not None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
@@ -45,15 +46,6 @@ _DECISIONS = enum_words(pb.ReviewDecision.DESCRIPTOR, "REVIEW_DECISION_")
 
 
 @dataclass(frozen=True, slots=True)
-class CurationDependencies:
-    """The dependencies of the calls."""
-
-    saving: Saving
-    vectors: ChargedEmbedder
-    signals: JobSignals
-
-
-@dataclass(frozen=True, slots=True)
 class SaveRequest:
     """A checked statement, and the call that saves it."""
 
@@ -65,14 +57,16 @@ class CurationCalls:
     """Implements them."""
 
     _answering: Answering
-    _curation: CurationDependencies
+    _saving: Saving
+    _vectors: ChargedEmbedder
+    _signals: JobSignals
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context
     ) -> pb.SaveMemoryResponse:
         """Save one statement at once."""
         wanted = self._read(request, "SaveMemory")
-        paid = self._curation.vectors
+        paid = self._vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
             [(wanted.call.scope, wanted.statement.content)],
@@ -108,7 +102,7 @@ class CurationCalls:
             if len(reply.memory_ids) < MAX_IDS:
                 reply.memory_ids.append(str(outcome.made.memory.memory_id))
 
-        paid = self._curation.vectors
+        paid = self._vectors
         unpaid: dict[Scope, Charge] = {}
 
         async def settle() -> None:
@@ -157,7 +151,7 @@ class CurationCalls:
         memory_id = checks.uuid("memory_id", request.memory_id)
         correction = read_correction(checks, request)
         call = self._answering.admit(checks, user_id, request)
-        paid, content = self._curation.vectors, correcting.new_content(correction)
+        paid, content = self._vectors, correcting.new_content(correction)
         made = await paid.embed(
             [] if content is None else [(call.scope, content)],
             CORRECTION,
@@ -173,37 +167,26 @@ class CurationCalls:
                 correction,
                 vector,
                 actor=call.principal.subject,
-                check=self._curation.saving.enqueue_check,
+                check=self._saving.enqueue_check,
             )
 
         try:
             outcome = await self._change(call, change, context)
         finally:
             await paid.settle(CORRECTION, made.charges)
-        return pb.UpdateMemoryResponse(
-            memory=memory_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
-        )
+        return pb.UpdateMemoryResponse(**self._reply(outcome))
 
     async def ForgetMemory(
         self, request: pb.ForgetMemoryRequest, context: Context
     ) -> pb.ForgetMemoryResponse:
         """Forget a memory."""
-        outcome = await self._restate(request, statuses.forget, context)
-        return pb.ForgetMemoryResponse(
-            memory=memory_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
-        )
+        return pb.ForgetMemoryResponse(**await self._restate(request, statuses.forget, context))
 
     async def RestoreMemory(
         self, request: pb.RestoreMemoryRequest, context: Context
     ) -> pb.RestoreMemoryResponse:
         """Restore a forgotten or archived memory."""
-        outcome = await self._restate(request, statuses.restore, context)
-        return pb.RestoreMemoryResponse(
-            memory=memory_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
-        )
+        return pb.RestoreMemoryResponse(**await self._restate(request, statuses.restore, context))
 
     async def ReviewMemory(
         self, request: pb.ReviewMemoryRequest, context: Context
@@ -226,10 +209,7 @@ class CurationCalls:
             ),
             context,
         )
-        return pb.ReviewMemoryResponse(
-            memory=memory_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
-        )
+        return pb.ReviewMemoryResponse(**self._reply(outcome))
 
     def _read(self, request: pb.SaveMemoryRequest, rpc: str, *, prefix: str = "") -> SaveRequest:
         """A checked request.
@@ -240,12 +220,10 @@ class CurationCalls:
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)
-        key = checks.idempotency_key(request.idempotency_key, field=f"{prefix}idempotency_key")
-        checks.done()
+        identity = self._answering.identity(checks, request, rpc=rpc, prefix=prefix)
         principal = current_call().principal
         scope = principal.scope(user_id)
         principal.check_origin(f"{prefix}origin", statement.origin)
-        identity = self._answering.identity(rpc, key, request)
         return SaveRequest(UserCall(principal, scope, identity), statement)
 
     def _read_item(self, request: pb.StreamMemoriesRequest) -> SaveRequest | HithertoError:
@@ -258,7 +236,7 @@ class CurationCalls:
     async def _store(
         self, wanted: SaveRequest, vectors: Vectors, context: Context
     ) -> IdempotentResult[Saved]:
-        saving, call = self._curation.saving, wanted.call
+        saving, call = self._saving, wanted.call
 
         async def change(connection: Connection) -> Saved:
             return await saving.save(
@@ -279,7 +257,7 @@ class CurationCalls:
             touched=lambda saved: [str(saved.memory.memory_id)],
             opens_sealed=True,
         )
-        self._curation.signals.wake()
+        self._signals.wake()
         return outcome
 
     async def _restate(
@@ -287,17 +265,24 @@ class CurationCalls:
         request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest,
         restate: Callable[..., Awaitable[Memory]],
         context: Context,
-    ) -> IdempotentResult[Memory]:
-        """Forget or restore the memory that a request names."""
+    ) -> dict[str, Any]:
+        """Forget or restore the memory that a request names; returns the fields of the reply."""
         checks, user_id, memory_id, reason = _named(request)
         call = self._answering.admit(checks, user_id, request)
-        return await self._change(
+        outcome = await self._change(
             call,
             lambda connection: restate(
                 connection, call.scope, memory_id, reason=reason, actor=call.principal.subject
             ),
             context,
         )
+        return self._reply(outcome)
+
+    def _reply(self, outcome: IdempotentResult[Memory]) -> dict[str, Any]:
+        return {
+            "memory": memory_message(outcome.made),
+            "consistency_token": self._answering.token(outcome.position),
+        }
 
     async def _change(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
@@ -22,19 +21,12 @@ EXPORT_SECONDS = 3_600.0
 """Time limit for a caller to receive an export."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErasureDependencies:
-    """The dependencies of the calls."""
-
-    erasing: Erasing
-    exporting: Exporting
-
-
 class LeavingCalls:
     """Implements them."""
 
     _answering: Answering
-    _leaving: ErasureDependencies
+    _erasing: Erasing
+    _exporting: Exporting
 
     async def ExportUser(
         self, request: pb.ExportUserRequest, context: Context
@@ -44,7 +36,7 @@ class LeavingCalls:
         user_id = checks.identifier("user_id", request.user_id)
         checks.done()
         self._answering.check_token(request.consistency_token)
-        pieces = self._leaving.exporting.run(
+        pieces = self._exporting.run(
             current_call().principal.scope(user_id),
             fence=self._answering.database,
             timeout=seconds_left(context, EXPORT_SECONDS),
@@ -71,7 +63,7 @@ class LeavingCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         call = self._answering.admit(checks, user_id, request)
-        outcome = await self._leaving.erasing.erase(
+        outcome = await self._erasing.erase(
             ErasureCall(call.scope, call.identity),
             timeout=seconds_left(context, ERASE_SECONDS),
         )
@@ -87,7 +79,7 @@ class LeavingCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         call = self._answering.admit(checks, user_id, request)
-        outcome = await self._leaving.erasing.reinstate(
+        outcome = await self._erasing.reinstate(
             ErasureCall(call.scope, call.identity),
             timeout=seconds_left(context, CALL_SECONDS),
         )

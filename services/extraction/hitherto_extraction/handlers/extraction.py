@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from uuid import UUID
 
+from hitherto.v1 import entity_pb2, extraction_service_pb2_grpc, job_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto.v1 import extraction_service_pb2_grpc, job_pb2
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
 from hitherto_extraction.handlers.documents import DocumentDependencies, DocumentIngestionCalls
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
@@ -16,22 +16,29 @@ from hitherto_extraction.handlers.incoming import (
     read_one_transcript,
     read_transcripts,
 )
-from hitherto_extraction.handlers.preview import lesson_message
 from hitherto_extraction.handlers.retrying import retry_matching
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import Accepted, cancel_job
 from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
-from hitherto_extraction.pipeline.preview import ExtractionPreview
+from hitherto_extraction.pipeline.preview import ExtractionPreview, PreviewResult
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.jobs import JobFilter
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.consistency import Position, current_position
-from hitherto_shared.convert import JOB_STATE, job_message
+from hitherto_shared.convert import (
+    JOB_STATE,
+    entity_message,
+    job_message,
+    memory_message,
+    profile_message,
+    result_message,
+    summary_message,
+)
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import Unavailable
-from hitherto_shared.models import Job
+from hitherto_shared.models import Entity, Job, Memory
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -46,7 +53,6 @@ KINDS = (
     "reembedding",
 )
 _PAGE_SIZE = 50
-_MAX_PAGE_SIZE = 200
 
 _WORK_OF_A_MESSAGE = 256
 """The minimum work of checking a message, in bytes read."""
@@ -86,13 +92,10 @@ class ExtractionHandlers(
             checks,
             request.transcripts,
         )
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        tenant = current_call().principal.tenant_id
         accepted = await self._intake.submit(
-            tenant,
+            current_call().principal.tenant_id,
             transcripts,
-            self._answering.identity("SubmitTranscripts", key, request),
+            self._answering.identity(checks, request),
             timeout=seconds_left(context, CALL_SECONDS),
         )
         self._signals.wake()
@@ -112,12 +115,10 @@ class ExtractionHandlers(
             nonlocal position
             checks = Checks()
             transcript = await asyncio.to_thread(read_one_transcript, checks, request)
-            key = checks.idempotency_key(request.idempotency_key)
-            checks.done()
             accepted = await self._intake.submit(
                 current_call().principal.tenant_id,
                 [transcript],
-                self._answering.identity("StreamTranscripts", key, request),
+                self._answering.identity(checks, request),
                 timeout=seconds_left(context, CALL_SECONDS),
             )
             self._signals.wake()
@@ -221,17 +222,13 @@ class ExtractionHandlers(
             states=checks.all_of("states", request.states, JOB_STATE) or None,
             kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
         )
-        size = checks.limit(
-            "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
-        )
-        page = self._pages.bind(principal.tenant_id, request)
-        before = page.open(checks, request.page_token)
+        page = self._pages.open(checks, principal.tenant_id, request, default=_PAGE_SIZE)
         checks.done()
         self._answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.ListJobsResponse:
             found, next_before = await jobs.list_jobs(
-                connection, principal.tenant_id, wanted, before=before, limit=size
+                connection, principal.tenant_id, wanted, before=page.after, limit=page.size
             )
             total = await jobs.count_jobs(connection, principal.tenant_id, wanted)
             position = await current_position(connection)
@@ -283,27 +280,25 @@ class ExtractionHandlers(
             response = await retry_matching(self._answering, self._intake, KINDS, request, context)
             self._signals.wake()
             return response
-        job, token = await self._change(request, context, "RetryJob", self._intake.retry)
+        job, token = await self._change(request, context, self._intake.retry)
         return pb.RetryJobResponse(job=job_message(job), consistency_token=token, retried=1)
 
     async def CancelJob(
         self, request: pb.CancelJobRequest, context: Context
     ) -> pb.CancelJobResponse:
         """Cancel a job that has not ended."""
-        job, token = await self._change(request, context, "CancelJob", cancel_job)
+        job, token = await self._change(request, context, cancel_job)
         return pb.CancelJobResponse(job=job_message(job, token), consistency_token=token)
 
     async def _change(
         self,
         request: pb.RetryJobRequest | pb.CancelJobRequest,
         context: Context,
-        rpc: str,
         change: Callable[..., Awaitable[Job]],
     ) -> tuple[Job, str]:
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+        identity = self._answering.identity(checks, request)
         principal = current_call().principal
         if not principal.unbound:
             # Before the idempotency key, too: a replayed reply was made for its first caller.
@@ -318,7 +313,7 @@ class ExtractionHandlers(
 
         accepted = await self._intake.once(
             principal.tenant_id,
-            self._answering.identity(rpc, key, request),
+            identity,
             [],
             work,
             timeout=seconds_left(context, CALL_SECONDS),
@@ -352,3 +347,41 @@ async def _visible_job(connection: Connection, principal: Principal, job_id: UUI
     if job.user_id is None or not principal.reaches(job.user_id, found.get(job.user_id, "")):
         raise jobs.job_not_found(str(job_id))
     return job
+
+
+def lesson_message(lesson: PreviewResult) -> pb.PreviewExtractionResponse:
+    """The reply of PreviewExtraction."""
+    unstored = {str(memory.memory_id) for memory in lesson.created}
+    return pb.PreviewExtractionResponse(
+        memories_created=_memories(lesson.created, unstored),
+        memories_updated=_memories(lesson.updated, unstored),
+        memories_contradicted=_memories(lesson.contradicted, unstored),
+        goals_achieved=_memories(lesson.achieved, unstored),
+        profile=profile_message(lesson.profile) if lesson.profile else None,
+        summary=summary_message(lesson.summary) if lesson.summary else None,
+        entities=[_entity(entity, new=new) for entity, new in lesson.entities],
+        result=result_message(lesson.result.stored()),
+    )
+
+
+def _memories(memories: Iterable[Memory], unstored: Collection[str]) -> list[memory_pb2.Memory]:
+    found = []
+    for memory in memories:
+        message = memory_message(memory)
+        message.job_id = ""
+        if message.id in unstored:
+            message.id = ""
+        if message.superseded_by in unstored:
+            message.superseded_by = ""
+        kept = [other for other in message.supersedes if other not in unstored]
+        del message.supersedes[:]
+        message.supersedes.extend(kept)
+        found.append(message)
+    return found
+
+
+def _entity(entity: Entity, *, new: bool) -> entity_pb2.Entity:
+    message = entity_message(entity)
+    if new:
+        message.id = ""
+    return message

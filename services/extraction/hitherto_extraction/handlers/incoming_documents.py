@@ -14,11 +14,14 @@ MAX_DOCUMENTS = 100
 MAX_SOURCE_TYPE = 64
 MAX_SOURCE_ID = 1_024
 MAX_CONTENT_TYPE = 64
-MAX_TITLE_BYTES = 4 * 1024
-MAX_SUMMARY_BYTES = 64 * 1024
-MAX_AUTHOR_BYTES = 1024
-_MAX_CONTENT_BYTES = 4 * 1024 * 1024
-"""The limit of a request."""
+_MAX_BYTES = {
+    "title": 4 * 1024,
+    "summary": 64 * 1024,
+    # The limit of a request.
+    "content": 4 * 1024 * 1024,
+    "author": 1024,
+}
+"""The texts of a document, in the order in which its hash covers them."""
 
 
 def read_documents(
@@ -60,31 +63,21 @@ def _read_document(checks: Checks, field: str, document: document_pb2.Document) 
         required=False,
         max_chars=MAX_CONTENT_TYPE,
     )
-    title = checks.text(f"{field}.title", document.title, max_bytes=MAX_TITLE_BYTES)
-    summary = checks.text(f"{field}.summary", document.summary, max_bytes=MAX_SUMMARY_BYTES)
-    content = checks.text(f"{field}.content", document.content, max_bytes=_MAX_CONTENT_BYTES)
-    author = checks.text(f"{field}.author", document.author, max_bytes=MAX_AUTHOR_BYTES)
+    texts = {
+        name: checks.text(f"{field}.{name}", getattr(document, name), max_bytes=most)
+        for name, most in _MAX_BYTES.items()
+    }
     created_at = checks.moment(f"{field}.created_at", document, "created_at")
     metadata = checks.struct(f"{field}.metadata", document.metadata)
     expires_at = checks.moment(f"{field}.expires_at", document, "expires_at")
-    everything = [
-        content_type,
-        title,
-        summary,
-        content,
-        author,
-        created_at.isoformat() if created_at is not None else None,
-        metadata,
-    ]
+    said_at = created_at.isoformat() if created_at is not None else None
+    everything = [content_type, *texts.values(), said_at, metadata]
     written = json.dumps(everything, sort_keys=True).encode()
     return IncomingDocument(
         source_type=source_type,
         source_id=source_id,
         content_type=content_type,
-        title=title,
-        summary=summary,
-        content=content,
-        author=author,
+        **texts,
         created_at=created_at,
         metadata=metadata,
         content_hash=hashlib.sha256(written).digest(),

@@ -11,9 +11,9 @@ from hitherto_extraction.curation.correcting import (
     FIELDS,
     STRUCTS,
     Correction,
-    Path,
 )
 from hitherto_extraction.curation.saving import StatementToSave
+from hitherto_extraction.handlers.update_mask import read_update_mask
 from hitherto_extraction.pipeline.answer import (
     EVENT_TYPES,
     LABEL_CHARACTERS,
@@ -24,11 +24,9 @@ from hitherto_extraction.pipeline.answer import (
 from hitherto_extraction.pipeline.answer_values import labels
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
-from hitherto_shared.text.normalise import nfc
 from hitherto_shared.validation import Checks
 
 MAX_ENTITY = 256
-MAX_PATHS = 200
 DEFAULT_TYPE = "fact"
 DEFAULT_IMPORTANCE = 0.5
 
@@ -83,7 +81,14 @@ def read_correction(checks: Checks, request: pb.UpdateMemoryRequest) -> Correcti
         checks.add("version", "must not be negative; leave it out for no check")
     return Correction(
         values=_values(checks, request.memory),
-        paths=_paths(checks, request),
+        paths=read_update_mask(
+            checks,
+            request,
+            request.memory,
+            FIELDS,
+            deep=STRUCTS,
+            example="metadata.project",
+        ),
         version=request.version,
     )
 
@@ -129,28 +134,6 @@ def _words(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
             maximum=MAX_LABELS,
             max_chars=MAX_ENTITY,
         )
-    return found
-
-
-def _paths(checks: Checks, request: pb.UpdateMemoryRequest) -> list[Path]:
-    if not request.HasField("update_mask"):
-        given = {field.name for field, _ in request.memory.ListFields()}
-        return [(name,) for name in FIELDS if name in given]
-    if len(request.update_mask.paths) > MAX_PATHS:
-        checks.add("update_mask", f"must have at most {MAX_PATHS} paths")
-        return []
-    found: list[Path] = []
-    for i, text in enumerate(request.update_mask.paths):
-        path = tuple(nfc(text).split("."))
-        deep = len(path) > 1
-        if path[0] not in FIELDS or "" in path or (deep and path[0] not in STRUCTS):
-            checks.add(
-                f"update_mask.paths[{i}]",
-                "must be one of " + ", ".join(FIELDS) + ", or a path into context or metadata "
-                "such as metadata.project",
-            )
-        else:
-            found.append(path)
     return found
 
 

@@ -1,35 +1,40 @@
-"""MaintenanceService: upkeep across users, cost, and roll-back of a source."""
+"""MaintenanceService: upkeep across users, and roll-back of a source."""
 
 from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
 
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto.v1 import maintenance_service_pb2_grpc
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.calls import Consolidations
+from hitherto_extraction.consolidation.undo import read_originals, undo
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.consolidation import ConsolidationCalls
 from hitherto_extraction.handlers.reembedding import ReembeddingCalls, ReembeddingDependencies
-from hitherto_extraction.handlers.rollback import RollbackCalls
+from hitherto_extraction.handlers.upkeep import StartedUpkeep, UpkeepOnDemand
 from hitherto_extraction.handlers.usage import UsageCalls
-from hitherto_extraction.job_calls import StartedUpkeep
-from hitherto_extraction.upkeep.calls import UpkeepOnDemand
+from hitherto_extraction.once import IdempotentOperation
+from hitherto_extraction.rollback.source import RollbackTarget, roll_back
+from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
-from hitherto_shared.convert import job_message, timestamp
+from hitherto_extraction.user_key import with_keys
+from hitherto_shared.consistency import current_position
+from hitherto_shared.convert import job_message, memory_message, timestamp
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.paging import PageTokens
-from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.text.normalise import tag_key
 from hitherto_shared.validation import Checks
 
-_PAGE_SIZE = 10
-_MAX_PAGE_SIZE = 200
 _COUNTING_SECONDS = 30.0
 """Counting across all users of a tenant may take longer than other calls."""
 
+_ROLLBACK_SECONDS = 30.0
+"""A source may have taught thousands of memories."""
+
 
 class MaintenanceHandlers(
-    ConsolidationCalls,
     ReembeddingCalls,
-    RollbackCalls,
     UsageCalls,
     maintenance_service_pb2_grpc.MaintenanceServiceServicer,
 ):
@@ -42,7 +47,6 @@ class MaintenanceHandlers(
         upkeep: UpkeepOnDemand,
         schedules: Schedules,
         reembedding: ReembeddingDependencies,
-        consolidations: Consolidations,
         removal: Database,
         budget: Budget,
     ) -> None:
@@ -51,28 +55,57 @@ class MaintenanceHandlers(
         self._upkeep = upkeep
         self._schedules = schedules
         self._reembedding = reembedding
-        self._consolidations = consolidations
         self._removal = removal
         self._budget = budget
 
     async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
         """Archive memories by the rules of decay, for all users or one."""
-        started, token = await self._start(request, context, "RunDecay", DECAY)
-        return pb.RunDecayResponse(
-            job=job_message(started.job, token if started.job.final else ""),
-            counts=started.counts,
-            consistency_token=token,
-        )
+        return pb.RunDecayResponse(**await self._run(request, context, DECAY))
 
     async def RunRetention(
         self, request: pb.RunRetentionRequest, context: Context
     ) -> pb.RunRetentionResponse:
         """Delete items past their retention, for all users or one."""
-        started, token = await self._start(request, context, "RunRetention", RETENTION)
-        return pb.RunRetentionResponse(
-            job=job_message(started.job, token if started.job.final else ""),
-            counts=started.counts,
-            consistency_token=token,
+        return pb.RunRetentionResponse(**await self._run(request, context, RETENTION))
+
+    async def Consolidate(
+        self, request: pb.ConsolidateRequest, context: Context
+    ) -> pb.ConsolidateResponse:
+        """Merge similar memories, of all users or of one, under all tags or one."""
+        checks = Checks()
+        named = checks.identifier("tag", request.tag, required=False)
+        user_id, identity = self._admit(checks, request)
+        work = await self._upkeep.consolidate(
+            current_call().principal.tenant_id,
+            user_id=user_id,
+            tag=tag_key(named) or named or None,
+            dry_run=request.dry_run,
+        )
+        return pb.ConsolidateResponse(**await self._start(identity, work, context))
+
+    async def UndoConsolidation(
+        self, request: pb.UndoConsolidationRequest, context: Context
+    ) -> pb.UndoConsolidationResponse:
+        """Restore the originals of a merged memory."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        memory_id = checks.uuid("memory_id", request.memory_id)
+        call = self._answering.admit(checks, user_id, request)
+        outcome = await self._answering.change_user(
+            call,
+            lambda connection: undo(
+                connection, call.scope, memory_id, actor=call.principal.subject
+            ),
+            lambda connection, ids: read_originals(
+                connection, call.scope, [UUID(each) for each in ids]
+            ),
+            context,
+            ids=lambda originals: [str(each.memory_id) for each in originals],
+            opens_sealed=True,
+        )
+        return pb.UndoConsolidationResponse(
+            memories=[memory_message(each) for each in outcome.made],
+            consistency_token=self._answering.token(outcome.position),
         )
 
     async def ListSchedules(
@@ -80,18 +113,14 @@ class MaintenanceHandlers(
     ) -> pb.ListSchedulesResponse:
         """The schedules of automatic upkeep, by name."""
         checks = Checks()
-        size = checks.limit(
-            "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
-        )
         tenant = current_call().principal.tenant_id
-        page = self._pages.bind(tenant, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, tenant, request)
         checks.done()
         self._answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.ListSchedulesResponse:
             found = await self._schedules.statuses(
-                connection, tenant, after=after or "", limit=size + 1
+                connection, tenant, after=page.after or "", limit=page.size + 1
             )
             return pb.ListSchedulesResponse(
                 schedules=[
@@ -102,36 +131,106 @@ class MaintenanceHandlers(
                         next_run_at=timestamp(status.next_run_at),
                         last_job_id=str(status.last_job_id or ""),
                     )
-                    for status in found[:size]
+                    for status in found[: page.size]
                 ],
                 next_page_token=page.seal(
-                    found[size - 1].schedule.name if len(found) > size else None
+                    found[page.size - 1].schedule.name if len(found) > page.size else None
                 ),
             )
 
         return await self._answering.read(work, context)
 
+    async def RollbackSource(
+        self, request: pb.RollbackSourceRequest, context: Context
+    ) -> pb.RollbackSourceResponse:
+        """Roll back everything that one conversation, document or job taught."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        source = RollbackTarget()
+        match request.WhichOneof("source"):
+            case "conversation_id":
+                source = RollbackTarget(
+                    conversation_id=checks.identifier("conversation_id", request.conversation_id)
+                )
+            case "document_id":
+                source = RollbackTarget(document_id=checks.uuid("document_id", request.document_id))
+            case "job_id":
+                source = RollbackTarget(job_id=checks.uuid("job_id", request.job_id))
+            case _:
+                checks.add("source", "is required: set conversation_id, document_id or job_id")
+        call = self._answering.admit(checks, user_id, request)
+
+        async def change(connection: Connection) -> dict[str, int]:
+            return await roll_back(connection, call.scope, source, actor=call.principal.subject)
+
+        if request.dry_run:
+
+            async def rehearse(connection: Connection) -> pb.RollbackSourceResponse:
+                # A dry run is a real run that is rolled back, so that its counts are exact.
+                async with connection.transaction(force_rollback=True):
+                    counts = await change(connection)
+                position = await current_position(connection)
+                return pb.RollbackSourceResponse(
+                    counts=counts, consistency_token=self._answering.token(position)
+                )
+
+            return await with_keys(
+                self._answering.keys,
+                [call.scope],
+                lambda: self._removal.run(
+                    rehearse, timeout=seconds_left(context, _ROLLBACK_SECONDS)
+                ),
+            )
+
+        outcome = await self._answering.remove(
+            call,
+            change,
+            context,
+            touched=str(source.document_id or source.job_id or ""),
+            opens_sealed=True,
+            database=self._removal,
+            seconds=_ROLLBACK_SECONDS,
+        )
+        return pb.RollbackSourceResponse(
+            counts=outcome.made,
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def _run(
+        self, request: pb.RunDecayRequest | pb.RunRetentionRequest, context: Context, kind: str
+    ) -> dict[str, Any]:
+        user_id, identity = self._admit(Checks(), request)
+        work = self._upkeep.start(
+            kind, current_call().principal.tenant_id, user_id=user_id, dry_run=request.dry_run
+        )
+        return await self._start(identity, work, context)
+
+    def _admit(
+        self,
+        checks: Checks,
+        request: pb.RunDecayRequest | pb.RunRetentionRequest | pb.ConsolidateRequest,
+    ) -> tuple[str | None, Identity | None]:
+        """The user, None for all users of the tenant, and the caller with its key."""
+        user_id = checks.identifier("user_id", request.user_id, required=False) or None
+        return user_id, self._answering.identity(checks, request)
+
     async def _start(
         self,
-        request: pb.RunDecayRequest | pb.RunRetentionRequest,
+        identity: Identity | None,
+        work: IdempotentOperation[StartedUpkeep],
         context: Context,
-        rpc: str,
-        kind: str,
-    ) -> tuple[StartedUpkeep, str]:
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id, required=False) or None
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+    ) -> dict[str, Any]:
+        """Start upkeep; returns the fields of the reply."""
         outcome = await self._answering.change(
-            self._answering.identity(rpc, key, request),
-            self._upkeep.start(
-                kind,
-                current_call().principal.tenant_id,
-                user_id=user_id,
-                dry_run=request.dry_run,
-            ),
+            identity,
+            work,
             context,
             database=self._upkeep.database,
             seconds=_COUNTING_SECONDS,
         )
-        return outcome.made, self._answering.token(outcome.position)
+        job, token = outcome.made.job, self._answering.token(outcome.position)
+        return {
+            "job": job_message(job, token if job.final else ""),
+            "counts": outcome.made.counts,
+            "consistency_token": token,
+        }

@@ -10,16 +10,16 @@ from uuid import UUID
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import profile_pb2
 from hitherto_extraction.curation.feedback import AnswerFeedback, FeedbackEffects, record_feedback
-from hitherto_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, STRUCTS, Path
-from hitherto_extraction.curation.profiles import update_profile
-from hitherto_extraction.handlers.answering import Answering, UserCall
-from hitherto_extraction.handlers.curation import CurationDependencies
+from hitherto_extraction.curation.profiles import FIELDS, LISTS, RESERVED, STRUCTS, update_profile
+from hitherto_extraction.curation.saving import Saving
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.update_mask import read_update_mask
 from hitherto_extraction.storage import preferences, profiles
 from hitherto_shared.auth.principal import PROFILES_MANAGE
 from hitherto_shared.convert import preference_message, profile_message
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Preference, Profile
-from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.rpc.call import Context
 from hitherto_shared.validation import Checks
 
 MAX_SUMMARY_BYTES = 16 * 1024
@@ -28,14 +28,13 @@ MAX_ITEM = 500
 MAX_DEPARTMENT = 256
 MAX_ACCESS_LEVEL = 64
 MAX_EDIT_BYTES = 64 * 1024
-_MAX_PATHS = 200
 
 
 class ProfileCalls:
     """Implements the two RPCs."""
 
     _answering: Answering
-    _curation: CurationDependencies
+    _saving: Saving
 
     async def UpdateProfile(
         self, request: pb.UpdateProfileRequest, context: Context
@@ -44,18 +43,22 @@ class ProfileCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         values = _values(checks, request.profile)
-        paths = _paths(checks, request)
+        paths = read_update_mask(
+            checks,
+            request,
+            request.profile,
+            FIELDS,
+            deep=STRUCTS,
+            example="facts.personal.location",
+        )
         if request.version < 0:
             checks.add("version", "must not be negative; leave it out for no check")
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
-        principal = current_call().principal
+        call = self._answering.admit(checks, user_id, request)
+        principal, scope = call.principal, call.scope
         if any(path[0] in RESERVED for path in paths):
             principal.check_capability(PROFILES_MANAGE)
         if ("department",) in paths:
             principal.check_department("profile.department", values.get("department", ""))
-        scope = principal.scope(user_id)
-        call = UserCall(principal, scope, self._answering.identity("UpdateProfile", key, request))
 
         async def change(connection: Connection) -> Profile:
             return await update_profile(
@@ -119,7 +122,7 @@ class ProfileCalls:
                 call.scope,
                 feedback,
                 actor=call.principal.subject,
-                memory_enabled=self._curation.saving.memory_enabled,
+                memory_enabled=self._saving.memory_enabled,
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> FeedbackEffects:
@@ -185,26 +188,3 @@ def _values(checks: Checks, profile: profile_pb2.Profile) -> dict[str, Any]:
 def _short(checks: Checks, name: str, value: str, most: int) -> str:
     checks.texts(f"profile.{name}", [value], maximum=1, max_chars=most)
     return checks.text(f"profile.{name}", value, max_bytes=4 * most)
-
-
-def _paths(checks: Checks, request: pb.UpdateProfileRequest) -> list[Path]:
-    """What to change: the mask's paths, or every field with a value."""
-    if not request.HasField("update_mask"):
-        given = {field.name for field, _ in request.profile.ListFields()}
-        return [(name,) for name in FIELDS if name in given]
-    if len(request.update_mask.paths) > _MAX_PATHS:
-        checks.add("update_mask", f"must have at most {_MAX_PATHS} paths")
-        return []
-    found: list[Path] = []
-    for i, text in enumerate(request.update_mask.paths):
-        path = tuple(text.split("."))
-        deep = len(path) > 1
-        if path[0] not in FIELDS or "" in path or (deep and path[0] not in STRUCTS):
-            checks.add(
-                f"update_mask.paths[{i}]",
-                "must be one of " + ", ".join(FIELDS) + ", or a path into "
-                "preferences, facts or metadata such as facts.personal.location",
-            )
-        else:
-            found.append(path)
-    return found

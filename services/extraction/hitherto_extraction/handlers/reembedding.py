@@ -49,8 +49,7 @@ class ReembeddingCalls:
             checks.add("dimensions", f"must lie between {_MIN_DIMENSIONS} and {_MAX_DIMENSIONS}")
         if phase == "start":
             checks.identifier("model", request.model)
-        key = checks.idempotency_key(request.idempotency_key)
-        checks.done()
+        identity = self._answering.identity(checks, request)
         if phase == "start":
             embedder = self._reembedding.embedders.find(request.model, dimensions or None)
             if embedder is None:
@@ -84,7 +83,7 @@ class ReembeddingCalls:
             return await phases.standing(connection)
 
         outcome = await self._answering.change(
-            self._answering.identity("Reembed", key, request),
+            identity,
             IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
             context,
             database=self._reembedding.database,

@@ -45,12 +45,11 @@ async def retry_matching(
         checks.add("job_id", "must be unset where `filter` says which jobs to retry")
     principal = current_call().principal
     wanted = _read(checks, request.filter, kinds, principal)
-    key = checks.idempotency_key(request.idempotency_key)
-    checks.done()
+    identity = answering.identity(checks, request)
     await _check_reach(answering, principal, wanted, context)
     retried = await intake.retry_all(
         principal.tenant_id,
-        answering.identity("RetryJob", key, request),
+        identity,
         wanted,
         timeout=seconds_left(context, CALL_SECONDS),
     )

@@ -16,8 +16,6 @@ from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.validation import Checks
 
 KINDS = (*SHARES, SEARCH, "decay", "retention")
-_PAGE_SIZE = 10
-_MAX_PAGE_SIZE = 200
 _DIMENSIONS = enum_words(pb.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_")
 
 
@@ -40,12 +38,8 @@ class UsageCalls:
             until=checks.moment("until", request, "until"),
         )
         by = checks.all_of("group_by", request.group_by, _DIMENSIONS)
-        size = checks.limit(
-            "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
-        )
         tenant = principal.tenant_id
-        page = self._pages.bind(tenant, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, tenant, request)
         checks.done()
         self._answering.check_token(request.consistency_token)
 
@@ -53,9 +47,7 @@ class UsageCalls:
             # The total is that of the listed rows, whatever is charged meanwhile.
             async with connection.transaction():
                 await usage.hold_still(connection)
-                groups, more = await usage.sum_up(
-                    connection, tenant, wanted, by=by, after=after, limit=size
-                )
+                groups, more = await usage.sum_up(connection, tenant, wanted, by=by, **page.bounds)
                 rows = [
                     pb.UsageRow(
                         user_id=group.user_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hitherto.v1 import privacy_pb2
@@ -17,8 +17,8 @@ from hitherto_extraction.curation.user_settings import (
     read_settings,
 )
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.handlers.update_mask import read_update_mask
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
@@ -29,20 +29,12 @@ _MAX_PATHS = 50
 _DAYS = ("retention_days", "message_retention_days")
 
 
-@dataclass(frozen=True, slots=True)
-class UserControlDependencies:
-    """The dependencies of the calls: the installation's settings, clearing, users' keys."""
-
-    installation: UserSettings
-    clearing: Clearing
-    keys: UserKeys
-
-
 class UserControlCalls:
     """Implements them."""
 
     _answering: Answering
-    _control: UserControlDependencies
+    _installation: UserSettings
+    _clearing: Clearing
 
     async def GetUserSettings(
         self, request: pb.GetUserSettingsRequest, context: Context
@@ -55,7 +47,7 @@ class UserControlCalls:
         scope = current_call().principal.scope(user_id)
 
         async def read(connection: Connection) -> UserSettings:
-            return await read_settings(connection, scope, self._control.installation)
+            return await read_settings(connection, scope, self._installation)
 
         found = await self._answering.read(read, context, about=user_id)
         return pb.GetUserSettingsResponse(user_settings=_message(found))
@@ -67,16 +59,17 @@ class UserControlCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         values = _values(checks, request.user_settings)
-        names = _names(checks, request, values)
+        paths = read_update_mask(checks, request, request.user_settings, NAMES, most=_MAX_PATHS)
+        names = [name for (name,) in paths]
         call = self._answering.admit(checks, user_id, request)
         scope = call.scope
-        installation = self._control.installation
+        installation = self._installation
         sealing = None
         if "encrypt_sensitive" in names and values.get("encrypt_sensitive"):
             sealing = await prepare_sealing(
                 self._answering.database,
                 scope,
-                self._control.keys,
+                self._answering.keys,
                 seconds=seconds_left(context, CALL_SECONDS),
             )
 
@@ -99,7 +92,7 @@ class UserControlCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         call = self._answering.admit(checks, user_id, request)
-        outcome = await self._control.clearing.run(
+        outcome = await self._clearing.run(
             call.identity,
             ClearRequest(
                 call.scope,
@@ -128,22 +121,6 @@ def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
         # alone.
         checks.time_zone("user_settings.time_zone", values["time_zone"] or " ")
     return values
-
-
-def _names(
-    checks: Checks, request: pb.UpdateUserSettingsRequest, values: dict[str, Any]
-) -> list[str]:
-    """What to change: the mask's fields, or every field with a value."""
-    if not request.HasField("update_mask"):
-        return list(values)
-    paths = request.update_mask.paths
-    if len(paths) > _MAX_PATHS:
-        checks.add("update_mask", f"must have at most {_MAX_PATHS} paths")
-        return []
-    for i, path in enumerate(paths):
-        if path not in NAMES:
-            checks.add(f"update_mask.paths[{i}]", "must be one of " + ", ".join(NAMES))
-    return list(paths)
 
 
 def _message(found: UserSettings) -> privacy_pb2.UserSettings:

@@ -173,7 +173,12 @@ def unfenced(text: str) -> str | None:
     return inner if line_break and labelled else None
 
 
-def _load(text: str) -> dict[str, Any]:
+def load_object(text: str) -> tuple[dict[str, Any], bool]:
+    """The JSON object of a reply, and whether a Markdown fence surrounds it.
+
+    Raises:
+        UnusableAnswer: There is none.
+    """
     inner = unfenced(text)
     try:
         reply = long_json.loads(text if inner is None else inner)
@@ -183,13 +188,18 @@ def _load(text: str) -> dict[str, Any]:
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict):
         raise UnusableAnswer("the reply is not a JSON object")
+    return reply, inner is not None
+
+
+def _load(text: str) -> dict[str, Any]:
+    reply, fenced = load_object(text)
     if not any(key in reply for key in KEYS):
         raise UnusableAnswer("the reply has none of the required keys")
     if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
     if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):
         raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
-    if inner is not None and not any(_says(reply.get(key)) for key in KEYS):
+    if fenced and not any(_says(reply.get(key)) for key in KEYS):
         # A reply of the wrong form is read for what it found, rather than taken to say that there
         # is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")

@@ -1,23 +1,32 @@
 """Back-fills vectors after an embedder outage, and indexes messages that no job has indexed.
 
-Messages and summaries without index entries come first (`backlog`).
+Messages and summaries without index entries come first (`Backlog`). A job indexes the messages it
+reads. A message whose job is dead or cancelled, waits for long, or is not due yet was accepted all
+the same: a quarter of an hour after its arrival it is indexed without its job, which skips it
+later. The same applies to messages stored before the index existed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.pipeline.backlog import Backlog
 from hitherto_extraction.pipeline.embedding_charges import affords, shared_out
 from hitherto_extraction.pipeline.embedding_loop import BATCH, PATIENCE, EmbeddedBatch, embed_next
 from hitherto_extraction.prices import Prices, load_prices
-from hitherto_extraction.storage import ledger, reembedding
-from hitherto_extraction.storage.corpora import vectors
-from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
+from hitherto_extraction.storage import ledger, reembedding, users
+from hitherto_extraction.storage.corpora import index, vectors
+from hitherto_extraction.storage.corpora.corpus import (
+    EmbeddableText,
+    EmbeddedCorpus,
+    ItemKey,
+    SpokenCorpus,
+)
+from hitherto_extraction.storage.corpora.messages import MESSAGES
+from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.model_api import ModelError
@@ -28,6 +37,10 @@ logger = logging.getLogger("hitherto.backfill")
 KIND = "reembedding"
 NO_JOB = UUID(int=0)
 """The job id in the ledger for work outside jobs."""
+WAIT_SECONDS = 900.0
+"""Time for which a message waits for its job; longer than the default silence after which a
+conversation is extracted."""
+_AT_ONCE = 256
 _SECONDS = 30.0
 
 
@@ -119,5 +132,46 @@ class Backfill:
             sizes[text.scope.tenant_id] += sum(map(len, text.contents))
         charges = shared_out(made.cost, sizes, made.model, self._prices)
         for tenant_id, charge in sorted(charges.items()):
-            payer = Scope(tenant_id, ledger.NOBODY)
-            await ledger.charge(connection, payer, NO_JOB, KIND, [charge])
+            await ledger.charge_tenant(connection, tenant_id, NO_JOB, KIND, [charge])
+
+
+class Backlog:
+    """Indexes by words, user by user. The database role is hitherto_maintenance."""
+
+    def __init__(self, database: Database, *, message_vectors: bool) -> None:
+        """Work on `database`; with `message_vectors`, indexed messages also wait for a vector."""
+        self._database = database
+        self._embedded = {MESSAGES: message_vectors, SUMMARIES: True}
+
+    async def run(self) -> int:
+        """Index one batch of messages and one of summaries; returns their number."""
+        return sum([await self._index(corpus) for corpus in self._embedded])
+
+    async def _index(self, corpus: SpokenCorpus) -> int:
+        left = await self._database.run(
+            lambda connection: index.find_left(
+                connection, corpus, seconds=WAIT_SECONDS, limit=_AT_ONCE
+            ),
+            timeout=_SECONDS,
+            repeatable=True,
+        )
+        by_user: defaultdict[Scope, list[ItemKey]] = defaultdict(list)
+        for scope, key in left:
+            by_user[scope].append(key)
+        indexed = 0
+        for scope, keys in by_user.items():
+            indexed += await self._database.transact(
+                lambda connection: self._of_user(connection, scope, corpus, keys),  # noqa: B023
+                timeout=_SECONDS,
+            )
+        return indexed
+
+    async def _of_user(
+        self, connection: Connection, scope: Scope, corpus: SpokenCorpus, keys: list[ItemKey]
+    ) -> int:
+        state = await users.lock_user(connection, scope)
+        if state is None or state.erased:
+            return 0
+        return await index.index_unindexed(
+            connection, scope, corpus, keys, embedded=self._embedded[corpus]
+        )

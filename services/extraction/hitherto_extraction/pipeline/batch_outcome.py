@@ -92,7 +92,7 @@ async def write_profile(
     learnt = ProfilePatch(**said)
     change = await asyncio.to_thread(merge_profile, profile, said_at, learnt, evidence.said_at)
     stated = of_profile(learnt, evidence, change.profile.version, made_version=bool(change.changed))
-    await _record(connection, held, stated, sealed=encrypts)
+    await statements.record(connection, scope, [_placed(held, stated, sealed=encrypts)])
     if change.changed:
         sealed = await profiles.write_profile(
             connection,
@@ -145,12 +145,6 @@ async def write_summary(
     encrypts: bool,
 ) -> None:
     """Merge the summary field by field; a conversation that was read always has one."""
-    scope = held.scope
-    # Text that quotes sealed text is sealed, even if the user has turned encryption off.
-    sealed = encrypts or held_summary.sealed
-    sealed = sealed or any(each.sealed for each in outcome.witnesses.messages)
-    stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
-    await _record(connection, held, stated, sealed=sealed)
     if outcome.concluded is not None and outcome.concluded.held == held_summary:
         concluded = outcome.concluded.fields
     else:
@@ -163,7 +157,7 @@ async def write_summary(
         )
     await conversation_summary.write(
         connection,
-        scope,
+        held.scope,
         held.conversation,
         concluded,
         held=held_summary,
@@ -171,12 +165,24 @@ async def write_summary(
         # Text from before encryption was turned on is about to be sealed too.
         messages=() if encrypts else outcome.witnesses.messages,
         vectors=outcome.passages,
-        sealed=sealed,
+        sealed=_seals_summary(outcome, held_summary, encrypts=encrypts),
     )
 
 
-async def _record(
-    connection: Connection, held: Claim, stated: NewStatement, *, sealed: bool
-) -> None:
-    placed = replace(stated, conversation_id=held.conversation, job_id=held.job_id, sealed=sealed)
-    await statements.record(connection, held.scope, [placed])
+def summary_statement(
+    held: Claim, outcome: BatchOutcome, held_summary: HeldSummary, *, encrypts: bool
+) -> NewStatement:
+    """What the reply said in the summary."""
+    stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
+    sealed = _seals_summary(outcome, held_summary, encrypts=encrypts)
+    return _placed(held, stated, sealed=sealed)
+
+
+def _seals_summary(outcome: BatchOutcome, held_summary: HeldSummary, *, encrypts: bool) -> bool:
+    """Text that quotes sealed text is sealed, even if the user has turned encryption off."""
+    quoted = (each.sealed for each in outcome.witnesses.messages)
+    return encrypts or held_summary.sealed or any(quoted)
+
+
+def _placed(held: Claim, stated: NewStatement, *, sealed: bool) -> NewStatement:
+    return replace(stated, conversation_id=held.conversation, job_id=held.job_id, sealed=sealed)

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.model_api import estimate_tokens
 
 _OVERHEAD = 20
 """Estimated tokens of a message's id, role, name and time."""
-
-
-def estimate_tokens(text: str) -> int:
-    """A cautious estimate without a vocabulary: a third of the bytes in UTF-8."""
-    return (len(text.encode()) + 2) // 3
 
 
 def split(messages: Sequence[StoredMessage], budget: int) -> list[list[StoredMessage]]:

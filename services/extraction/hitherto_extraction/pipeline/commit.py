@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
-from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.batch_outcome import (
     BatchOutcome,
+    summary_statement,
     write_behaviour,
     write_profile,
     write_summary,
@@ -137,15 +137,10 @@ class Commit:
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has switched learning off."""
-        why = (
-            "USER_ERASED"
-            if state is None or state.erased
-            else state.why_not_learning(self._memory_enabled)
-        )
+        why = users.why_not_learning(state, self._memory_enabled)
         if why is None:
             return False
-        text = WHY_NOT.get(why, "the user was erased")
-        await attempts.discard(connection, held, error=f"{why}: {text}", reason=why)
+        await attempts.discard(connection, held, why)
         return True
 
     async def _write(
@@ -229,10 +224,11 @@ class Commit:
         )
         plan = await self._planned(situation)
         occasion = Occasion(scope, held.job_id, held.conversation, at, encrypts=encrypts)
+        said = summary_statement(held, outcome, held_summary, encrypts=encrypts)
         # They write different tables, and each waits for numbers and versions of its own.
         await together(
             connection,
-            write_plan(connection, occasion, plan, outcome.vectors),
+            write_plan(connection, occasion, plan, outcome.vectors, also_said=[said]),
             write_summary(connection, held, outcome, held_summary, encrypts=encrypts),
             write_behaviour(connection, held, outcome, at),
         )

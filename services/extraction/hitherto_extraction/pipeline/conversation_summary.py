@@ -20,6 +20,7 @@ from hitherto_extraction.storage.corpora.index import NumberedText
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.summaries import HeldSummary
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.models import Scope, Summary
@@ -150,7 +151,7 @@ def embedded_text(words: str) -> str:
 
 
 def _columns(fields: SummaryFields) -> dict[str, Any]:
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()}
+    return {key: Texts(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()}
 
 
 def _reworded(held: HeldSummary, fields: SummaryFields) -> bool:

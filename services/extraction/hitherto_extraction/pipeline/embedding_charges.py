@@ -21,7 +21,6 @@ from hitherto_extraction.storage import ledger, usage
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from hitherto_shared.errors import HithertoError
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
 
@@ -68,6 +67,19 @@ async def affords(connection: Connection, budget: Budget, tenant_id: str, kind: 
     return True
 
 
+async def may_embed(
+    database: Database, embedder: Embedder, budget: Budget, tenant_id: str, kind: str
+) -> bool:
+    """Whether the tenant may spend on embedding for work of this kind now."""
+    if embedder.offline or not budget.limits(kind):
+        return True
+    return await database.run(
+        lambda connection: affords(connection, budget, tenant_id, kind),
+        timeout=_SECONDS,
+        repeatable=True,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Embedded:
     """The vectors of some texts, None where there is none yet, and their cost per user.
@@ -107,7 +119,9 @@ class ChargedEmbedder:
         # Its present name: the active model may change during the call.
         model = self._embedder.name
         without = Embedded(model, [None] * len(texts), {})
-        if not texts or not await self._affords(texts[0][0].tenant_id, kind):
+        if not texts or not await may_embed(
+            self._database, self._embedder, self._budget, texts[0][0].tenant_id, kind
+        ):
             return without
         try:
             batch = await self._embedder.embed([text for _, text in texts], timeout=seconds)
@@ -127,27 +141,13 @@ class ChargedEmbedder:
             return
 
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                # Users are locked in one order, whatever the order of the texts.
-                for scope in sorted(charges, key=lambda each: each.user_id):
-                    payer = await ledger.payer(connection, scope)
-                    await ledger.charge(connection, payer, _JOBS[kind], kind, [charges[scope]])
+            # Users are locked in one order, whatever the order of the texts.
+            for scope in sorted(charges, key=lambda each: each.user_id):
+                payer = await ledger.payer(connection, scope)
+                await ledger.charge(connection, payer, _JOBS[kind], kind, [charges[scope]])
 
-        try:
-            await self._database.run(work, timeout=_SECONDS)
-        except Exception as error:
-            if not isinstance(error, HithertoError) and faults.translate(error) is None:
-                raise
-            logger.warning("cannot charge the cost of vectors: %s", type(error).__name__)
-
-    async def _affords(self, tenant_id: str, kind: str) -> bool:
-        if self._embedder.offline or not self._budget.limits(kind):
-            return True
-        return await self._database.run(
-            lambda connection: affords(connection, self._budget, tenant_id, kind),
-            timeout=_SECONDS,
-            repeatable=True,
-        )
+        with faults.Tolerated(logger, "cannot charge the cost of vectors"):
+            await self._database.transact(work, timeout=_SECONDS)
 
 
 class QueryCharges:
@@ -159,11 +159,9 @@ class QueryCharges:
 
     async def run(self) -> None:
         """Charge what was counted since the last run, to the tenants concerned."""
-        await self._database.run(self._charge, timeout=_QUERY_SECONDS)
+        await self._database.transact(self._charge, timeout=_QUERY_SECONDS)
 
     async def _charge(self, connection: Connection) -> None:
-        async with connection.transaction():
-            for tenant_id, model, calls, tokens in await usage.take_questions(connection):
-                charge = self._prices.embedding_charge(model, calls, tokens)
-                payer = Scope(tenant_id, ledger.NOBODY)
-                await ledger.charge(connection, payer, _QUERY_JOB, SEARCH, [charge])
+        for tenant_id, model, calls, tokens in await usage.take_questions(connection):
+            charge = self._prices.embedding_charge(model, calls, tokens)
+            await ledger.charge_tenant(connection, tenant_id, _QUERY_JOB, SEARCH, [charge])

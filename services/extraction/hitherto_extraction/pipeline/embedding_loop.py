@@ -148,12 +148,11 @@ async def embed_next(
         await database.run(lambda connection: charge(connection, made), timeout=SECONDS)
 
     async def work(connection: Connection) -> None:
-        async with connection.transaction():
-            await users.lock_all(connection, [text.scope for text in made.vectors])
-            await vectors.write(connection, corpus, made.vectors, model=made.model)
-            await keep(connection, made)
+        await users.lock_all(connection, [text.scope for text in made.vectors])
+        await vectors.write(connection, corpus, made.vectors, model=made.model)
+        await keep(connection, made)
 
-    await database.run(work, timeout=SECONDS)
+    await database.transact(work, timeout=SECONDS)
     if made.outage is not None:
         raise made.outage
     return texts

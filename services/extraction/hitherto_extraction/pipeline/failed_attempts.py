@@ -174,22 +174,16 @@ class FailedAttempts:
         key = await self._key(about) if reply else None
 
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                payer = await ledger.payer(connection, about)
-                await ledger.charge(connection, payer, held.job_id, held.kind, charges)
-                if reply and payer == about:
-                    await self._keep(connection, held, about, reply)
-                await attempts.record_spending(connection, held, spent.stored())
+            payer = await ledger.payer(connection, about)
+            await ledger.charge(connection, payer, held.job_id, held.kind, charges)
+            if reply and payer == about:
+                await self._keep(connection, held, about, reply)
+            await attempts.record_spending(connection, held, spent.stored())
 
-        try:
-            with keys_at_hand(key):
-                await self._database.run(work, timeout=_SECONDS)
-        except Exception as failure:
-            if not isinstance(failure, HithertoError) and faults.translate(failure) is None:
-                raise
-            logger.warning("cannot charge the cost of an attempt: %s", type(failure).__name__)
-            return result
-        return spent
+        with faults.Tolerated(logger, "cannot charge the cost of an attempt"), keys_at_hand(key):
+            await self._database.transact(work, timeout=_SECONDS)
+            return spent
+        return result
 
     async def _key(self, scope: Scope) -> UserKey | None:
         try:

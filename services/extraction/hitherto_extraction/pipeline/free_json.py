@@ -1,4 +1,4 @@
-"""Cleans the free-form JSON of a reply and keeps it within the contract's size."""
+"""Free-form JSON: cleaned, kept within the contract's size, read and changed by path."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ _MAX_NUMBER = sys.float_info.max
 """On the wire, every number is a finite double."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PAIR = {"key", "value"}
+ABSENT = object()
+"""In the place of a value that is not there."""
+
+Path = tuple[str, ...]
+"""The keys that lead to a value, from the outermost on."""
 
 
 def text_of(value: Any) -> str:
@@ -58,3 +63,42 @@ def without_pairs(value: Any) -> Any:
 def fits_struct(value: Mapping[str, Any]) -> bool:
     """Whether free-form JSON is within the contract's size."""
     return len(json.dumps(value, ensure_ascii=False).encode()) <= MAX_STRUCT_BYTES
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """The value at a path, `ABSENT` if there is none."""
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return ABSENT
+        value = value[key]
+    return value
+
+
+def new_value_at(values: Any, path: Path) -> Any:
+    """What a change makes of a path: `ABSENT`, to remove it, for no value and for null."""
+    value = value_at(values, path)
+    return ABSENT if value is None else value
+
+
+def put_at(held: dict[str, Any], path: Path, value: Any, *, prune: bool = False) -> None:
+    """Set a value, or remove it with `ABSENT`; missing objects are made, other values replaced.
+
+    With `prune`, objects within a field that become empty are removed too.
+    """
+    inner, ways = held, []
+    for key in path[:-1]:
+        following = inner.get(key)
+        if not isinstance(following, dict):
+            if value is ABSENT:
+                return
+            following = inner[key] = {}
+        ways.append((inner, key))
+        inner = following
+    if value is not ABSENT:
+        inner[path[-1]] = value
+        return
+    inner.pop(path[-1], None)
+    for outer, key in reversed(ways if prune else ()):
+        if outer[key] or outer is held:
+            break
+        del outer[key]

@@ -33,14 +33,9 @@ async def index_plan(
 ) -> dict[UUID, IndexEntry]:
     """Number and index the text of every new or reworded memory, by its id.
 
-    A new one that is stored sealed has a number and no words.
-
-    Args:
-        connection: In the transaction of a caller that holds the user's row.
-        scope: The user.
-        plan: What is written.
-        heard: Whether the source words of memories are indexed with them. Those of a user with
-            encryption on are not, because they are sealed themselves.
+    A new one that is stored sealed has a number and no words. `heard` says whether the source words
+    of memories are indexed with them. Those of a user with encryption on are not, because they are
+    sealed themselves.
     """
     texts = {
         made.memory_id: Counter[str]()

@@ -1,4 +1,4 @@
-"""Removes messages of a user with every word of them, from the indexes and from memories too.
+"""Removes messages and conversations with every word of them, from indexes and memories too.
 
 The role is hitherto_removal, in the transaction of a caller that holds the user's row.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.storage import removal
+from hitherto_extraction.storage import conversation_removal, conversations, removal, users
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.retention import HeldMessage
+from hitherto_shared import metrics
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -67,3 +69,32 @@ async def reindex(
             sweep=sweep,
         )
     return len(texts)
+
+
+async def delete_conversation(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> dict[str, int]:
+    """Delete a conversation with its messages and summary; returns the number of rows by name.
+
+    Memories learnt from it stay, without its text and without its name. Its unfinished jobs are
+    cancelled; none of them can be run again. The role is hitherto_removal.
+
+    Raises:
+        NotFound: The user has no such conversation.
+        WrongState: The user was erased.
+    """
+    await users.enter_alone(connection, scope)
+    await conversations.require_conversation(connection, scope, conversation_id)
+    cancelled = await cancelling.cancel_of_conversation(connection, scope, conversation_id)
+    messages = await conversation_removal.find_messages(connection, scope, conversation_id)
+    await remove_messages(connection, scope, messages)
+    kept = await conversation_removal.clear_name(connection, scope, conversation_id)
+    summaries = await drop_summary(connection, scope, conversation_id)
+    await conversation_removal.remove(connection, scope, conversation_id)
+    connection.once_committed(metrics.ERASURES.labels("conversation").inc)
+    return {
+        "messages": len(messages),
+        "summaries": summaries,
+        "jobs_cancelled": cancelled,
+        "memories_kept": kept,
+    }

@@ -18,7 +18,6 @@ from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
-from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.batches import halves
 from hitherto_extraction.pipeline.commit import Commit
@@ -28,13 +27,14 @@ from hitherto_extraction.pipeline.model_call import TooMuch
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge
+from hitherto_extraction.queue.attempts import WHY_NOT
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import (
     conversations,
     editing,
     ledger,
+    mentioned,
     profiles,
-    rehearsal,
     summaries,
     users,
 )
@@ -349,7 +349,7 @@ async def _picture(
     profile, _ = await profiles.read_profile(connection, scope)
     summary = (await summaries.read(connection, scope, conversation_id)).summary
     if summary is not None:
-        count = await rehearsal.count_messages(connection, scope, conversation_id)
+        count = await conversations.count_messages(connection, scope, conversation_id)
         summary = replace(summary, message_count=count)
     mentioning = _ids(memory_id for plan in scene.plans for memory_id, _ in plan.mentions)
     read = sum(len(outcome.witnesses.messages) for outcome in run.outcomes)
@@ -360,7 +360,7 @@ async def _picture(
         achieved=[rows[m].memory for m, how in closed.items() if how == "achieved"],
         profile=profile if profile.version != scene.profile_version else None,
         summary=summary,
-        entities=await rehearsal.entities_of(connection, scope, mentioning),
+        entities=await mentioned.entities_of(connection, scope, mentioning),
         result=replace(
             scene.result,
             counts={**scene.result.counts, "messages_read": read, "messages_total": run.total},

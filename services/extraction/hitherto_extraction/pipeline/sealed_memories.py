@@ -1,4 +1,4 @@
-"""Compares and writes sealed memories, which are in no index and are opened one by one.
+"""Compares sealed memories, which are in no index and are opened one by one.
 
 They are few: only the newest `MOST` of a user count. The thresholds for matches are the same as in
 the indexes.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
 from uuid import UUID
 
 import numpy as np
@@ -18,17 +16,12 @@ import numpy as np
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import CANDIDATE_STATUSES
 from hitherto_extraction.storage import (
-    editing,
-    keyword_index,
     sealed_memories,
-    users,
 )
-from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
-from hitherto_extraction.storage.sealed_rows import SEALED, SENSITIVE_TYPES
+from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CURRENT_STATUSES, Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
@@ -148,60 +141,3 @@ def tags_of(tags: Sequence[str], held: Sequence[CurrentMemory], limit: int) -> l
     """The tags in use with those of sealed memories, which follow."""
     sealed = Counter(tag for known in held for tag in known.tags)
     return list(dict.fromkeys([*tags, *(tag for tag, _ in sealed.most_common())]))[:limit]
-
-
-async def write_sealed(
-    connection: Connection,
-    scope: Scope,
-    held: EditableMemory,
-    after: EditableMemory,
-    *,
-    at: datetime,
-    vector: tuple[str, Vector] | None = None,
-    job_id: UUID | None = None,
-) -> None:
-    """Store the next version of a memory sealed, whether or not it was sealed before.
-
-    What was in clear until now (words in the index, vectors, versions, history, mentions) is left
-    to the sweep.
-
-    Args:
-        connection: In the transaction of a caller that holds the user's row and records the
-            history.
-        scope: The user.
-        held: The present memory.
-        after: Its new state.
-        at: The database's clock.
-        vector: Of the new content, with the name of its model; stored if that model is active.
-        job_id: The responsible job, if any.
-    """
-    memory_id = held.memory.memory_id
-    reworded = after.memory.content != held.memory.content
-    kept: list[tuple[str, Vector, int]] = []
-    number = held.lexical_no
-    if not held.sealed:
-        if not reworded:
-            kept = await sealed_memories.clear_vectors(connection, scope, memory_id)
-        # Under a new number its old words belong to nothing, and are swept.
-        number = 1 + await keyword_index.reserve_numbers(
-            connection, scope, texts=1, documents=0, terms=-held.lexical_length
-        )
-    target = replace(
-        after,
-        memory=replace(after.memory, sensitive=True),
-        lexical_no=number,
-        lexical_length=0,
-        embedding_state=SEALED,
-        sealed=True,
-    )
-    await editing.write_version(connection, scope, target, at=at, job_id=job_id, reworded=reworded)
-    active = await active_model(connection)
-    if reworded and vector is not None and active is not None and active[0] == vector[0]:
-        kept = [(*vector, held.memory.version + 1)]
-    for model, each, text_version in kept:
-        await sealed_memories.write_vector(
-            connection, scope, memory_id, each, model=model, text_version=text_version
-        )
-    unembedded = not kept and (reworded or not held.sealed)
-    if unembedded or not held.sealed:
-        await users.leave_to_seal(connection, scope)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import EntityName
-from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.sealed_memories import postings_of
 from hitherto_extraction.storage import keyword_index, known_memories, mentioned
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -21,6 +20,7 @@ from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.mentioned import EntityNames
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
+from hitherto_shared.model_api import estimate_tokens
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import score
@@ -60,13 +60,8 @@ async def select_memories(
 ) -> list[CurrentMemory]:
     """At most `limit` current memories that the new messages may repeat, refine or contradict.
 
-    Args:
-        connection: The caller's.
-        scope: The user.
-        messages: The new messages.
-        limit: Maximum number.
-        tags_in_use: Tags to look for in the messages.
-        sealed: The user's sealed memories, opened: they are in no index.
+    Those with one of `tags_in_use` count if the messages contain its words. `sealed` are the user's
+    sealed memories, opened: they are in no index.
     """
     if limit == 0:
         return []

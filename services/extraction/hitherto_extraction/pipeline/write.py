@@ -10,8 +10,9 @@ from uuid import UUID
 from hitherto_extraction.pipeline.events import events_of
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
-from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import statements_of
+from hitherto_extraction.pipeline.versions import write_sealed
 from hitherto_extraction.storage import (
     editing,
     ledger,
@@ -21,6 +22,7 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
+from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
@@ -42,9 +44,17 @@ class Vectors:
 
 
 async def write_plan(
-    connection: Connection, occasion: Occasion, plan: Plan, vectors: Vectors
+    connection: Connection,
+    occasion: Occasion,
+    plan: Plan,
+    vectors: Vectors,
+    *,
+    also_said: Sequence[NewStatement] = (),
 ) -> None:
-    """Write everything in `plan`, with its history and its index entries."""
+    """Write everything in `plan`, with its history and its index entries.
+
+    `also_said` are statements about something else than memories, to be recorded with those.
+    """
     scope = occasion.scope
     plan = replace(plan, sealed=_to_seal(plan, occasion))
     vectors, numbers = await together(
@@ -78,7 +88,7 @@ async def write_plan(
             if memory_id not in plan.sealed
         ],
     )
-    await statements.record(connection, scope, statements_of(plan, occasion))
+    await statements.record(connection, scope, [*also_said, *statements_of(plan, occasion)])
     await ledger.record(
         connection,
         scope,

@@ -10,7 +10,7 @@ from typing import Any
 
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_shared import long_json, metrics
-from hitherto_shared.model_api import ModelMisbehaved, PromptTooLong
+from hitherto_shared.model_api import ModelMisbehaved, PromptTooLong, used_tokens
 from hitherto_shared.model_server import RequestRejected, beginning
 from hitherto_shared.openai_client import CallRules, OpenAIServer
 
@@ -19,7 +19,6 @@ DEFAULT_TIMEOUT = 60.0
 CHAT_RULES = CallRules(
     model_setting="MEMORY_EXTRACTION_MODEL", resends=False, gzip=True, load=long_json.loads
 )
-_MAX_TOKENS_REPORTED = 10**9
 _BOUNDS = ("maxLength", "maxItems")
 # What servers report that cannot constrain a model to these: by name, or because the grammar of the
 # schema becomes too large.
@@ -113,12 +112,9 @@ class OpenAIChatModel(ChatModel):
         An answer without text, or a refusal by the model, is a `Completion` with empty text.
         """
         with metrics.measured_model_call("chat", self._model) as call:
-            completion = await self._complete(prompt)
-            call.used("input", completion.input_tokens)
-            call.used("output", completion.output_tokens)
-        return completion
+            return await self._complete(prompt, call)
 
-    async def _complete(self, prompt: Prompt) -> Completion:
+    async def _complete(self, prompt: Prompt, call: metrics.ModelCall) -> Completion:
         calls = 0
         dialect = self._dialect
         while True:
@@ -139,7 +135,7 @@ class OpenAIChatModel(ChatModel):
             if dialect != self._dialect:
                 logger.info("the model server accepts only %s; using that from now on", dialect)
                 self._dialect = dialect
-            return self._completion(reply, calls)
+            return self._completion(prompt, reply, calls, call)
 
     async def close(self) -> None:
         """Release connections."""
@@ -166,21 +162,25 @@ class OpenAIChatModel(ChatModel):
                 body["response_format"]["schema"] = schema
         return body
 
-    def _completion(self, reply: Mapping[str, Any], calls: int) -> Completion:
+    def _completion(
+        self, prompt: Prompt, reply: Mapping[str, Any], calls: int, call: metrics.ModelCall
+    ) -> Completion:
         choices = reply.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = choice.get("message") if isinstance(choice, dict) else None
         usage = reply.get("usage")
         name = reply.get("model")
+        text = _text(message) if isinstance(message, dict) else ""
+        sent = (prompt.system, prompt.user)
         found = Completion(
-            text=_text(message) if isinstance(message, dict) else "",
+            text=text,
             # It is stored with the job, so it must be a plain name.
             model=name[:200]
             if isinstance(name, str) and name and name.isprintable()
             else self._model,
             calls=calls,
-            input_tokens=_tokens(usage, "prompt_tokens"),
-            output_tokens=_tokens(usage, "completion_tokens"),
+            input_tokens=call.used("input", *used_tokens(usage, "prompt_tokens", sent)),
+            output_tokens=call.used("output", *used_tokens(usage, "completion_tokens", [text])),
             truncated=isinstance(choice, dict) and choice.get("finish_reason") == "length",
         )
         if not isinstance(message, dict):
@@ -230,11 +230,3 @@ def _text(message: Mapping[str, Any]) -> str:
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         return "".join(part for part in parts if isinstance(part, str))
     return ""
-
-
-def _tokens(usage: object, field: str) -> int:
-    """A token count from the reply, or 0 if the server gives no valid one."""
-    count = usage.get(field) if isinstance(usage, dict) else None
-    if isinstance(count, bool) or not isinstance(count, int):
-        return 0
-    return count if 0 <= count <= _MAX_TOKENS_REPORTED else 0

@@ -15,6 +15,12 @@ from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.jobs import announce
 from hitherto_shared.database.pool import Connection
 
+WHY_NOT = {
+    "USER_ERASED": "the user was erased",
+    "MEMORY_DISABLED": "memory is switched off for this user: nothing was stored",
+    "LEARNING_DISABLED": "learning is switched off for this user: it is stored, not learnt",
+}
+"""The reasons why nothing is learnt about a user, and what callers are told."""
 OUTAGE_HOURS = 24
 """Hours for which an outage of the model does not use up attempts."""
 
@@ -185,7 +191,8 @@ async def record_spending(connection: Connection, held: Claim, result: Mapping[s
     await connection.later(_SPENT, {**held.key, "result": Jsonb(dict(result))})
 
 
-async def discard(connection: Connection, held: Claim, *, error: str, reason: str) -> None:
-    """End a job whose user is gone or has switched learning off."""
-    await connection.later(_DISCARD, {**held.key, "error": error, "reason": reason})
+async def discard(connection: Connection, held: Claim, why: str) -> None:
+    """End a job whose user is gone or has switched learning off; `why` is a key of `WHY_NOT`."""
+    values = {**held.key, "error": f"{why}: {WHY_NOT[why]}", "reason": why}
+    await connection.later(_DISCARD, values)
     await announce(connection, str(held.job_id))

@@ -110,11 +110,7 @@ async def own_backlog(
 ) -> None:
     """Assign every accepted message without a job to a job, so that none is learnt from later.
 
-    Args:
-        connection: The caller's.
-        scope: The user.
-        backlog: Conversations with the last message learnt from and the last one accepted.
-        max_attempts: For the jobs that are created.
+    `backlog` names conversations with the last message learnt from and the last one accepted.
     """
     conversations, watermarks, lasts = (
         [list(column) for column in zip(*backlog, strict=True)] if backlog else ([], [], [])
@@ -159,10 +155,7 @@ async def take_back(
 ) -> list[UUID]:
     """Restart the jobs that read these messages, without them; returns those jobs.
 
-    Args:
-        connection: The caller's.
-        scope: The user.
-        messages: Conversation and number of each.
+    Each message is given by its conversation and its number there.
     """
     values = scope.bind(
         conversations=[conversation_id for conversation_id, _ in messages],

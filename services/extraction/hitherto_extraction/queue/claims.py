@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.queue.signals import CHANNEL
 from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 from hitherto_shared.work_record import current_record
@@ -96,10 +97,11 @@ RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, job
 """
 
 
-# The first half of every worker's transaction after the user's row: is the claim still current?
+# The first half of every worker's transaction after the user's row: is the claim still current? The
+# claim that finished the job is: a commit whose reply was lost is repeated, and finds its progress.
 _HOLD = """
 SELECT done_to FROM jobs
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state IN ('running', 'succeeded')
 FOR UPDATE
 """
 
@@ -193,8 +195,8 @@ async def claim(
             "limit": limit,
             "tenant_wide": limit if tenant_wide is None else tenant_wide,
             "lease": lease_seconds,
-            "tenants": [tenant_id for tenant_id, _ in resting],
-            "kinds": [kind for _, kind in resting],
+            "tenants": Texts(tenant_id for tenant_id, _ in resting),
+            "kinds": Texts(kind for _, kind in resting),
             "channel": CHANNEL,
         },
     )

@@ -18,7 +18,6 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelUnavailable
-from hitherto_shared.models import Scope
 
 
 class Fill:
@@ -77,8 +76,7 @@ class Fill:
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal result
             charge = self._prices.embedding_charge(made.model, made.calls, made.tokens)
-            payer = Scope(held.tenant_id, ledger.NOBODY)
-            await ledger.charge(connection, payer, held.job_id, held.kind, [charge])
+            await ledger.charge_tenant(connection, held.tenant_id, held.job_id, held.kind, [charge])
             result = result.with_charges([charge]).with_counts(
                 {"embedded": len(made.vectors), "refused": len(made.refused)}
             )
@@ -92,12 +90,11 @@ class Fill:
 
     async def _end(self, held: Claim, result: Result) -> None:
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                await claims.hold(connection, held)
-                await claims.record_progress(
-                    connection, held, done_to=0, result=result.stored(), finished=True
-                )
-                if held.params.get("switch"):
-                    await phases.switch(connection)
+            await claims.hold(connection, held)
+            await claims.record_progress(
+                connection, held, done_to=0, result=result.stored(), finished=True
+            )
+            if held.params.get("switch"):
+                await phases.switch(connection)
 
-        await self._database.run(work, timeout=SECONDS)
+        await self._database.transact(work, timeout=SECONDS)

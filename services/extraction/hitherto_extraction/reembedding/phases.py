@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import reembedding
 from hitherto_extraction.storage.reembedding import EmbeddingModel
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.errors import WrongState, invalid
 from hitherto_shared.models import Job
 
@@ -15,6 +17,10 @@ KIND = "reembedding"
 LEFT_OVER = 64
 """Texts that may still lack a vector at a switch: those of the last moments. They are found by
 their words until the regular back-fill has embedded them."""
+
+logger = logging.getLogger("hitherto.reembedding")
+
+_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +128,49 @@ def _not_ready(message: str, pending: int) -> WrongState:
     return WrongState(
         message, reason="REEMBEDDING_NOT_READY", metadata={"pending_count": str(pending)}
     )
+
+
+async def move_to_configured(
+    database: Database, embedders: Embedders, *, tenant_id: str, by_itself: bool, max_attempts: int
+) -> None:
+    """Back-fill the configured model and switch to it, or log how to do so.
+
+    Args:
+        database: With the role hitherto_maintenance.
+        embedders: Knows the configured model.
+        tenant_id: The operator's tenant, which can then see the job.
+        by_itself: Whether to start (for the embedded database, which has no other users) or only to
+            log the call to make.
+        max_attempts: Of the job.
+    """
+    configured = embedders.configured
+
+    async def begin(connection: Connection) -> None:
+        active = (await standing(connection)).active
+        if active is None or active.name == configured.name:
+            return
+        if not by_itself:
+            logger.warning(
+                "memories are embedded with %s and the configuration names %s: `hitherto "
+                "reembed start %s` moves to it",
+                active.name,
+                configured.name,
+                configured.name,
+            )
+            return
+        job = await start(
+            connection,
+            tenant_id,
+            configured.name,
+            configured.dimensions,
+            max_attempts=max_attempts,
+            switch=True,
+        )
+        logger.info(
+            "changing the embedding model from %s to %s: job %s back-fills, then switches",
+            active.name,
+            configured.name,
+            job.job_id,
+        )
+
+    await database.transact(begin, timeout=_SECONDS)

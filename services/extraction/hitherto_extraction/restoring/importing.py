@@ -305,11 +305,7 @@ class _Import:
                 metadata={"user_id": self._scope.user_id},
             )
         if known.memory_enabled is False:
-            raise WrongState(
-                "memory is switched off for this user: nothing was imported",
-                reason="MEMORY_DISABLED",
-                metadata={"user_id": self._scope.user_id},
-            )
+            raise users.memory_disabled(self._scope, "nothing was imported")
         return known
 
     async def _store(self, group: Sequence[ExportedRecord]) -> None:

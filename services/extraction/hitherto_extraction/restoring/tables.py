@@ -100,25 +100,22 @@ class ImportedTable:
 
     Attributes:
         columns: What its records hold.
-        ignored: Columns that are computed anew.
+        computed: Columns that are computed anew, separated by spaces.
         also: Checks what depends on several columns of a checked row.
     """
 
     columns: Mapping[str, ImportedColumn]
-    ignored: frozenset[str] = OWNERS
+    computed: str = ""
     also: Callable[[Checks, str, dict[str, Any]], None] | None = None
 
-
-def _table(
-    columns: Mapping[str, ImportedColumn],
-    *computed: str,
-    also: Callable[[Checks, str, dict[str, Any]], None] | None = None,
-) -> ImportedTable:
-    return ImportedTable(columns, OWNERS | set(computed), also)
+    @property
+    def ignored(self) -> frozenset[str]:
+        """Columns that are not imported."""
+        return OWNERS.union(self.computed.split())
 
 
 IMPORTED: Mapping[str, ImportedTable] = {
-    USERS: _table(
+    USERS: ImportedTable(
         {
             "created_at": _MOMENT,
             "memory_enabled": _CHOSEN,
@@ -128,15 +125,9 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "encrypt_sensitive": _CHOSEN,
             "time_zone": ImportedColumn(optional(time_zone), None),
         },
-        "erased_at",
-        "last_lexical_no",
-        "lexical_documents",
-        "lexical_terms",
-        "to_seal",
-        "key_id",
-        "revision",
+        "erased_at last_lexical_no lexical_documents lexical_terms to_seal key_id revision",
     ),
-    "profiles": _table(
+    "profiles": ImportedTable(
         {
             "department": ImportedColumn(name(256, required=False), ""),
             "summary": ImportedColumn(text(16 * _KIB), ""),
@@ -153,7 +144,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "updated_at": _MOMENT,
         }
     ),
-    "profile_versions": _table(
+    "profile_versions": ImportedTable(
         {
             "version": _POSITIVE,
             "profile": ImportedColumn(PROFILE),
@@ -162,7 +153,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "recorded_at": _MOMENT,
         }
     ),
-    "conversations": _table(
+    "conversations": ImportedTable(
         {
             "conversation_id": _ID,
             "created_at": _MOMENT,
@@ -174,7 +165,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "last_said_at": _MOMENT_OR_NONE,
         }
     ),
-    "messages": _table(
+    "messages": ImportedTable(
         {
             "conversation_id": _ID,
             "message_no": _POSITIVE,
@@ -188,11 +179,9 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "pending_action_ids": ImportedColumn(several(name(256), 200), []),
             "metadata": _OBJECT,
         },
-        "lexical_no",
-        "lexical_length",
-        "embedding_state",
+        "lexical_no lexical_length embedding_state",
     ),
-    "conversation_summaries": _table(
+    "conversation_summaries": ImportedTable(
         {
             "conversation_id": _ID,
             "title": ImportedColumn(text(1024, required=True)),
@@ -205,13 +194,9 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "created_at": _MOMENT,
             "updated_at": _MOMENT,
         },
-        "lexical_no",
-        "lexical_length",
-        "embedding_state",
-        "text_version",
-        "sealed_version",
+        "lexical_no lexical_length embedding_state text_version sealed_version",
     ),
-    "documents": _table(
+    "documents": ImportedTable(
         {
             "document_id": _UID,
             "source_type": ImportedColumn(name(64)),
@@ -232,18 +217,16 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "expires_at": _MOMENT_OR_NONE,
         }
     ),
-    "document_chunks": _table(
+    "document_chunks": ImportedTable(
         {
             "document_id": _UID,
             "chunk_id": _UID,
             "position": _COUNT,
             "content": ImportedColumn(text(64 * _KIB, required=True)),
         },
-        "lexical_no",
-        "lexical_length",
-        "embedding_state",
+        "lexical_no lexical_length embedding_state",
     ),
-    "entities": _table(
+    "entities": ImportedTable(
         {
             "entity_id": _UID,
             "name": _ID,
@@ -257,7 +240,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
         },
         "called",
     ),
-    "memories": _table(
+    "memories": ImportedTable(
         {
             **_MEMORY,
             "source": ImportedColumn(one_of(*MEMORY_SOURCE.values())),
@@ -268,13 +251,10 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "challenges": _UIDS,
             "questions": _LABELS,
         },
-        "lexical_no",
-        "lexical_length",
-        "embedding_state",
-        "text_version",
+        "lexical_no lexical_length embedding_state text_version",
         also=check_ending,
     ),
-    "memory_versions": _table(
+    "memory_versions": ImportedTable(
         {
             **_MEMORY,
             "said_at": _MOMENT_OR_NONE,
@@ -284,25 +264,25 @@ IMPORTED: Mapping[str, ImportedTable] = {
         "sealed_version",
         also=check_ending,
     ),
-    "memory_sources": _table(
+    "memory_sources": ImportedTable(
         {"memory_id": _UID, "conversation_id": _ID, "message_id": _ID}, "source_key"
     ),
-    "memory_access": _table(
+    "memory_access": ImportedTable(
         {
             "memory_id": _UID,
             "access_count": ImportedColumn(whole(0, 2**53)),
             "last_accessed_at": _MOMENT,
         }
     ),
-    "entity_mentions": _table({"entity_id": _UID, "memory_id": _UID}),
-    "document_mentions": _table(
+    "entity_mentions": ImportedTable({"entity_id": _UID, "memory_id": _UID}),
+    "document_mentions": ImportedTable(
         {
             "entity_id": _UID,
             "document_id": _UID,
             "names": ImportedColumn(several(text(_KIB), 1_000), []),
         }
     ),
-    "preferences": _table(
+    "preferences": ImportedTable(
         {
             "type": ImportedColumn(name(64)),
             "key": ImportedColumn(name(64)),
@@ -312,7 +292,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "updated_at": _MOMENT,
         }
     ),
-    "feedback": _table(
+    "feedback": ImportedTable(
         {
             "feedback_id": _UID,
             "conversation_id": _ID,
@@ -324,7 +304,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "created_at": _MOMENT,
         }
     ),
-    "history": _table(
+    "history": ImportedTable(
         {
             "event_id": _UID,
             "recorded_at": _MOMENT,
@@ -332,20 +312,8 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "memory_id": _UID_OR_NONE,
             "action": ImportedColumn(
                 one_of(
-                    "created",
-                    "updated",
-                    "merged",
-                    "contradicted",
-                    "superseded",
-                    "achieved",
-                    "archived",
-                    "quarantined",
-                    "forgotten",
-                    "restored",
-                    "approved",
-                    "rejected",
-                    "rolled_back",
-                    "expired",
+                    *"created updated merged contradicted superseded achieved archived".split(),
+                    *"quarantined forgotten restored approved rejected rolled_back expired".split(),
                 )
             ),
             "version": _COUNT,
@@ -357,7 +325,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "related_memory_id": _UID_OR_NONE,
         }
     ),
-    "statements": _table(
+    "statements": ImportedTable(
         {
             "statement_id": _UID,
             "subject": ImportedColumn(one_of("memory", "profile", "summary")),
@@ -366,16 +334,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "document_id": _UID_OR_NONE,
             "job_id": _UID_OR_NONE,
             "action": ImportedColumn(
-                one_of(
-                    "said",
-                    "updated",
-                    "closed",
-                    "challenged",
-                    "joined",
-                    "patched",
-                    "concluded",
-                    "taken",
-                )
+                one_of(*"said updated closed challenged joined patched concluded taken".split())
             ),
             "version": _COUNT,
             "made_version": _IS_TRUE,
@@ -387,7 +346,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
         },
         also=check_said,
     ),
-    "consolidation_groups": _table(
+    "consolidation_groups": ImportedTable(
         {
             "tag": ImportedColumn(text(_KIB, required=True)),
             "fingerprint": ImportedColumn(digest),
@@ -396,7 +355,7 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "examined_at": _MOMENT,
         }
     ),
-    "session_contexts": _table(
+    "session_contexts": ImportedTable(
         {
             "session_id": _ID,
             "context": _OBJECT,
@@ -404,14 +363,14 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "expires_at": _MOMENT,
         }
     ),
-    "recent_items": _table(
+    "recent_items": ImportedTable(
         {
             "items": ImportedColumn(CONTEXT_ITEMS),
             "updated_at": _MOMENT,
             "expires_at": _MOMENT,
         }
     ),
-    "pending_actions": _table(
+    "pending_actions": ImportedTable(
         {
             "action_id": _ID,
             "session_id": _ID,

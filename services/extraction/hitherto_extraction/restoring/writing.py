@@ -41,18 +41,9 @@ async def write(
     sealed: bool,
     message_vectors: bool,
 ) -> int:
-    """Store those of the rows that the user does not hold.
+    """Store those of the checked rows that the user does not hold; returns how many.
 
-    Args:
-        connection: The caller's.
-        scope: The user.
-        table: Their table.
-        rows: Checked rows.
-        sealed: Whether the user has encryption on; the key is at hand then.
-        message_vectors: Whether messages get vectors.
-
-    Returns:
-        How many were stored.
+    With `sealed` the user has encryption on, and the key is at hand.
 
     Raises:
         RowRefused: One cannot be stored; nothing was.

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.message_removal import reindex
-from hitherto_extraction.pipeline.sealed_memories import write_sealed
+from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, MemoryVersion, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage import rollback as storage
@@ -60,6 +60,7 @@ class Rebuilding:
         histories |= await self._read(connection, set(depending) - histories.keys())
         counts = {"memories_forgotten": 0, "memories_restored": 0}
         reworded = []
+        unmentioned: list[UUID] = []
         rebuilt: dict[UUID, EditableMemory] = {}
         for memory_id, each in histories.items():
             fields = self._rebuilt(each)
@@ -70,13 +71,13 @@ class Rebuilding:
                 counts["memories_forgotten" if fields is None else "memories_restored"] += 1
                 if _found_by(after) != _found_by(each.held):
                     reworded.append(memory_id)
-            await self._unmention(connection, each)
+            unmentioned += await self._unmention(connection, each)
         for memory_id, each in histories.items():
             await self._link(connection, memory_id, each.held, rebuilt[memory_id])
         # Even if its own words stay: the index also has those of the source.
         await reindex(connection, self.scope, sorted({*reworded, *touched}))
         await storage.embed_anew(connection, self.scope, sorted(touched))
-        await profiles.recount_mentions(connection, self.scope, sorted(histories))
+        await profiles.recount_mentions(connection, self.scope, sorted(histories), also=unmentioned)
         return counts
 
     def _rebuilt(self, history: _MemoryHistory) -> dict[str, Any] | None:
@@ -179,13 +180,7 @@ class Rebuilding:
             await storage.set_said_at(connection, scope, held.memory.memory_id, after.said_at)
             return False
         at = await users.database_now(connection)
-        if after.sealed:
-            await write_sealed(connection, scope, held, after, at=at)
-        else:
-            await editing.write_version(connection, scope, after, at=at)
-        event = editing.change_event(
-            "rolled_back", held.memory, after.memory, self.reason, sealed=after.sealed
-        )
+        event = await write_next(connection, scope, held, after, "rolled_back", self.reason, at=at)
         await ledger.record(connection, scope, None, [event], actor=self.actor)
         return True
 
@@ -201,15 +196,19 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(connection, self.scope, memory_id, by=new)
 
-    async def _unmention(self, connection: Connection, history: _MemoryHistory) -> None:
-        """Remove mentions that come only from statements that no longer count."""
+    async def _unmention(self, connection: Connection, history: _MemoryHistory) -> list[UUID]:
+        """Remove mentions that come only from statements that no longer count.
+
+        Returns the entities concerned.
+        """
         names: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
         for each in history.statements:
             for name, kind in each.said.get("entities", ()):
                 names[each.taken][name, kind] = None
         lost = [name for name in names[True] if name not in names[False]]
-        if lost:
-            await storage.unmention(connection, self.scope, history.held.memory.memory_id, lost)
+        if not lost:
+            return []
+        return await storage.unmention(connection, self.scope, history.held.memory.memory_id, lost)
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Rebuilds the profile without some of the statements about it, as a pure function.
+"""Rebuilds the profile without some of the statements about it, and writes it.
 
-The profile is rebuilt from its first version on: statements of sources are merged as they were
-learnt, without those that are rolled back, and changes by hand are applied again.
+The profile is rebuilt from its first version on (`replay`, a pure function): statements of sources
+are merged as they were learnt, without those that are rolled back, and changes by hand are applied
+again.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
 from hitherto_extraction.pipeline.profile import (
     MAX_BYTES,
     ProfilePatch,
     merge_profile,
     said_path,
 )
-from hitherto_extraction.storage.statements import StoredStatement
-from hitherto_shared.models import Profile
-
-Path = tuple[str, ...]
+from hitherto_extraction.storage import ledger, profiles, statements
+from hitherto_extraction.storage import rollback as storage
+from hitherto_extraction.storage.statements import NewStatement, StoredStatement
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Profile, Scope
 
 LISTS = ("current_projects", "frequent_intents")
-_ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,12 @@ def differing(before: Mapping[str, Any], after: Mapping[str, Any], path: Path = 
     """Paths of the single values and lists that differ between two contents."""
     found: list[Path] = []
     for key in dict.fromkeys([*before, *after]):
-        old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
+        old, new = before.get(key, ABSENT), after.get(key, ABSENT)
         if old == new:
             continue
-        if _object(old) and _object(new) and (old is not _ABSENT or new is not _ABSENT):
+        if _object(old) and _object(new) and (old is not ABSENT or new is not ABSENT):
             found += differing(
-                {} if old is _ABSENT else old, {} if new is _ABSENT else new, (*path, key)
+                {} if old is ABSENT else old, {} if new is ABSENT else new, (*path, key)
             )
         else:
             found.append((*path, key))
@@ -102,7 +104,7 @@ def differing(before: Mapping[str, Any], after: Mapping[str, Any], path: Path = 
 
 
 def _object(value: Any) -> bool:
-    return value is _ABSENT or isinstance(value, Mapping)
+    return value is ABSENT or isinstance(value, Mapping)
 
 
 def _changed(
@@ -119,13 +121,13 @@ def _changed(
     held |= {name: list(held[name]) for name in LISTS if name in held}
     dated = dict(marks)
     for path in differing(before, version.content):
-        old, new = _at(before, path), _at(version.content, path)
+        old, new = value_at(before, path), value_at(version.content, path)
         if isinstance(new, list) and isinstance(old, list):
-            now = _at(held, path)
+            now = value_at(held, path)
             known = now if isinstance(now, list) else []
             kept = [each for each in known if each in new or each not in old]
             new = [*kept, *(each for each in new if each not in old and each not in kept)]
-        _put(held, path, _ABSENT if len(path) > 1 and new in ([], {}) else new)
+        put_at(held, path, ABSENT if len(path) > 1 and new in ([], {}) else new, prune=True)
         name = said_path(*path)
         dated = {key: value for key, value in dated.items() if not key.startswith(f"{name}.")}
         dated[name] = learnt.get(name, version.at.astimezone(UTC).isoformat())
@@ -141,34 +143,56 @@ def _fit(held: dict[str, Any], marks: Mapping[str, str]) -> None:
         key=lambda path: marks.get(said_path(*path), ""),
     )
     while oldest and len(json.dumps(held, ensure_ascii=False).encode()) > MAX_BYTES:
-        _put(held, oldest.pop(0), _ABSENT)
+        put_at(held, oldest.pop(0), ABSENT, prune=True)
 
 
-def _at(value: Any, path: Path) -> Any:
-    found = value
-    for key in path:
-        if not isinstance(found, Mapping) or key not in found:
-            return _ABSENT
-        found = found[key]
-    return found
+async def rebuild_profile(
+    connection: Connection,
+    scope: Scope,
+    job_ids: Sequence[UUID],
+    *,
+    actor: str,
+    reason: str,
+) -> int:
+    """Write the profile without jobs, if that changes it; returns the number of changed values.
 
-
-def _put(held: dict[str, Any], path: Path, value: Any) -> None:
-    """Set or remove a value, with the objects that become empty."""
-    inner, ways = held, []
-    for key in path[:-1]:
-        following = inner.get(key)
-        if not isinstance(following, dict):
-            if value is _ABSENT:
-                return
-            following = inner[key] = {}
-        ways.append((inner, key))
-        inner = following
-    if value is not _ABSENT:
-        inner[path[-1]] = value
-        return
-    inner.pop(path[-1], None)
-    for outer, key in reversed(ways):
-        if outer[key] or outer is held:
-            break
-        del outer[key]
+    Statements of the jobs are marked already.
+    """
+    said = await statements.of_profile(connection, scope)
+    versions = [ProfileVersion(*row) for row in await storage.profile_versions(connection, scope)]
+    explained = {each.version for each in said if each.made_version}
+    unexplained = [
+        each for each in versions if each.version not in explained and each.job_id in job_ids
+    ]
+    if not unexplained and not any(each.taken and each.job_id in job_ids for each in said):
+        return 0
+    await statements.record(
+        connection,
+        scope,
+        [
+            NewStatement(
+                "profile", "taken", each.version, True, "user", each.at,
+                job_id=each.job_id, taken=True,
+            )
+            for each in unexplained
+        ],
+    )  # fmt: skip
+    current, said_at = await profiles.read_profile(connection, scope)
+    rebuilt, marks = replay(
+        current,
+        versions,
+        said,
+        skipped={each.version for each in unexplained}
+        | await storage.profile_rolled_back(connection, scope),
+        said_at=said_at,
+    )
+    paths = differing(profiles.profile_content(current), profiles.profile_content(rebuilt))
+    if not paths:
+        return 0
+    after = replace(rebuilt, version=current.version + 1)
+    sealed = await profiles.write_profile(connection, scope, after, marks, actor=actor, job_id=None)
+    event = profiles.change_event(
+        "rolled_back", after, before=current, sealed=sealed, reason=reason
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
+    return len(paths)

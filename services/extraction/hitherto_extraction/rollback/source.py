@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.consolidation.undo import undo_merge
+from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
+from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
-from hitherto_extraction.rollback.profiles import rebuild_profile
-from hitherto_extraction.rollback.summary import rebuild_summary
+from hitherto_extraction.rollback.profile import rebuild_profile
+from hitherto_extraction.storage import conversations, documents, statements, summaries, users
 from hitherto_extraction.storage import rollback as storage
-from hitherto_extraction.storage import statements, users
 from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import NotFound
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Scope, Summary
 
 REASON = "its source was taken back"
 
@@ -64,8 +65,7 @@ async def roll_back(
         NotFound: The user has no such conversation, document or job.
         WrongState: The user was erased.
     """
-    await users.enter_user(connection, scope)
-    state = await users.lock_user(connection, scope)
+    state = await users.enter_alone(connection, scope)
     taught = await _taught(connection, scope, source)
     await statements.take_back(connection, scope, [each.statement_id for each in taught.statements])
     touched = {
@@ -114,12 +114,7 @@ async def roll_back(
 
 async def _taught(connection: Connection, scope: Scope, source: RollbackTarget) -> _SourceEffects:
     if source.document_id is not None:
-        if not await storage.document_exists(connection, scope, source.document_id):
-            raise NotFound(
-                "this user has no such document",
-                reason="DOCUMENT_NOT_FOUND",
-                metadata={"document_id": str(source.document_id)},
-            )
+        await documents.require(connection, scope, source.document_id)
         said = await statements.find(connection, scope, document_id=source.document_id)
         named = set(await storage.of_document(connection, scope, source.document_id))
         return _SourceEffects(statements=said, named=named - {each.memory_id for each in said})
@@ -131,12 +126,7 @@ async def _taught(connection: Connection, scope: Scope, source: RollbackTarget) 
         if job.conversation_id is not None and job.range_from is not None:
             messages = MessageRange(job.conversation_id, job.range_from, job.range_to)
         return await _of_jobs(connection, scope, [job.job_id], messages)
-    if not await storage.conversation_exists(connection, scope, source.conversation_id):
-        raise NotFound(
-            "this user has no such conversation",
-            reason="CONVERSATION_NOT_FOUND",
-            metadata={"conversation_id": source.conversation_id},
-        )
+    await conversations.require_conversation(connection, scope, source.conversation_id)
     job_ids = await storage.jobs_of_conversation(connection, scope, source.conversation_id)
     return await _of_jobs(
         connection,
@@ -178,3 +168,48 @@ async def _undo_merges(
     for memory_id in merged:
         await undo_merge(connection, scope, memory_id, actor=actor, reason=REASON, share=True)
     return len(merged)
+
+
+async def rebuild_summary(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    *,
+    encrypts: bool,
+) -> str | None:
+    """Write the summary from the remaining jobs; without any, it is deleted.
+
+    Returns:
+        "restored" or "removed"; None if there is no summary.
+    """
+    held = await summaries.read(connection, scope, conversation_id)
+    if held.summary is None:
+        return None
+    said = await statements.of_summary(connection, scope, conversation_id)
+    left = [each for each in said if not each.taken]
+    await conversation_summary.drop_summary(connection, scope, conversation_id)
+    if not left:
+        return "removed"
+    summary: Summary | None = None
+    covers_to = 0
+    for each in left:
+        fields = merge_summary(
+            summary,
+            SummaryPatch(**each.said),
+            first_user_words=held.first_user_words,
+            late=each.version <= covers_to,
+        )
+        summary = replace(held.summary, **asdict(fields))
+        covers_to = max(covers_to, each.version)
+    await conversation_summary.write(
+        connection,
+        scope,
+        conversation_id,
+        fields,
+        held=replace(held, summary=None, lexical_no=None, lexical_length=0, covers_to=0),
+        done_to=covers_to,
+        # Its words are indexed now; its vector is back-filled.
+        vectors=PassageVectors(),
+        sealed=held.sealed or encrypts,
+    )
+    return "restored"

@@ -26,7 +26,6 @@ from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import key_at_hand, keys_at_hand
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.sealing")
@@ -76,26 +75,20 @@ class SealingSweep:
         )
 
     async def _seal_user(self, scope: Scope) -> bool:
-        try:
-            return await self._sealed(scope)
-        except (KeyUnavailable, KeyServiceUnavailable) as error:
-            # The database identifies the user: users.to_seal.
-            logger.warning(
-                "a user's sensitive text stays in clear until the key is available: %s",
-                error.reason,
-            )
-        except RowsBusy:
-            logger.info("rows to seal are in use; retrying later")
-        except Exception as error:
-            # An error of one user; the others do not wait for it.
-            if not isinstance(error, HithertoError) and faults.translate(error) is None:
-                raise
-            logger.warning("sealing of a user postponed: %s", type(error).__name__)
+        # An error of one user; the others do not wait for it.
+        with faults.Tolerated(logger, "sealing of a user postponed"):
+            try:
+                with keys_at_hand(await self._keys.open(scope.tenant_id, scope.user_id)):
+                    return await self._seal(scope)
+            except (KeyUnavailable, KeyServiceUnavailable) as error:
+                # The database identifies the user: users.to_seal.
+                logger.warning(
+                    "a user's sensitive text stays in clear until the key is available: %s",
+                    error.reason,
+                )
+            except RowsBusy:
+                logger.info("rows to seal are in use; retrying later")
         return False
-
-    async def _sealed(self, scope: Scope) -> bool:
-        with keys_at_hand(await self._keys.open(scope.tenant_id, scope.user_id)):
-            return await self._seal(scope)
 
     async def _seal(self, scope: Scope) -> bool:
         rows = 0
@@ -119,37 +112,32 @@ class SealingSweep:
 
     async def _step(self, scope: Scope) -> int:
         """One transaction of one step; returns how many rows it changed, 0 if no step found any."""
-
-        async def work(connection: Connection) -> int:
-            async with connection.transaction():
-                return await self._first_change(connection, scope)
-
-        return await self._removal.run(work, timeout=_SECONDS)
+        return await self._removal.transact(
+            lambda connection: self._first_change(connection, scope), timeout=_SECONDS
+        )
 
     async def _clean(self, scope: Scope, cleaning: Cleaning) -> None:
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                state = await users.lock_user(connection, scope)
-                if state is None or state.erased:
-                    return
-                if cleaning in CLEANING or state.encrypts:
-                    await cleaning(connection, scope)
+            state = await users.lock_user(connection, scope)
+            if state is None or state.erased:
+                return
+            if cleaning in CLEANING or state.encrypts:
+                await cleaning(connection, scope)
 
-        await self._removal.run(work, timeout=_SECONDS)
+        await self._removal.transact(work, timeout=_SECONDS)
 
     async def _settle(self, scope: Scope, left: int) -> bool:
         """Check again, and record that nothing is left; False if something is."""
 
         async def work(connection: Connection) -> bool:
-            async with connection.transaction():
-                if await self._first_change(connection, scope):
-                    return False
-                state = await users.read_user(connection, scope)
-                if state is None or state.erased:
-                    return False
-                return await sealing.settle(connection, scope, left=left)
+            if await self._first_change(connection, scope):
+                return False
+            state = await users.read_user(connection, scope)
+            if state is None or state.erased:
+                return False
+            return await sealing.settle(connection, scope, left=left)
 
-        return await self._removal.run(work, timeout=_SECONDS)
+        return await self._removal.transact(work, timeout=_SECONDS)
 
     async def _first_change(self, connection: Connection, scope: Scope) -> int:
         """Lock the user and run the first step that finds something."""

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
-from hitherto_extraction.pipeline.embedding_charges import affords
+from hitherto_extraction.pipeline.embedding_charges import may_embed
 from hitherto_extraction.pipeline.embedding_loop import BATCH, SECONDS, EmbeddedBatch, embed
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.storage import ledger, sealed_memories, users
@@ -47,7 +47,11 @@ class SealedVectors:
         after = UUID(int=0)
         while found := await self._lacking(scope, after):
             after = found[-1].memory_id
-            if not await self._affords(scope.tenant_id):
+            with acting_for(scope.tenant_id):
+                affordable = await may_embed(
+                    self._removal, self._embedder, self._budget, scope.tenant_id, KIND
+                )
+            if not affordable:
                 return False
             texts = {each: [each.content(scope)] for each in found if _opens(scope, each)}
             try:
@@ -59,16 +63,6 @@ class SealedVectors:
             if made.outage is not None:
                 return False
         return True
-
-    async def _affords(self, tenant_id: str) -> bool:
-        if self._embedder.offline or not self._budget.limits(KIND):
-            return True
-        with acting_for(tenant_id):
-            return await self._removal.run(
-                lambda connection: affords(connection, self._budget, tenant_id, KIND),
-                timeout=SECONDS,
-                repeatable=True,
-            )
 
     async def _lacking(self, scope: Scope, after: UUID) -> list[Unembedded]:
         model = self._embedder.name
@@ -85,24 +79,22 @@ class SealedVectors:
         charge = self._prices.embedding_charge(made.model, made.calls, made.tokens)
 
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                state = await users.lock_user(connection, scope)
-                if state is not None and not state.erased:
-                    for each, (vector,) in made.vectors.items():
-                        await sealed_memories.write_vector(
-                            connection,
-                            scope,
-                            each.memory_id,
-                            vector,
-                            model=made.model,
-                            text_version=each.text_version,
-                        )
-                payer = Scope(scope.tenant_id, ledger.NOBODY)
-                await ledger.charge(connection, payer, NO_JOB, KIND, [charge])
+            state = await users.lock_user(connection, scope)
+            if state is not None and not state.erased:
+                for each, (vector,) in made.vectors.items():
+                    await sealed_memories.write_vector(
+                        connection,
+                        scope,
+                        each.memory_id,
+                        vector,
+                        model=made.model,
+                        text_version=each.text_version,
+                    )
+            await ledger.charge_tenant(connection, scope.tenant_id, NO_JOB, KIND, [charge])
 
         if made.calls:
             with acting_for(scope.tenant_id):
-                await self._removal.run(work, timeout=SECONDS)
+                await self._removal.transact(work, timeout=SECONDS)
 
 
 def _opens(scope: Scope, each: Unembedded) -> bool:

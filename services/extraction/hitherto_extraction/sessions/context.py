@@ -9,7 +9,6 @@ from typing import Any
 
 from hitherto_extraction.storage import sessions, users
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 
 LAST_RESPONSE_CHARACTERS = 500
@@ -128,20 +127,12 @@ async def admit(connection: Connection, scope: Scope, *, memory_enabled: bool) -
     """Prevent an erasure of the user until the caller's transaction ends.
 
     The user's row is shared with other writers: working memory changes no memory and no profile, so
-    an answer never waits for the writes of an extraction.
-
-    Args:
-        connection: In a transaction.
-        scope: The user.
-        memory_enabled: Whether memory is on for users who did not choose.
+    an answer never waits for the writes of an extraction. `memory_enabled` applies to users who did
+    not choose.
 
     Raises:
         WrongState: Memory is switched off for the user, or the user was erased.
     """
     state = await users.enter_user(connection, scope)
     if state.why_not_learning(memory_enabled) == "MEMORY_DISABLED":
-        raise WrongState(
-            "memory is switched off for this user: nothing was stored",
-            reason="MEMORY_DISABLED",
-            metadata={"user_id": scope.user_id},
-        )
+        raise users.memory_disabled(scope, "nothing was stored")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -193,7 +194,7 @@ async def newly_crowded(
     connection: Connection, scope: Scope, tags: Sequence[str], *, above: int
 ) -> list[str]:
     """The tags that a job should process now."""
-    cursor = await connection.execute(_NEWLY_CROWDED, scope.bind(tags=list(tags), above=above))
+    cursor = await connection.execute(_NEWLY_CROWDED, scope.bind(tags=Texts(tags), above=above))
     if not (crowded := [row[0] for row in await cursor.fetchall()]):
         return []
     return await connection.fetch_values(_NOT_WAITED_FOR, scope.bind(tags=crowded))

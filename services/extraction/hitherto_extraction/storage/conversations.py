@@ -14,6 +14,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.encryption.user_key import UserKey
+from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
@@ -110,6 +111,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       SELECT watermark FROM conversations
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
         AND conversation_id = %(conversation_id)s)
+"""
+
+_COUNT_MESSAGES = """
+SELECT count(*)
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
 """
 
 _READ_RANGE = """
@@ -219,6 +227,24 @@ async def lock_conversation(
     return await connection.fetch_one(Counters, _LOCK, _key(scope, conversation_id))
 
 
+async def require_conversation(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> Counters:
+    """Lock a conversation.
+
+    Raises:
+        NotFound: The user has no such conversation.
+    """
+    counters = await lock_conversation(connection, scope, conversation_id)
+    if counters is None:
+        raise NotFound(
+            "this user has no such conversation",
+            reason="CONVERSATION_NOT_FOUND",
+            metadata={"conversation_id": conversation_id},
+        )
+    return counters
+
+
 async def find_known(
     connection: Connection,
     scope: Scope,
@@ -259,9 +285,10 @@ def _columns(
     messages: Sequence[IncomingMessage], conversation_id: str, first_no: int, key: UserKey | None
 ) -> dict[str, Any]:
     """Messages as the columns that `_INSERT_MESSAGES` turns into rows."""
-    sealed = [
-        None if key is None else MESSAGE.seal(key, _row(conversation_id, m)) for m in messages
-    ]
+    # Nothing at all stands for as many times nothing.
+    sealed = (
+        None if key is None else [MESSAGE.seal(key, _row(conversation_id, m)) for m in messages]
+    )
     clear = [replace(m, **MESSAGE.columns) for m in messages] if key is not None else messages
     return {
         "message_nos": Integers(range(first_no, first_no + len(messages))),
@@ -319,6 +346,11 @@ async def count_pending(connection: Connection, scope: Scope, conversation_id: s
     return int(await connection.fetch_value(_COUNT_PENDING, _key(scope, conversation_id)) or 0)
 
 
+async def count_messages(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """The number of stored messages of a conversation."""
+    return int(await connection.fetch_value(_COUNT_MESSAGES, _key(scope, conversation_id)) or 0)
+
+
 async def read_messages(
     connection: Connection,
     scope: Scope,
@@ -341,7 +373,7 @@ async def some_sealed(
     connection: Connection, scope: Scope, conversation_id: str, message_nos: Sequence[int]
 ) -> bool:
     """Whether any of these messages is sealed by now."""
-    values = {**_key(scope, conversation_id), "message_nos": list(message_nos)}
+    values = {**_key(scope, conversation_id), "message_nos": Integers(message_nos)}
     return bool(await connection.fetch_value(_SOME_SEALED, values))
 
 

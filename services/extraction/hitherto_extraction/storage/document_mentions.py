@@ -6,12 +6,13 @@ Callers hold the user's row. The role is hitherto_write or hitherto_removal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
+from hitherto_shared.text.normalise import fold
 
 # What only this document's mention contributed leaves the entity with it. Memories do not matter
 # here: their spellings differ from the entity's name in case and diacritics only.
@@ -86,16 +87,30 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(
 """
 
 
-@dataclass(frozen=True, slots=True)
-class EntityRow:
-    """An entity; `email` is empty if no document gave one."""
+@dataclass(slots=True)
+class EntityChange:
+    """An entity before and after a document is read; `email` is empty if no document gave one.
+
+    Attributes:
+        names: The names in the document.
+        new: Whether it is not stored yet.
+        changed: Whether it differs from the stored one.
+    """
 
     entity_id: UUID
     type: str
     name: str
     name_key: str
-    aliases: Sequence[str]
-    email: str
+    aliases: list[str]
+    email: str = ""
+    names: list[str] = field(default_factory=list)
+    new: bool = False
+    changed: bool = False
+
+    @property
+    def nameless(self) -> bool:
+        """Whether only an address is known of a person."""
+        return bool(self.email) and self.name_key == fold(self.email)
 
 
 async def withdraw(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
@@ -111,23 +126,20 @@ async def drop_unmentioned(connection: Connection, scope: Scope, entity_ids: Seq
 
 async def find(
     connection: Connection, scope: Scope, *, name_keys: Sequence[str], names: Sequence[str]
-) -> list[EntityRow]:
+) -> list[EntityChange]:
     """Entities by folded name, or by an alias or address as written; the most mentioned last."""
     return await connection.fetch(
-        EntityRow, _FIND, scope.bind(name_keys=list(name_keys), names=list(names))
+        EntityChange, _FIND, scope.bind(name_keys=list(name_keys), names=list(names))
     )
 
 
-async def write(
-    connection: Connection, scope: Scope, *, new: Sequence[EntityRow], changed: Sequence[EntityRow]
-) -> None:
-    """Store new entities, and the new state of others."""
+async def write(connection: Connection, scope: Scope, entities: Sequence[EntityChange]) -> None:
+    """Store new entities, and the new state of others that have changed."""
+    new = [each for each in entities if each.new]
+    changed = [each for each in entities if each.changed and not each.new]
     async with connection.cursor() as cursor:
         for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
-            await cursor.executemany(
-                statement,
-                [scope.bind(**fields_of(row)) for row in rows],
-            )
+            await cursor.executemany(statement, [scope.bind(**fields_of(row)) for row in rows])
 
 
 async def mention(

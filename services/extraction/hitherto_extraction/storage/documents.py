@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
 
 _FIND = """
@@ -236,6 +237,20 @@ async def read(connection: Connection, scope: Scope, document_id: UUID) -> Store
 async def read_state(connection: Connection, scope: Scope, document_id: UUID) -> State | None:
     """The fields that a job compares before it writes; None if the document is gone."""
     return await connection.fetch_one(State, _STATE, scope.bind(document_id=document_id))
+
+
+async def require(connection: Connection, scope: Scope, document_id: UUID) -> None:
+    """Check that the user has a document.
+
+    Raises:
+        NotFound: The user has no such document.
+    """
+    if await read_state(connection, scope, document_id) is None:
+        raise NotFound(
+            "this user has no such document",
+            reason="DOCUMENT_NOT_FOUND",
+            metadata={"document_id": str(document_id)},
+        )
 
 
 async def mark_ingested(

@@ -18,8 +18,8 @@ from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MEMORY
-from hitherto_shared.errors import NotFound
-from hitherto_shared.models import Memory, Scope, SourceRef
+from hitherto_shared.errors import NotFound, WrongState
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope, SourceRef
 
 _READ = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
@@ -77,6 +77,21 @@ SET metadata = %(metadata)s, context = %(context)s, expires_at = %(expires_at)s,
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
+# Its replacement counts only while it exists.
+_BEFORE = """
+SELECT v.status, v.expires_at, s.memory_id, s.status
+FROM memory_versions AS v
+LEFT JOIN memories AS s ON s.tenant_id = v.tenant_id AND s.user_id = v.user_id
+     AND s.memory_id = v.superseded_by
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.memory_id = %(memory_id)s
+  AND v.status NOT IN ('forgotten', 'archived')
+ORDER BY v.version DESC
+LIMIT 1
+"""
+
+
+_SAYING = (*CURRENT_STATUSES, "quarantined", "superseded")
+
 
 @dataclass(frozen=True, slots=True)
 class EditableMemory:
@@ -127,6 +142,15 @@ async def read_one(connection: Connection, scope: Scope, memory_id: UUID) -> Edi
     return found[memory_id]
 
 
+def status_conflict(memory: Memory, message: str) -> WrongState:
+    """The error for a change that the status of a memory forbids."""
+    return WrongState(
+        message,
+        reason="MEMORY_STATUS_CONFLICT",
+        metadata={"memory_id": str(memory.memory_id), "status": memory.status.upper()},
+    )
+
+
 async def write_version(
     connection: Connection,
     scope: Scope,
@@ -140,16 +164,8 @@ async def write_version(
 
     The caller holds the user's row, has read the memory under that lock, and updates index, vectors
     and history if they change. `version`, `updated_at`, sources, entities and access counters of
-    `after` are ignored.
-
-    Args:
-        connection: In the caller's transaction.
-        scope: The user.
-        after: The memory's new state; it is stored sealed if it says so.
-        at: The database's clock.
-        job_id: The responsible job, if any.
-        reworded: Whether its content changes, which cannot be seen from two sealed versions; None:
-            compare the columns.
+    `after` are ignored; it is stored sealed if it says so. `reworded` says whether its content
+    changes, which cannot be seen from two sealed versions; None: compare the columns.
     """
     memory = after.memory
     values = {
@@ -263,3 +279,26 @@ def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
     return EditableMemory(
         memory, said_at, challenges, number, length, state, sealed is not None, questions
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierVersion:
+    """The last version that was neither forgotten nor archived."""
+
+    status: str
+    expires_at: datetime | None = None
+    superseded_by: UUID | None = None
+
+
+async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID) -> EarlierVersion:
+    """The earlier state of a forgotten or archived memory; ACTIVE if no version tells.
+
+    One that was merged into a memory without remaining content was ACTIVE before that.
+    """
+    row = await connection.fetch_row(_BEFORE, scope.bind(memory_id=memory_id))
+    if row is None:
+        return EarlierVersion("active")
+    status, expires_at, successor, standing = row
+    if status == "superseded" and standing not in _SAYING:
+        return EarlierVersion("active", expires_at)
+    return EarlierVersion(status, expires_at, successor)

@@ -184,7 +184,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 
-_BYTES_OF_A_POSTING = 16
+_WORK_OF_A_POSTING = 8
+"""The work of writing a posting, in characters read (`beside_loop`)."""
 
 
 async def reserve_numbers(
@@ -212,7 +213,7 @@ async def reserve_numbers(
 async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
     """Add the terms of memories by number; numbers are above all earlier ones."""
     columns = await beside_loop(
-        sum(map(len, texts.values())) * _BYTES_OF_A_POSTING, _columns, [("", texts)]
+        sum(map(len, texts.values())) * _WORK_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns["terms"]:
         await connection.later(_APPEND, {**_of(scope), **columns})
@@ -226,7 +227,7 @@ async def append_passages(
     Numbers are above all earlier ones there.
     """
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
-    columns = await beside_loop(terms * _BYTES_OF_A_POSTING, _columns, corpora.items())
+    columns = await beside_loop(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
         values = {**_of(scope), **columns, "each_corpus": ",".join(corpora)}
         await connection.later(_APPEND_PASSAGES, values)

@@ -124,6 +124,13 @@ async def charge(
     connection.once_committed(lambda: _count(scope.tenant_id, charges))
 
 
+async def charge_tenant(
+    connection: Connection, tenant_id: str, job_id: UUID, kind: str, charges: Sequence[Charge]
+) -> None:
+    """`charge` for work about no user in particular."""
+    await charge(connection, Scope(tenant_id, NOBODY), job_id, kind, charges)
+
+
 def _count(tenant_id: str, charges: Sequence[Charge]) -> None:
     tenant = metrics.tenant_label(tenant_id)
     for item in charges:

@@ -1,4 +1,4 @@
-"""Finds the memories that mention given entities and tags."""
+"""Entities and tags: the memories that mention them, and what memories mention."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from hitherto_shared.database.arrays import Uuids
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Entity, Scope
 
 _NAMES = """
 SELECT entity_id, name_key, aliases, name, type
@@ -39,6 +40,18 @@ LIMIT %(limit)s
 """
 
 
+_ENTITIES = """
+SELECT entity_id, name, type, mention_count, aliases, metadata, created_at >= now()
+FROM entities AS e
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND EXISTS (
+      SELECT FROM entity_mentions AS em
+      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
+        AND em.entity_id = e.entity_id AND em.memory_id = ANY(%(memory_ids)s))
+ORDER BY mention_count DESC, name
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class EntityNames:
     """An entity and its names: the folded name, and the others as written."""
@@ -60,7 +73,7 @@ async def memories_of_entities(
 ) -> list[UUID]:
     """Current memories that mention one of these, those that mention the most of them first."""
     return await connection.fetch_values(
-        _BY_ENTITY, scope.bind(entity_ids=list(entity_ids), limit=limit)
+        _BY_ENTITY, scope.bind(entity_ids=Uuids(entity_ids), limit=limit)
     )
 
 
@@ -69,3 +82,11 @@ async def memories_of_tags(
 ) -> list[UUID]:
     """Current memories with one of these tags, the most important first."""
     return await connection.fetch_values(_BY_TAG, scope.bind(tags=list(tags), limit=limit))
+
+
+async def entities_of(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> list[tuple[Entity, bool]]:
+    """The entities these memories mention, and whether this transaction created them."""
+    cursor = await connection.execute(_ENTITIES, scope.bind(memory_ids=list(memory_ids)))
+    return [(Entity(*row[:6]), row[6]) for row in await cursor.fetchall()]

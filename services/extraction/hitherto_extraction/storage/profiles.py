@@ -7,7 +7,7 @@ profile, because they decide who may read it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -124,10 +124,10 @@ SET mention_count = (
     WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id
 )
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-  AND e.entity_id IN (
+  AND (e.entity_id = ANY(%(entity_ids)s::uuid[]) OR e.entity_id IN (
       SELECT em.entity_id FROM entity_mentions AS em
       WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
-        AND em.memory_id = ANY(%(memory_ids)s))
+        AND em.memory_id = ANY(%(memory_ids)s)))
 """
 
 
@@ -166,13 +166,7 @@ async def write_profile(
 ) -> bool:
     """Store a new version of the profile, made by a job's extraction or, without one, by hand.
 
-    Args:
-        connection: In a transaction that holds the user's row.
-        scope: The user.
-        profile: The new version.
-        said_at: When each of its single values was said.
-        actor: Who made it.
-        job_id: The job that made it; None for a change by hand.
+    `said_at` tells when each of its single values was said. The caller holds the user's row.
 
     Returns:
         Whether it was sealed: then its history must not reveal its contents either.
@@ -285,10 +279,17 @@ async def replace_mentions(
 
 
 async def recount_mentions(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    *,
+    also: Collection[UUID] = (),
 ) -> None:
-    """Recount how often memories that are not forgotten mention the entities of these memories."""
-    await connection.later(_RECOUNT, scope.bind(memory_ids=list(memory_ids)))
+    """Recount how often memories that are not forgotten mention the entities of these memories.
+
+    `also` names entities that they mention no more.
+    """
+    await connection.later(_RECOUNT, scope.bind(memory_ids=list(memory_ids), entity_ids=list(also)))
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:

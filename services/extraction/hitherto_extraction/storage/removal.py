@@ -347,12 +347,8 @@ async def index_anew(
 ) -> None:
     """Give memories new numbers in the keyword index, after their old words were swept.
 
-    Args:
-        connection: In the transaction that holds the user's row.
-        scope: The user.
-        texts: The terms of each memory.
-        growth: The growth of the index in terms, usually negative.
-        sweep: False: the old words stay, under numbers that nothing has, until the next sweep.
+    `texts` are their terms, and `growth` is that of the index in terms, usually negative. Without
+    `sweep` the old words stay, under numbers that nothing has, until the next sweep.
     """
     first = 1 + await keyword_index.reserve_numbers(
         connection, scope, texts=len(texts), documents=0, terms=growth

@@ -25,19 +25,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
-_CONVERSATION_EXISTS = """
-SELECT EXISTS (
-    SELECT FROM conversations
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND conversation_id = %(conversation_id)s)
-"""
-
-_DOCUMENT_EXISTS = """
-SELECT EXISTS (
-    SELECT FROM documents
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s)
-"""
-
 # Every memory that the conversation supports, and whether nothing else does. A job owns a range of
 # its conversation's messages; without one (NULL) the whole conversation is meant.
 _STATED = """
@@ -204,12 +191,6 @@ WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s AND em.memory_id
 RETURNING em.entity_id
 """
 
-_RECOUNT = """
-UPDATE entities AS e
-SET mention_count = greatest(e.mention_count - 1, 0)
-WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class MessageRange:
@@ -227,20 +208,6 @@ async def jobs_of_conversation(
     return await connection.fetch_values(
         _JOBS_OF_CONVERSATION, scope.bind(conversation_id=conversation_id)
     )
-
-
-async def conversation_exists(connection: Connection, scope: Scope, conversation_id: str) -> bool:
-    """Whether the user has this conversation."""
-    return bool(
-        await connection.fetch_value(
-            _CONVERSATION_EXISTS, scope.bind(conversation_id=conversation_id)
-        )
-    )
-
-
-async def document_exists(connection: Connection, scope: Scope, document_id: UUID) -> bool:
-    """Whether the user has this document."""
-    return bool(await connection.fetch_value(_DOCUMENT_EXISTS, scope.bind(document_id=document_id)))
 
 
 async def stated_by(
@@ -341,9 +308,9 @@ async def set_said_at(
 
 async def unmention(
     connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[tuple[str, str]]
-) -> None:
-    """Remove mentions of entities from a memory, each by name and type."""
-    entities = await connection.fetch_values(
+) -> list[UUID]:
+    """Remove mentions of entities from a memory, each by name and type; returns the entities."""
+    return await connection.fetch_values(
         _UNMENTION,
         scope.bind(
             memory_id=memory_id,
@@ -351,7 +318,6 @@ async def unmention(
             name_keys=[fold(name) for name, _ in names],
         ),
     )
-    await connection.execute(_RECOUNT, scope.bind(entity_ids=entities))
 
 
 async def profile_versions(

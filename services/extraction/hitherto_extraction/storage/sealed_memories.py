@@ -12,6 +12,7 @@ import numpy as np
 
 from hitherto_extraction.storage.known_memories import CurrentMemory, known_of
 from hitherto_extraction.storage.sealed_rows import opened, opened_bytes
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import key_at_hand
@@ -120,7 +121,7 @@ async def read_newest(
 ) -> list[OpenedMemory]:
     """The newest sealed memories with these statuses, opened; none if the user has none."""
     rows = await connection.fetch_rows(
-        _NEWEST, scope.bind(statuses=list(statuses), model=model, limit=limit)
+        _NEWEST, scope.bind(statuses=Texts(statuses), model=model, limit=limit)
     )
     # In a thread: opening thousands would block the event loop.
     return await asyncio.to_thread(_opened, scope, rows, model) if rows else []

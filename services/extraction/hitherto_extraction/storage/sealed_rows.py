@@ -63,14 +63,10 @@ def stored(
 ) -> dict[str, Any]:
     """The columns that may be sealed, as a statement's parameters, and `sealed`.
 
-    Args:
-        scope: The user.
-        kind: The kind of row.
-        row: The columns in clear, with the row's ids and the version under which it is sealed.
-        sealed: Whether to seal it.
+    `row` holds the columns in clear, the row's ids, and the version under which it is sealed.
 
     Raises:
-        KeyNeeded: The user's key is not at hand.
+        KeyNeeded: The row is to be sealed, and the user's key is not at hand.
     """
     columns = kind.columns if sealed else {name: row[name] for name in kind.columns}
     return {

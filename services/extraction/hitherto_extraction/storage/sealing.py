@@ -8,7 +8,6 @@ nothing once everything is sealed.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS_OF_HISTORY, seal_rows
@@ -251,8 +250,8 @@ async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
 
 async def clear_memories(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
     """Sensitive memories in clear."""
-    return await _ids(
-        connection, _CLEAR_MEMORIES, scope, {"types": list(SENSITIVE_TYPES), "limit": limit}
+    return await connection.fetch_values(
+        _CLEAR_MEMORIES, scope.bind(types=list(SENSITIVE_TYPES), limit=limit)
     )
 
 
@@ -288,12 +287,12 @@ async def seal_versions(connection: Connection, scope: Scope, *, limit: int) -> 
 
 async def with_clear_vectors(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
     """Sealed memories with a vector in clear, of any model and wording."""
-    return await _ids(connection, _WITH_CLEAR_VECTORS, scope, {"limit": limit})
+    return await connection.fetch_values(_WITH_CLEAR_VECTORS, scope.bind(limit=limit))
 
 
 async def with_mentions(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
     """Sealed memories that mention entities."""
-    return await _ids(connection, _WITH_MENTIONS, scope, {"limit": limit})
+    return await connection.fetch_values(_WITH_MENTIONS, scope.bind(limit=limit))
 
 
 async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> int:
@@ -347,9 +346,3 @@ async def delete_source_vectors(
 async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
     """Remove the vectors of summaries that are sealed; how many."""
     return (await connection.execute(_DELETE_SUMMARY_VECTORS, scope.parameters)).rowcount
-
-
-async def _ids(
-    connection: Connection, statement: str, scope: Scope, values: Mapping[str, Any]
-) -> list[UUID]:
-    return await connection.fetch_values(statement, scope.bind(**values))

@@ -59,13 +59,7 @@ _FIELDS = ("department", "access_level", *LEARNT)
 async def seal_standing_profile(connection: Connection, scope: Scope, *, limit: int) -> int:
     """Seal the profile and up to `limit` of its versions, and empty as many entries of its history.
 
-    Args:
-        connection: With the role hitherto_removal, in a transaction that holds the user's row.
-        scope: The user.
-        limit: Maximum rows of each kind.
-
-    Returns:
-        How many rows were changed; 0: nothing of the profile is in clear.
+    Returns how many rows were changed; 0: nothing of the profile is in clear.
     """
     cursor = await connection.execute(_EMPTY_HISTORY, scope.bind(fields=list(_FIELDS), limit=limit))
     sealed = await seal_rows(connection, scope, PROFILE, _CLEAR, _SEAL)

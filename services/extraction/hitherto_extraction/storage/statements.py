@@ -240,13 +240,10 @@ async def forget_conversation(connection: Connection, scope: Scope, conversation
 
 
 async def seal(connection: Connection, scope: Scope, *, beside: bool, limit: int) -> int:
-    """Seal statements about sealed memories; returns their number.
+    """Seal up to `limit` statements about sealed memories; returns their number.
 
-    Args:
-        connection: With the role hitherto_removal, in a transaction that holds the user's row.
-        scope: The user.
-        beside: Also those about the profile and summaries, for a user with encryption on.
-        limit: Maximum number.
+    With `beside`, also those about the profile and summaries, for a user with encryption on. The
+    role is hitherto_removal, in a transaction that holds the user's row.
     """
     return len(
         await seal_rows(connection, scope, STATEMENT, _CLEAR, _SEAL, beside=beside, limit=limit)

@@ -12,6 +12,7 @@ from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import KeyNeeded, key_at_hand
+from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
 
 _LARGEST_LEAP = 1 << 32
@@ -112,12 +113,17 @@ class UserWriteState:
         return "LEARNING_DISABLED" if self.learning_enabled is False else None
 
 
+def why_not_learning(state: UserWriteState | None, memory_enabled: bool) -> str | None:
+    """The same for a user who may be gone (None) or erased; a key of `attempts.WHY_NOT`."""
+    if state is None or state.erased:
+        return "USER_ERASED"
+    return state.why_not_learning(memory_enabled)
+
+
 def must_seal(state: UserWriteState | None, scope: Scope) -> bool:
     """Whether what is written about a user now is to be sealed; the key for it is at hand then.
 
-    Args:
-        state: The user's state, as read under the lock of the writing transaction.
-        scope: The user.
+    `state` is the user's, as read under the lock of the writing transaction.
 
     Raises:
         KeyNeeded: The key is not at hand, or encryption was turned on with another one since: the
@@ -128,6 +134,15 @@ def must_seal(state: UserWriteState | None, scope: Scope) -> bool:
     if key_at_hand(scope).key_id != state.key_id:
         raise KeyNeeded
     return True
+
+
+def memory_disabled(scope: Scope, undone: str) -> WrongState:
+    """The error for a write about a user who has switched memory off; `undone` is its effect."""
+    return WrongState(
+        f"memory is switched off for this user: {undone}",
+        reason="MEMORY_DISABLED",
+        metadata={"user_id": scope.user_id},
+    )
 
 
 async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:

@@ -13,7 +13,6 @@ from hitherto_extraction.storage import audit
 from hitherto_shared.audit.digest import Digest, sign_day, tree_of_day
 from hitherto_shared.database import audit_log, faults
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.errors import HithertoError
 from hitherto_shared.signing import Signer
 
 logger = logging.getLogger("hitherto.audit")
@@ -33,40 +32,28 @@ class AuditDigests:
 
     async def close_hours(self) -> None:
         """Turn the counted reads of past hours into entries."""
-        try:
+        with faults.Tolerated(logger, "closing of audit hours postponed"):
             await self._database.run(audit_log.close_hours, timeout=_SECONDS)
-        except Exception as error:
-            _log_or_raise(error, "closing of audit hours")
 
     async def sign(self) -> None:
         """Sign every unsigned past day, the oldest first.
 
         Safe with many replicas: if two sign the same day, one signature is stored and logged.
         """
-        try:
+        with faults.Tolerated(logger, "signing of the audit log postponed"):
             await self._database.run(audit_log.close_hours, timeout=_SECONDS)
             while days := await self._database.run(
                 lambda connection: audit.unsigned_days(connection, limit=_DAYS), timeout=_SECONDS
             ):
                 for tenant_id, day in days:
                     await self._sign(tenant_id, day)
-        except Exception as error:
-            _log_or_raise(error, "signing of the audit log")
 
     async def _sign(self, tenant_id: str, day: date) -> None:
         async def work(connection: Connection) -> Digest | None:
-            async with connection.transaction():
-                tree = await tree_of_day(connection, tenant_id, day)
-                digest = sign_day(self._signer, tenant_id, day, tree)
-                return digest if await audit.keep_digest(connection, digest) else None
+            tree = await tree_of_day(connection, tenant_id, day)
+            digest = sign_day(self._signer, tenant_id, day, tree)
+            return digest if await audit.keep_digest(connection, digest) else None
 
-        digest = await self._database.run(work, timeout=_SECONDS)
+        digest = await self._database.transact(work, timeout=_SECONDS)
         if digest is not None:
             logger.info("a day of the audit log was signed", extra={"digest": digest.as_json()})
-
-
-def _log_or_raise(error: Exception, what: str) -> None:
-    if isinstance(error, HithertoError) or faults.translate(error) is not None:
-        logger.warning("%s postponed: %s", what, type(error).__name__)
-        return
-    raise error

@@ -106,24 +106,23 @@ class Retention:
         """One transaction; False if nothing is left to delete."""
 
         async def work(connection: Connection) -> Mapping[str, int]:
-            async with connection.transaction():
-                state = await users.lock_user(connection, scope)
-                await claims.hold(connection, held)
-                if state is None or state.erased:
-                    return {}
-                removed = await remove(connection, held, scope)
-                if removed:
-                    await claims.record_progress(
-                        connection,
-                        held,
-                        done_to=0,
-                        result=_stored(counts + Counter(removed)),
-                        finished=False,
-                        users=[scope.user_id],
-                    )
-                return removed
+            state = await users.lock_user(connection, scope)
+            await claims.hold(connection, held)
+            if state is None or state.erased:
+                return {}
+            removed = await remove(connection, held, scope)
+            if removed:
+                await claims.record_progress(
+                    connection,
+                    held,
+                    done_to=0,
+                    result=_stored(counts + Counter(removed)),
+                    finished=False,
+                    users=[scope.user_id],
+                )
+            return removed
 
-        removed = await self._database.run(work, timeout=_SECONDS)
+        removed = await self._database.transact(work, timeout=_SECONDS)
         counts.update(removed)
         return bool(removed)
 

@@ -145,23 +145,22 @@ class Schedules:
 
     async def _take(self, schedule: Schedule, slot: datetime) -> bool:
         async def work(connection: Connection) -> bool:
-            async with connection.transaction():
-                if not await schedules.take(connection, schedule.name, slot):
-                    return False
-                if schedule.name not in self._at_once:
-                    queued = await enqueue_for_slot(
-                        connection,
-                        schedule.name,
-                        slot,
-                        kind=schedule.name,
-                        tenant_ids=await self._concerned(connection, schedule),
-                        max_attempts=self._max_attempts,
-                    )
-                    if queued:
-                        await announce(connection, "queued")
-                return True
+            if not await schedules.take(connection, schedule.name, slot):
+                return False
+            if schedule.name not in self._at_once:
+                queued = await enqueue_for_slot(
+                    connection,
+                    schedule.name,
+                    slot,
+                    kind=schedule.name,
+                    tenant_ids=await self._concerned(connection, schedule),
+                    max_attempts=self._max_attempts,
+                )
+                if queued:
+                    await announce(connection, "queued")
+            return True
 
-        return await self._database.run(work, timeout=_SECONDS)
+        return await self._database.transact(work, timeout=_SECONDS)
 
     async def _concerned(self, connection: Connection, schedule: Schedule) -> list[str]:
         found = await schedules.tenants(connection)

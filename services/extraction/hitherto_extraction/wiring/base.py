@@ -19,7 +19,7 @@ from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
-from hitherto_extraction.reembedding.begin import move_to_configured
+from hitherto_extraction.reembedding.phases import move_to_configured
 from hitherto_extraction.wiring.databases import Audit, Databases, open_audit, open_databases
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.embeddings.active_embedder import ActiveEmbedder

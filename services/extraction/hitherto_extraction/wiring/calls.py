@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.consolidation.calls import Consolidations
 from hitherto_extraction.curation.clearing import Clearing
 from hitherto_extraction.curation.erasing import Erasing
 from hitherto_extraction.curation.exporting import Exporting
@@ -10,31 +9,29 @@ from hitherto_extraction.curation.saving import Saving
 from hitherto_extraction.curation.user_settings import UserSettings
 from hitherto_extraction.documents.ingest import IngestRules
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.curation import CurationDependencies
 from hitherto_extraction.handlers.documents import DocumentDependencies
-from hitherto_extraction.handlers.erasure import ErasureDependencies
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
 from hitherto_extraction.handlers.privacy import PrivacyHandlers
 from hitherto_extraction.handlers.reembedding import ReembeddingDependencies
-from hitherto_extraction.handlers.services import Handlers, MemoryHandlers
+from hitherto_extraction.handlers.services import MemoryHandlers, servicers
 from hitherto_extraction.handlers.sessions import SessionHandlers
-from hitherto_extraction.handlers.user_control import UserControlDependencies
+from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.preview import ExtractionPreview
 from hitherto_extraction.restoring.importing import ImportDependencies, Importing
 from hitherto_extraction.sessions.context import SessionRules
-from hitherto_extraction.upkeep.calls import UpkeepOnDemand
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.wiring.work import BackgroundWork, crowding
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.paging import PageTokens
+from hitherto_shared.rpc.server import Servicer
 from hitherto_shared.startup import load_installation_signer
 
 
-def build_handlers(base: Base, work: BackgroundWork) -> Handlers:
+def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:
     """The handlers of all services."""
     settings, databases = base.settings, base.databases
     answering = Answering(
@@ -52,9 +49,9 @@ def build_handlers(base: Base, work: BackgroundWork) -> Handlers:
         crowding=crowding(base),
     )
     vectors = ChargedEmbedder(databases.write, base.embedder, base.money.prices, base.money.budget)
-    return Handlers(
+    return servicers(
         _extraction(base, work, answering, pages),
-        MemoryHandlers(answering, CurationDependencies(saving, vectors, base.signals)),
+        MemoryHandlers(answering, saving, vectors, base.signals),
         SessionHandlers(
             answering,
             SessionRules(
@@ -103,13 +100,11 @@ def _maintenance(
         UpkeepOnDemand(
             databases.maintenance,
             {DECAY: work.decay, RETENTION: work.retention},
+            work.consolidation,
             max_attempts=settings.max_attempts,
         ),
         work.schedules,
         ReembeddingDependencies(databases.maintenance, base.embedders, settings.max_attempts),
-        Consolidations(
-            databases.maintenance, work.consolidation, max_attempts=settings.max_attempts
-        ),
         databases.removal,
         base.money.budget,
     )
@@ -127,21 +122,16 @@ def _privacy(
     return PrivacyHandlers(
         answering,
         databases.removal,
-        UserControlDependencies(
-            installation,
-            Clearing(
-                databases.write,
-                databases.removal,
-                max_attempts=settings.max_attempts,
-                trail=trail,
-                keys=base.keys,
-            ),
-            base.keys,
+        installation,
+        Clearing(
+            databases.write,
+            databases.removal,
+            max_attempts=settings.max_attempts,
+            trail=trail,
+            keys=base.keys,
         ),
-        ErasureDependencies(
-            Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
-            Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
-        ),
+        Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
+        Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
         Importing(
             ImportDependencies(
                 databases.write, trail, base.keys, installation, settings.message_vectors

@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.handlers.services import servicers
 from hitherto_extraction.recovery import Recovery
 from hitherto_extraction.wiring.base import open_base
-from hitherto_extraction.wiring.calls import build_handlers
+from hitherto_extraction.wiring.calls import build_servicers
 from hitherto_extraction.wiring.work import build_work
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.rpc.server import Server
@@ -37,7 +36,7 @@ async def running(
         server = Server(
             settings,
             settings.extraction_listen,
-            servicers(build_handlers(base, work)),
+            build_servicers(base, work),
             await stack.enter_async_context(
                 authentication(settings, settings.extraction_listen, base.databases.write)
             ),

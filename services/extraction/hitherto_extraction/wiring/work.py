@@ -25,7 +25,7 @@ from hitherto_extraction.scheduler import Scheduler
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors
 from hitherto_extraction.storage.retention import RetentionDays
-from hitherto_extraction.sweeps import Sweeps
+from hitherto_extraction.sweeps import Duty, Sweeps
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention
@@ -215,29 +215,36 @@ def _consolidation(base: Base) -> Consolidation:
 
 def _sweeps(base: Base, intake: Intake) -> Sweeps:
     """The duties of the sweeps: idle conversations, missing vectors, text to seal."""
-    settings, databases = base.settings, base.databases
+    settings, databases, money = base.settings, base.databases, base.money
+    backfill = Backfill(
+        databases.maintenance,
+        base.embedder,
+        money.prices,
+        message_vectors=settings.message_vectors,
+        budget=money.budget,
+    )
+    sealing = SealingSweep(
+        databases.maintenance,
+        databases.removal,
+        base.keys,
+        UnusableReplies(base.secret),
+        SealedVectors(databases.removal, base.embedder, money.prices, money.budget),
+    )
+    queries = QueryCharges(databases.maintenance, money.prices)
+    others = [
+        Duty("vector back-fill", 10.0, backfill.run, until_done=True),
+        Duty("sealing", 10.0, sealing.run),
+        Duty("charging of queries", 10.0, queries.run),
+    ]
+    if settings.metrics_listen:
+        others.append(Duty("queue depth", 15.0, QueueDepth(databases.maintenance).measure))
+        if settings.daily_budget_usd:
+            left = BudgetLeft(databases.maintenance, settings.daily_budget_usd)
+            others.append(Duty("measuring of budgets", 60.0, left.measure))
     return Sweeps(
         databases.maintenance,
         intake,
-        Backfill(
-            databases.maintenance,
-            base.embedder,
-            base.money.prices,
-            message_vectors=settings.message_vectors,
-            budget=base.money.budget,
-        ),
+        databases.removal,
+        others,
         idle_minutes=settings.extract_idle_minutes,
-        removal=databases.removal,
-        depth=QueueDepth(databases.maintenance) if settings.metrics_listen else None,
-        budget_left=BudgetLeft(databases.maintenance, settings.daily_budget_usd)
-        if settings.metrics_listen and settings.daily_budget_usd
-        else None,
-        sealing=SealingSweep(
-            databases.maintenance,
-            databases.removal,
-            base.keys,
-            UnusableReplies(base.secret),
-            SealedVectors(databases.removal, base.embedder, base.money.prices, base.money.budget),
-        ),
-        questions=QueryCharges(databases.maintenance, base.money.prices),
     )

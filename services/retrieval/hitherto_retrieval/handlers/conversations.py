@@ -34,16 +34,14 @@ class ConversationCalls(ReadCalls):
             created_after=checks.moment("created_after", request, "created_after"),
             created_before=checks.moment("created_before", request, "created_before"),
         )
-        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
-        page = self._pages.bind(current_call().principal.tenant_id, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, current_call().principal.tenant_id, request)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListConversationsResponse(reason=reading.reason)
         wanted = replace(wanted, with_sealed=await reading.may_show_sealed())
         found, following, total = await reading.run(
-            lambda c: conversations.page(c, reading.scope, wanted, after=after, limit=size)
+            lambda c: conversations.page(c, reading.scope, wanted, **page.bounds)
         )
         found = await reading.opener.whole(found)
         return pb.ListConversationsResponse(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hitherto.v1 import document_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.incoming import MAX_LIMIT
 from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.storage import documents
 from hitherto_retrieval.storage.documents import Document, DocumentFilters
@@ -28,15 +27,13 @@ class DocumentCalls(ReadCalls):
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         filters = _filters(checks, request)
-        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
-        page = self._pages.bind(current_call().principal.tenant_id, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, current_call().principal.tenant_id, request)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListDocumentsResponse(reason=reading.reason)
         found, following, total = await reading.run(
-            lambda c: documents.list_documents(c, reading.scope, filters, after=after, limit=size)
+            lambda c: documents.list_documents(c, reading.scope, filters, **page.bounds)
         )
         return pb.ListDocumentsResponse(
             documents=[_message(document) for document in found],

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from hitherto.v1 import history_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.incoming import MAX_LIMIT
 from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.handlers.sealed_history import (
     open_memory_events,
@@ -38,9 +37,7 @@ class HistoryCalls(ReadCalls):
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         memory_id = checks.uuid("memory_id", request.memory_id)
-        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
-        page = self._pages.bind(current_call().principal.tenant_id, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, current_call().principal.tenant_id, request)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.disabled:
@@ -53,7 +50,7 @@ class HistoryCalls(ReadCalls):
                 metadata={"memory_id": request.memory_id},
             )
         found, following = await reading.run(
-            lambda c: history.of_memory(c, reading.scope, memory_id, after=after, limit=size)
+            lambda c: history.of_memory(c, reading.scope, memory_id, **page.bounds)
         )
         found = await open_memory_events(reading, memory_id, found)
         return pb.GetMemoryHistoryResponse(
@@ -66,15 +63,13 @@ class HistoryCalls(ReadCalls):
         """Every change of a profile, newest first."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
-        page = self._pages.bind(current_call().principal.tenant_id, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, current_call().principal.tenant_id, request)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.GetProfileHistoryResponse(reason=reading.reason)
         found, following = await reading.run(
-            lambda c: history.of_profile(c, reading.scope, after=after, limit=size)
+            lambda c: history.of_profile(c, reading.scope, **page.bounds)
         )
         found = await open_profile_events(reading, found)
         return pb.GetProfileHistoryResponse(

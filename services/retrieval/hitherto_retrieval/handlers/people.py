@@ -45,10 +45,8 @@ class PeopleCalls(ReadCalls):
         """The profiles that the credential may read, by user id."""
         checks = Checks()
         department = checks.identifier("department", request.department, required=False)
-        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
         principal = current_call().principal
-        page = self._pages.bind(principal.tenant_id, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, principal.tenant_id, request)
         checks.done()
         seconds = seconds_left(context, CALL_SECONDS)
         deadline = asyncio.get_running_loop().time() + seconds
@@ -61,8 +59,7 @@ class PeopleCalls(ReadCalls):
             departments=principal.departments,
             department=department or None,
             memory_enabled=self._memory_enabled,
-            after=after,
-            limit=size,
+            **page.bounds,
             with_sealed=self._keys.configured,
         )
         shown, total = profiles.shown(), profiles.total()

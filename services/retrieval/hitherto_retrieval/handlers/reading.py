@@ -11,7 +11,7 @@ from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.people import UserReadState
-from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_retrieval.storage.statement import Statement, ask_at
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -40,11 +40,7 @@ class ReadContext:
 
         A lost connection is retried once.
         """
-        await self.database.run(
-            lambda connection: ask(connection, *statements),
-            timeout=self.deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
-        )
+        await ask_at(self.database, self.deadline, *statements)
 
 
 @dataclass(frozen=True, slots=True)

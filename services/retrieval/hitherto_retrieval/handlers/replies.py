@@ -89,19 +89,13 @@ def context_reply(found: UserContext, legs: Legs) -> pb.GetContextResponse:
     made.MergeFromString(
         b"".join(
             [
-                _field(_CONTEXT["profile"], _written(found.profile, profile_message)),
-                *_fields(_CONTEXT["memories"], map(_memory, found.memories)),
+                _written(_CONTEXT["profile"], found.profile, profile_message),
+                *[_memory(_CONTEXT["memories"], each) for each in found.memories],
                 *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
                 *_fields(_CONTEXT["previous_items"], map(_previous, found.previous)),
-                *_fields(
-                    _CONTEXT["conversations"],
-                    (_written(each, summary_message) for each in found.conversations),
-                ),
-                *_fields(_CONTEXT["entities"], map(_entity, found.entities)),
-                *_fields(
-                    _CONTEXT["preferences"],
-                    (_written(each, preference_message) for each in found.preferences),
-                ),
+                *_all_written(_CONTEXT["conversations"], found.conversations, summary_message),
+                *_all_written(_CONTEXT["entities"], found.entities, entity_message),
+                *_all_written(_CONTEXT["preferences"], found.preferences, preference_message),
             ]
         )
     )
@@ -121,7 +115,7 @@ def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> pb.Searc
         b"".join(
             [
                 *_fields(_SEARCH["results"], results),
-                *_fields(_SEARCH["entities"], map(_entity, found.entities)),
+                *_all_written(_SEARCH["entities"], found.entities, entity_message),
             ]
         )
     )
@@ -136,21 +130,34 @@ def _fields(tag: bytes, contents: Iterable[bytes]) -> list[bytes]:
     return [_field(tag, content) for content in contents]
 
 
-def _written(item: Written, message: Callable[[Written], Wire]) -> bytes:
-    """An item on the wire, kept with it if it outlives the call."""
+def _written(tag: bytes, item: Written, message: Callable[[Written], Wire]) -> bytes:
+    """The field of an item, kept with it if it outlives the call."""
     kept = item.kept
     if kept is None:
-        return message(item).SerializeToString()
-    found: bytes | None = kept.get(_WIRE)
+        return _field(tag, message(item).SerializeToString())
+    found: bytes | None = kept.get(tag)
     if found is None:
-        found = kept[_WIRE] = message(item).SerializeToString()
+        found = kept[tag] = _field(tag, message(item).SerializeToString())
     return found
 
 
-def _memory(memory: Memory) -> bytes:
+def _all_written(
+    tag: bytes, items: Iterable[Written], message: Callable[[Written], Wire]
+) -> list[bytes]:
+    return [_written(tag, each, message) for each in items]
+
+
+def _memory(tag: bytes, memory: Memory) -> bytes:
+    """The field of a memory, of which all but the usage is kept as of other items."""
+    kept = memory.kept
+    found: bytes | None = None if kept is None else kept.get(_WIRE)
+    if found is None:
+        found = _unused(memory).SerializeToString()
+        if kept is not None:
+            kept[_WIRE] = found
     # How it was used changes with every reply; fields may come in any order.
     usage = _usage(memory.access_count, memory.last_accessed_at)
-    return _written(memory, _unused) + usage
+    return b"%b%b%b%b" % (tag, _varint(len(found) + len(usage)), found, usage)
 
 
 # What is returned together was often used together.
@@ -167,10 +174,6 @@ def _unused(memory: Memory) -> memory_pb2.Memory:
     for name in ("access_count", "last_accessed_at"):
         message.ClearField(name)
     return message
-
-
-def _entity(entity: Entity) -> bytes:
-    return _written(entity, entity_message)
 
 
 def _result(hit: Hit, *, explain: bool = True) -> bytes:
@@ -192,11 +195,11 @@ def _previous(previous: PreviousAnswerItem) -> bytes:
 def _item(item: Item) -> bytes:
     """The field of a result that holds the item."""
     if isinstance(item, Memory):
-        return _field(_RESULT["memory"], _memory(item))
+        return _memory(_RESULT["memory"], item)
     if isinstance(item, Message):
-        return _field(_RESULT["message"], _written(item, message_message))
+        return _written(_RESULT["message"], item, message_message)
     if isinstance(item, Summary):
-        return _field(_RESULT["summary"], _written(item, summary_message))
+        return _written(_RESULT["summary"], item, summary_message)
     return _field(_RESULT["document_chunk"], _chunk_message(item).SerializeToString())
 
 

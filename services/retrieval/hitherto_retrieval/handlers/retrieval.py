@@ -197,9 +197,7 @@ class RetrievalHandlers(
         filters = read_filters(checks, request)
         moment = read_moment(checks, request)
         order_by = checks.known("order_by", request.order_by, ORDERS) or "created_at"
-        size = checks.limit("page_size", request.page_size, default=10, maximum=1_000)
-        page = self._pages.bind(current_call().principal.tenant_id, request)
-        after = page.open(checks, request.page_token)
+        page = self._pages.open(checks, current_call().principal.tenant_id, request, maximum=1_000)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
@@ -208,13 +206,18 @@ class RetrievalHandlers(
             filters = await for_a_list(reading.scope, filters, moment, reading.opener, reading.ask)
         if moment is None:
             listed = await reading.answer(
-                memories.page(reading.scope, filters, order_by=order_by, after=after, limit=size)
+                memories.page(reading.scope, filters, order_by=order_by, **page.bounds)
             )
             found = await reading.answer(memories.by_ids(reading.scope, listed.ids))
         else:
             listed = await reading.answer(
                 past.page(
-                    reading.scope, moment, filters, order_by=order_by, after=after, limit=size
+                    reading.scope,
+                    moment,
+                    filters,
+                    order_by=order_by,
+                    after=page.after,
+                    limit=page.size,
                 )
             )
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
@@ -310,10 +313,11 @@ def _counts_access(request: pb.GetContextRequest | pb.SearchMemoriesRequest) -> 
 
 def _memories_in(found: UserContext) -> list[UUID]:
     items = [*found.memories, *(item.item for item in found.previous)]
-    listed = _memories_of([*items, *(hit.item for hit in found.found.hits)])
+    items += [hit.item for hit in found.found.hits]
     # Of the results that serve only the block, only those in it count as returned.
-    return list(dict.fromkeys([*listed, *found.block.memory_ids]))
+    return list(dict.fromkeys([*_memories_of(items), *found.block.memory_ids]))
 
 
 def _memories_of(items: Iterable[Item]) -> list[UUID]:
-    return list(dict.fromkeys(item.memory_id for item in items if isinstance(item, Memory)))
+    """The ids of those that are memories, of which a search finds none twice."""
+    return [item.memory_id for item in items if isinstance(item, Memory)]

@@ -18,14 +18,35 @@ from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 try:
     import splintr
 except ImportError:
     splintr = None  # type: ignore[assignment]
 
-CountTokens = Callable[[str], int]
-"""Counts the tokens of a text."""
+
+class CountTokens(Protocol):
+    """Counts the tokens of a text."""
+
+    def __call__(self, text: str) -> int:
+        """The tokens of `text`."""
+        ...
+
+    def of_lines(self, lines: str) -> int:
+        """What whole lines contribute to a count; `between` adds it up."""
+        ...
+
+    def between(self, before: str, lines: int, after: str) -> int:
+        """The tokens of lines that were counted by `of_lines`, and of what surrounds them.
+
+        Args:
+            before: Whole lines.
+            lines: What `of_lines` has counted; they begin with neither white space nor a slash.
+            after: Text that begins so too.
+        """
+        ...
+
 
 ENCODINGS = ("o200k_base", "cl100k_base")
 """The vocabularies of the extra `tokens`, the default first."""
@@ -43,7 +64,8 @@ _SPACE_BEFORE_A_WORD = 25
 _FIRST_LETTER = 64
 _FREQUENT_PAIR = 37
 _RARE_PAIR = 74
-_CAPITAL = 68
+_FREQUENT_CAPITALS = 68
+_RARE_CAPITALS = 100
 """Measured with random letters, and with languages that the vocabularies know little of."""
 
 _FREQUENT_PAIRS = frozenset(
@@ -85,9 +107,23 @@ _WHOLE_WORDS = frozenset(
 """English words of one token each, which make up half of an English text."""
 
 
-def estimated_tokens(text: str) -> int:
-    """The tokens of `text` without a vocabulary; never below those of the usual vocabularies."""
-    return -(-sum(map(_costs.__getitem__, _PIECE.findall(text))) // _TOKEN)
+class TokenEstimate:
+    """Counts without a vocabulary; never below the counts of the usual vocabularies."""
+
+    def __call__(self, text: str) -> int:
+        """The tokens of `text`."""
+        return -(-self.of_lines(text) // _TOKEN)
+
+    def of_lines(self, lines: str) -> int:
+        """See `CountTokens`."""
+        return sum(map(_costs.__getitem__, _PIECE.findall(lines)))
+
+    def between(self, before: str, lines: int, after: str) -> int:
+        """See `CountTokens`."""
+        return -(-(self.of_lines(before) + lines + self.of_lines(after)) // _TOKEN)
+
+
+estimated_tokens = TokenEstimate()
 
 
 def counter(encoding: str) -> CountTokens:
@@ -124,7 +160,7 @@ class LineCounts:
         most: Maximum number of cached lines, of 100 bytes each. Beyond that, the cache is cleared.
     """
 
-    def __init__(self, count: CountTokens, *, most: int = 50_000) -> None:
+    def __init__(self, count: Callable[[str], int], *, most: int = 50_000) -> None:
         self._count = count
         self._most = most
         self._known: dict[int, int] = {}
@@ -138,6 +174,14 @@ class LineCounts:
         if last[-1:] == "\n":
             return total + self._tokens(last[:-1], "\n")
         return total + self._tokens(last, "")
+
+    def of_lines(self, lines: str) -> int:
+        """See `CountTokens`."""
+        return self(lines)
+
+    def between(self, before: str, lines: int, after: str) -> int:
+        """See `CountTokens`."""
+        return self(before) + lines + self(after)
 
     def _tokens(self, line: str, end: str) -> int:
         # Most lines end in a line break, so that those have the plain key.
@@ -180,13 +224,14 @@ def _cost(piece: str) -> int:
     if len(word) == 2 and not spaced:
         # For example the parts of "BbFt": which pair is one token depends on the context.
         return 2 * _TOKEN
-    if word.isupper():
-        return before + _FIRST_LETTER + _CAPITAL * (len(word) - 1)
+    frequent, rare = (
+        (_FREQUENT_CAPITALS, _RARE_CAPITALS) if word.isupper() else (_FREQUENT_PAIR, _RARE_PAIR)
+    )
     pairs = (first + second for first, second in pairwise(word.lower()))
     return (
         before
         + _FIRST_LETTER
-        + sum(_FREQUENT_PAIR if pair in _FREQUENT_PAIRS else _RARE_PAIR for pair in pairs)
+        + sum(frequent if pair in _FREQUENT_PAIRS else rare for pair in pairs)
     )
 
 

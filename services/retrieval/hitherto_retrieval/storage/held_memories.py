@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from hitherto_retrieval.storage import memories as memories_of
 from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters, can_compare, forms, has_all
+from hitherto_retrieval.storage.held_lists import HeldLists
 from hitherto_retrieval.storage.held_surroundings import HeldEntity
 from hitherto_retrieval.storage.held_vectors import (
     NEVER,
@@ -30,11 +31,9 @@ from hitherto_retrieval.storage.held_vectors import (
 )
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows
-from hitherto_retrieval.storage.uses import NEVER_USED, Uses
+from hitherto_retrieval.storage.uses import Uses
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
-FRESH = timedelta(days=7)
-"""As in `memories.top`."""
 _BYTES_OF_A_MEMORY = 5_500
 """Approximate bytes of a memory besides its vectors: its objects and the look-up tables."""
 _BYTES_OF_A_BYTE = 7
@@ -91,13 +90,14 @@ class HeldMemories:
         # A vector of an earlier wording, which is not held, would be one of those compared.
         self._complete = not coded or compared == int(vectors.has.sum())
         self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(rows)}
-        self._by_bytes: Mapping[bytes, int] = {row[0].bytes: n for n, row in enumerate(rows)}
+        self._ids: Sequence[bytes] = [row[0].bytes for row in rows]
         self._by_number: Mapping[int, int] = {row[25]: n for n, row in enumerate(rows)}
         self._importance = np.asarray([row[4] for row in rows], dtype=np.float64)
         self._created = microseconds([row[10] for row in rows])
         self._valid = microseconds([row[9] for row in rows])
         self._expires = microseconds([row[20] for row in rows])
         self._first_expires: int = self._expires.min(initial=NEVER)
+        self._lists = HeldLists(self._importance, self._created, self._expires)
         self._facts: list[tuple[Any, ...]] = [
             (row[0], row[4], row[10], row[9], row[18], row[25]) for row in rows
         ]
@@ -151,38 +151,24 @@ class HeldMemories:
 
     def _with_usage(self, places: Sequence[int], uses: Uses) -> list[Memory]:
         """The memories at `places`, as they were used."""
-        shown, used = self._shown, uses.of_each(self._by_bytes)
-        made: list[Memory] = []
-        for place, count, at in zip(
-            places, used.counts[places].tolist(), used.at[places].tolist(), strict=True
-        ):
+        shown, made = self._shown, []
+        for place in places:
             unused = shown.get(place)
             if unused is None:
                 unused = shown[place] = memories_of.UnusedMemory(self._whole[place])
-            made.append(unused.used(count, None if at == NEVER_USED else moment_at(at)))
+            count, at = uses.of(self._ids[place])
+            made.append(unused.used(count, None if at is None else moment_at(at)))
         return made
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
         """As `memories.top`, by the database's clock `at`."""
-        allowed = self._allowed(Filters(), at)
-        recent = np.flatnonzero(allowed & (self._created > since_epoch(at - FRESH)))
-        recent = recent[np.lexsort((-recent, -self._created[recent]))][:fresh]
-        allowed[recent] = False
-        last = uses.of_each(self._by_bytes).at
-        last = np.where(last == NEVER_USED, self._created, last)
-
-        def ranked(places: NDArray[np.int64]) -> NDArray[np.int64]:
-            return places[np.lexsort((places, last[places], self._importance[places]))[::-1]]
-
-        listed = ranked(np.flatnonzero(allowed))[: max(0, limit - len(recent))]
-        listed = ranked(np.concatenate((recent, listed)))[:limit]
-        return self._with_usage(listed.tolist(), uses)
+        ids = self._ids
+        listed = self._lists.top(lambda place: uses.of(ids[place])[1], at, limit=limit, fresh=fresh)
+        return self._with_usage(listed, uses)
 
     def newest(self, uses: Uses, at: datetime, *, limit: int) -> list[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
-        these = np.flatnonzero(self._allowed(Filters(), at))
-        listed = these[np.lexsort((-these, -self._created[these]))][:limit]
-        return self._with_usage(listed.tolist(), uses)
+        return self._with_usage(self._lists.newest(at, limit), uses)
 
     def made_of(self) -> dict[tuple[str, str], list[int]]:
         """The places of the memories made of each message, by its conversation and its id."""
@@ -241,9 +227,13 @@ class HeldMemories:
         quick = None
         if self._signs is not None and filters.none and self._documents > sought.wanted:
             quick = self._quickly(allowed, vector, sought)
+        near, worded = quick or (
+            self._nearest(allowed, vector, sought.wanted),
+            self._worded(allowed, sought.bm25.best(len(sought.bm25)), sought.wanted),
+        )
         pool = {
-            *(self._nearest(allowed, vector, sought.wanted) if quick is None else quick),
-            *self._worded(allowed, sought.bm25.best(len(sought.bm25)), sought.wanted),
+            *near,
+            *worded,
             *self._naming(allowed, entities, sought.wanted),
             *self._of_the_time(allowed, sought),
             *self._newest(allowed, sought.newest),
@@ -327,10 +317,11 @@ class HeldMemories:
 
     def _quickly(
         self, allowed: NDArray[np.bool_], vector: Vectors | None, sought: Sought
-    ) -> list[int] | None:
-        """The nearest among the nearest by signs, as in `memory_candidates.among_all`.
+    ) -> tuple[list[int], list[int]] | None:
+        """The nearest among the nearest by signs, and the best by words of the first of them.
 
-        None if that might miss something, so that all must be compared.
+        As in `memory_candidates.among_all`. None if that might miss something, so that all must be
+        compared.
         """
         if vector is None or self._signs is None:
             return None
@@ -343,7 +334,7 @@ class HeldMemories:
         numbers = sought.bm25.best(several)
         worded = self._worded(allowed, numbers, sought.wanted)
         all_numbers = len(numbers) == len(sought.bm25)
-        return found if all_numbers or len(worded) == sought.wanted else None
+        return (found, worded) if all_numbers or len(worded) == sought.wanted else None
 
     def _worded(self, allowed: NDArray[np.bool_], numbers: Sequence[int], wanted: int) -> list[int]:
         """The first of those with these numbers in the keyword index."""

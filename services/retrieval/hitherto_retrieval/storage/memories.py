@@ -133,17 +133,24 @@ class UnusedMemory:
         row: A whole row that has no usage.
     """
 
-    __slots__ = ("_after", "_before")
+    __slots__ = ("_after", "_before", "_last")
 
     def __init__(self, row: tuple[Any, ...]) -> None:
         kept: Kept = {}
         sources = [SourceRef(*pair) for pair in row[-2]]
         self._before = row[:_USE]
         self._after = (*row[_USE + 2 : -2], sources, row[-1], kept)
+        self._last: Memory | None = None
 
     def used(self, count: int, last: datetime | None) -> Memory:
-        """The memory as it was used; all of these share what is kept."""
-        return Memory(*(*self._before, count, last, *self._after))
+        """The memory as it was used; all of these share what is kept.
+
+        Several reads of one answer, such as a context and a search, find the same usage.
+        """
+        made = self._last
+        if made is None or made.access_count != count or made.last_accessed_at != last:
+            made = self._last = Memory(*(*self._before, count, last, *self._after))
+        return made
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

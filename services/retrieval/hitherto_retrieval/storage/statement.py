@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-from hitherto_shared.database.exchange import BoundStatement, exchange
+from hitherto_shared.database.conversation import BatchRead
+from hitherto_shared.database.exchange import BoundStatement, StatementResult, exchange
 from hitherto_shared.database.pool import Connection, Reads
 
 _PLAN_ANEW = BoundStatement("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
@@ -83,41 +85,52 @@ Asking = Callable[..., Awaitable[None]]
 """Runs statements on some database; afterwards they hold their answers."""
 
 
+class _Trip:
+    """Statements that share a round trip."""
+
+    def __init__(self, statements: Sequence[Statement[Any]]) -> None:
+        # Statements after the setting are planned again; the plans of the others are kept.
+        anew = [statement for statement in statements if statement.planned_anew]
+        kept = [statement for statement in statements if not statement.planned_anew]
+        self._statements = [*kept, *anew]
+        self._setting = len(kept) if anew else None
+        self.asked = [BoundStatement(each.sql, each.parameters) for each in self._statements]
+        if self._setting is not None:
+            self.asked.insert(self._setting, _PLAN_ANEW)
+
+    def answered(self, answers: list[StatementResult]) -> None:
+        """Give the statements their answers."""
+        if self._setting is not None:
+            del answers[self._setting]
+        for statement, answer in zip(self._statements, answers, strict=True):
+            statement.answered(answer.rows)
+
+
 async def ask(connection: Connection, *statements: Statement[Any]) -> None:
     """Send statements to the database in one round trip; afterwards they hold their answers.
 
     Without statements there is no round trip.
     """
-    if not statements:
-        return
-    # Statements after this setting are planned again; the plans of the others are kept.
-    anew = [statement for statement in statements if statement.planned_anew]
-    kept = [statement for statement in statements if not statement.planned_anew]
-    asked = [BoundStatement(statement.sql, statement.parameters) for statement in (*kept, *anew)]
-    if anew:
-        asked.insert(len(kept), _PLAN_ANEW)
-    answers = await exchange(connection, asked)
-    if anew:
-        del answers[len(kept)]
-    for statement, answer in zip((*kept, *anew), answers, strict=True):
-        statement.answered(answer.rows)
+    if statements:
+        trip = _Trip(statements)
+        trip.answered(await exchange(connection, trip.asked))
+
+
+async def ask_at(database: Reads, deadline: float, *statements: Statement[Any]) -> None:
+    """As `ask`, on a connection borrowed for the trip, by the loop's time `deadline`.
+
+    A lost connection is replaced once. Nothing to ask borrows none.
+    """
+    if statements:
+        trip = _Trip(statements)
+        timeout = deadline - asyncio.get_running_loop().time()
+        answers = await database.run(BatchRead(trip.asked), timeout=timeout, repeatable=True)
+        trip.answered(answers)
 
 
 def asking_at(database: Reads, deadline: float) -> Asking:
-    """Asks `database` on a connection borrowed for each trip, by the loop's time `deadline`.
-
-    Nothing to ask borrows none.
-    """
-
-    async def asking(*statements: Statement[Any]) -> None:
-        if statements:
-            await database.run(
-                lambda connection: ask(connection, *statements),
-                timeout=deadline - asyncio.get_running_loop().time(),
-                repeatable=True,
-            )
-
-    return asking
+    """Asks `database` as `ask_at`."""
+    return partial(ask_at, database, deadline)
 
 
 async def answer_of(connection: Connection, statement: Statement[Answer]) -> Answer:

@@ -6,12 +6,12 @@ is one packed value: hundreds of rows would cost more than the rest of the read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
+from struct import Struct
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.held_vectors import since_epoch
 from hitherto_retrieval.storage.people import UserReadState, user_state
@@ -31,24 +31,10 @@ LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user
 LEFT JOIN embedding_models AS e ON e.active
 """
 
-_PACKED = np.dtype([("memory_id", "V16"), ("count", ">i8"), ("at", ">i8")])
+_USE = Struct(">qq")
+_PACKED = np.dtype([("memory_id", "V16"), ("use", f"V{_USE.size}")])
 _POSTGRES_MICROSECONDS = since_epoch(datetime(2000, 1, 1, tzinfo=UTC))
 """The origin of Postgres' microseconds."""
-NEVER_USED = np.iinfo(np.int64).min
-"""Earlier than all moments, in microseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsesOfEach:
-    """How often each memory was returned, and when last, by its place in a snapshot.
-
-    Attributes:
-        counts: How often; 0 for never.
-        at: When last, in microseconds; `NEVER_USED` for never.
-    """
-
-    counts: NDArray[np.int64]
-    at: NDArray[np.int64]
 
 
 class Uses:
@@ -59,25 +45,22 @@ class Uses:
     """
 
     def __init__(self, packed: bytes | None) -> None:
-        self._rows = np.frombuffer(packed or b"", dtype=_PACKED)
-        self._last: tuple[Mapping[bytes, int], UsesOfEach] | None = None
+        self._packed = packed or b""
 
-    def of_each(self, places: Mapping[bytes, int]) -> UsesOfEach:
-        """The usage of memories by their places, kept for the next question about the same ones.
+    def of(self, memory_id: bytes) -> tuple[int, int | None]:
+        """How often a memory was returned, and when last, in microseconds; None for never."""
+        place = self._places.get(memory_id)
+        if place is None:
+            return 0, None
+        count, at = _USE.unpack_from(self._packed, place)
+        return count, at + _POSTGRES_MICROSECONDS
 
-        Args:
-            places: The places, from 0 on, by the bytes of the ids.
-        """
-        if self._last is None or self._last[0] is not places:
-            counts = np.zeros(len(places), dtype=np.int64)
-            at = np.full(len(places), NEVER_USED, dtype=np.int64)
-            found = [places.get(each, -1) for each in self._rows["memory_id"].tolist()]
-            these = np.asarray(found, dtype=np.int64)
-            known = these >= 0
-            counts[these[known]] = self._rows["count"][known]
-            at[these[known]] = self._rows["at"][known] + _POSTGRES_MICROSECONDS
-            self._last = places, UsesOfEach(counts, at)
-        return self._last[1]
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        """Where the usage of each memory stands."""
+        ids = np.frombuffer(self._packed, dtype=_PACKED)["memory_id"].tolist()
+        places = range(_PACKED["memory_id"].itemsize, len(self._packed), _PACKED.itemsize)
+        return dict(zip(ids, places, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

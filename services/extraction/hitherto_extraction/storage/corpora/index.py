@@ -213,6 +213,8 @@ async def remove(
     if not keys:
         return
     rows = await connection.fetch_rows(corpus.indexed, scope.bind(**vectors.key_columns(keys)))
+    if not rows:
+        return
     # Recomputed to find the postings; long texts take a while.
     terms = await asyncio.to_thread(
         lambda: {term for _, _, *words in rows for term in every_term(corpus.text(*words))}

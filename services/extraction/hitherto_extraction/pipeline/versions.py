@@ -1,0 +1,114 @@
+"""Writes the next version of a whole memory, sealed or in clear, with its history entry.
+
+The caller holds the user's row, and records the entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.storage import editing, keyword_index, sealed_memories, users
+from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_extraction.storage.ledger import ChangeEvent
+from hitherto_extraction.storage.sealed_rows import SEALED
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.active_embedder import active_model
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.errors import Conflict
+from hitherto_shared.models import Scope
+
+
+def check_version(what: str, actual: int, expected: int) -> None:
+    """Check that a change is based on the present version; 0: on any.
+
+    Raises:
+        Conflict: It is not.
+    """
+    if expected and expected != actual:
+        raise Conflict(
+            f"the {what} has changed since that version: read it again and reapply the change",
+            reason="VERSION_MISMATCH",
+            metadata={"expected": str(expected), "actual": str(actual)},
+        )
+
+
+async def write_next(
+    connection: Connection,
+    scope: Scope,
+    held: EditableMemory,
+    after: EditableMemory,
+    action: str,
+    reason: str,
+    *,
+    at: datetime,
+    vector: tuple[str, Vector] | None = None,
+    job_id: UUID | None = None,
+    related: UUID | None = None,
+) -> ChangeEvent:
+    """Store the next version of a memory, sealed if `after` says so; returns its history entry.
+
+    The reason must not quote a sealed memory. `vector` is that of the new content of a sealed
+    memory, with the name of its model; `related` is the other memory concerned.
+    """
+    if after.sealed:
+        await write_sealed(connection, scope, held, after, at=at, vector=vector, job_id=job_id)
+    else:
+        await editing.write_version(connection, scope, after, at=at, job_id=job_id)
+    return editing.change_event(
+        action,
+        held.memory,
+        after.memory,
+        reason,
+        sealed=held.sealed or after.sealed,
+        related=related,
+    )
+
+
+async def write_sealed(
+    connection: Connection,
+    scope: Scope,
+    held: EditableMemory,
+    after: EditableMemory,
+    *,
+    at: datetime,
+    vector: tuple[str, Vector] | None = None,
+    job_id: UUID | None = None,
+) -> None:
+    """Store the next version of a memory sealed, whether or not it was sealed before.
+
+    What was in clear until now (words in the index, vectors, versions, history, mentions) is left
+    to the sweep. `vector`, of the new content, is stored if its model is active.
+    """
+    memory_id = held.memory.memory_id
+    reworded = after.memory.content != held.memory.content
+    kept: list[tuple[str, Vector, int]] = []
+    number = held.lexical_no
+    if not held.sealed:
+        if not reworded:
+            kept = await sealed_memories.clear_vectors(connection, scope, memory_id)
+        # Under a new number its old words belong to nothing, and are swept.
+        number = 1 + await keyword_index.reserve_numbers(
+            connection, scope, texts=1, documents=0, terms=-held.lexical_length
+        )
+    target = replace(
+        after,
+        memory=replace(after.memory, sensitive=True),
+        lexical_no=number,
+        lexical_length=0,
+        embedding_state=SEALED,
+        sealed=True,
+    )
+    await editing.write_version(connection, scope, target, at=at, job_id=job_id, reworded=reworded)
+    if reworded and vector is not None:
+        active = await active_model(connection)
+        if active is not None and active[0] == vector[0]:
+            kept = [(*vector, held.memory.version + 1)]
+    for model, each, text_version in kept:
+        await sealed_memories.write_vector(
+            connection, scope, memory_id, each, model=model, text_version=text_version
+        )
+    unembedded = not kept and (reworded or not held.sealed)
+    if unembedded or not held.sealed:
+        await users.leave_to_seal(connection, scope)

@@ -1,0 +1,89 @@
+"""The lists of a user's memories that need no question, from orders made once with the snapshot.
+
+A list takes the beginning of an order. Usage, which changes with every answer, decides only among
+equally important memories, and is looked up for those alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitherto_retrieval.storage.held_vectors import since_epoch
+
+FRESH = timedelta(days=7)
+"""As in `memories.top`."""
+
+
+class HeldLists:
+    """The places of memories, in the orders of their lists; immutable.
+
+    Args:
+        importance: The importance of each.
+        created: When each was created, in microseconds.
+        expires: When each expires, in microseconds.
+    """
+
+    def __init__(
+        self,
+        importance: NDArray[np.float64],
+        created: NDArray[np.int64],
+        expires: NDArray[np.int64],
+    ) -> None:
+        self._importance: list[float] = importance.tolist()
+        self._created: list[int] = created.tolist()
+        self._expires: list[int] = expires.tolist()
+        self._by_age: list[int] = np.lexsort((created,))[::-1].tolist()
+        self._by_importance: list[int] = np.argsort(-importance).tolist()
+
+    def newest(self, at: datetime, limit: int) -> list[int]:
+        """As `memories.newest`."""
+        return self._unexpired(at, limit)
+
+    def top(
+        self, last_used: Callable[[int], int | None], at: datetime, *, limit: int, fresh: int
+    ) -> list[int]:
+        """As `memories.top`.
+
+        Args:
+            last_used: When the memory at a place was last used, in microseconds; None for never.
+            at: The database's clock.
+            limit: Number of places.
+            fresh: How many of them go to the newest memories.
+        """
+        moment, importance, expires = since_epoch(at), self._importance, self._expires
+        listed = self._unexpired(at, fresh, since_epoch(at - FRESH))
+        recent = set(listed)
+        others: list[int] = []
+        wanted = limit - len(recent)
+        for place in self._by_importance:
+            # Those as important as the last of the wanted ones compete for its place.
+            if len(others) >= wanted and (
+                not wanted or importance[place] < importance[others[wanted - 1]]
+            ):
+                break
+            if expires[place] > moment and place not in recent:
+                others.append(place)
+
+        ranks: dict[int, tuple[float, int, int]] = {}
+        for place in (*listed, *others):
+            used = last_used(place)
+            ranks[place] = importance[place], self._created[place] if used is None else used, place
+        listed += sorted(others, key=ranks.__getitem__, reverse=True)[:wanted]
+        return sorted(listed, key=ranks.__getitem__, reverse=True)
+
+    def _unexpired(self, at: datetime, limit: int, created_after: int | None = None) -> list[int]:
+        """The newest that have not expired by `at`."""
+        moment, expires, created = since_epoch(at), self._expires, self._created
+        found: list[int] = []
+        for place in self._by_age:
+            if len(found) == limit or (
+                created_after is not None and created[place] <= created_after
+            ):
+                break
+            if expires[place] > moment:
+                found.append(place)
+        return found

@@ -1,0 +1,80 @@
+"""The console and MCP over HTTP stay open while others hold connections and send nothing (H4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from hitherto_client import web_server
+from tests.e2e import test_mcp
+from tests.e2e.conftest import Services
+from tests.e2e.consoles import console_over
+
+BEGINNINGS = {
+    "nothing": b"",
+    "half a head": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: ",
+    "half a body": (
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer x\r\n"
+        b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+        b"Content-Length: 1000\r\n\r\n{"
+    ),
+    "half a second request": (
+        b"GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
+    ),
+}
+PATIENCE_SECONDS = 120.0
+
+
+@pytest.fixture(params=["console", "mcp"])
+async def address(request: pytest.FixtureRequest, services: Services) -> AsyncIterator[str]:
+    """Where one of the two listens."""
+    async with AsyncExitStack() as stack:
+        starting = console_over if request.param == "console" else test_mcp.served
+        yield await stack.enter_async_context(starting(services))
+
+
+async def begun(
+    address: str, beginning: bytes
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection over which no more than the beginning of a request is sent."""
+    where = urlsplit(address)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(beginning)
+    await writer.drain()
+    return reader, writer
+
+
+async def closed(reader: asyncio.StreamReader) -> None:
+    """Wait until the other side has closed."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        try:
+            await reader.read()
+        except ConnectionResetError:
+            return
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+async def test_an_unfinished_request_is_not_waited_for(
+    address: str, monkeypatch: pytest.MonkeyPatch, beginning: str
+) -> None:
+    monkeypatch.setattr(web_server, "REQUEST_SECONDS", 0.2)
+    reader, writer = await begun(address, BEGINNINGS[beginning])
+    await closed(reader)
+    writer.close()
+
+
+async def test_of_many_that_send_nothing_the_oldest_is_closed(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_server, "MOST_WAITING", 3)
+    silent = [await begun(address, b"") for _ in range(4)]
+    await closed(silent[0][0])
+    async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS) as http:
+        assert (await http.get(address)).status_code in (303, 200, 401)
+    for _, writer in silent:
+        writer.close()
