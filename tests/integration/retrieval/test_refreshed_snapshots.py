@@ -238,6 +238,21 @@ async def test_many_changes_at_once(reader: Database, writing: Writing) -> None:
         assert contents(before) == contents(made(await load(reader, person)))
 
 
+async def test_order_on_disk_does_not_matter(reader: Database, writing: Writing) -> None:
+    """Two loads of one state are equal, wherever Postgres has moved the rows in between."""
+    person = writing.person
+    before = made(await load(reader, person))
+    for table, index in (
+        ("entity_mentions", "entity_mentions_by_memory"),
+        ("entities", "entities_pkey"),
+        ("memory_sources", "memory_sources_pkey"),
+        ("messages", "messages_pkey"),
+        ("memories", "memories_pkey"),
+    ):
+        writing.changing.run(f"CLUSTER {table} USING {index}")
+        assert contents(made(await load(reader, person))) == contents(before), table
+
+
 async def test_nothing_is_left_of_someone_cleared(reader: Database, writing: Writing) -> None:
     """H2: of a user without rows, nothing is kept."""
     person, changing = writing.person, writing.changing

@@ -67,13 +67,14 @@ _SOURCES = """
 SELECT memory_id, conversation_id, message_id
 FROM memory_sources
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-ORDER BY conversation_id, message_id
+ORDER BY conversation_id, message_id, memory_id
 """
 
 _MENTIONS = """
 SELECT entity_id, memory_id
 FROM entity_mentions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY entity_id, memory_id
 """
 
 _STAMP_BYTES = 16 + 3 * 4

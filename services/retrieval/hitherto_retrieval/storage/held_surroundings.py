@@ -23,7 +23,7 @@ NAMED = 20
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, called,
        octet_length(name) + octet_length(metadata::text) + octet_length(called::text),
-       row_number() OVER (ORDER BY name)
+       row_number() OVER (ORDER BY name, entity_id)
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY mention_count DESC, name, entity_id
