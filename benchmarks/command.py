@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+import grpc
 from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -85,6 +86,8 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
         return _failed(benchmark.name, str(error), 2)
     except (BenchmarkFailed, EmbeddedPostgresError, OSError) as error:
         return _failed(benchmark.name, str(error), 1)
+    except grpc.aio.AioRpcError as error:
+        return _failed(benchmark.name, f"a call failed: {error.code().name}: {error.details()}", 1)
     return 0
 
 

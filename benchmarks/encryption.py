@@ -19,15 +19,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
-import psycopg
-
 from benchmarks.command import Benchmark, Progress, add_counts, counting, main
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
-from benchmarks.serving import BenchmarkDatabase, Writing, reading, temporary_place, writing
+from benchmarks.serving import (
+    BenchmarkDatabase,
+    Writing,
+    nothing_left,
+    reading,
+    temporary_place,
+    writing,
+)
 from benchmarks.words import sentence
 from hitherto.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as reads
-from hitherto_shared.database.connect import with_role
 
 SIZES = (0, 100, 1_000, 2_000)
 """Sensitive memories of a user; the last is how many a search opens."""
@@ -48,7 +52,7 @@ _WARM_UP = 5
 _SEED = 11
 _PATIENCE_SECONDS = 300.0
 _KEY = {"encryption_key": "62" * 32}
-_LEFT = "SELECT count(*) FROM hitherto.users WHERE to_seal > 0"
+_TO_SEAL = "SELECT count(*) FROM users WHERE to_seal > 0"
 
 
 def texts(size: int) -> tuple[list[str], list[str]]:
@@ -95,16 +99,7 @@ async def encrypt(services: Writing, users: Sequence[str], place: BenchmarkDatab
             )
         )
     async with asyncio.timeout(_PATIENCE_SECONDS):
-        while await asyncio.to_thread(_left, place.conninfo):  # noqa: ASYNC110 - the database's
-            await asyncio.sleep(0.5)
-
-
-def _left(conninfo: str) -> int:
-    login = with_role(conninfo, "hitherto_maintenance", application="bench")
-    with psycopg.connect(login) as connection:
-        row = connection.execute(_LEFT.encode()).fetchone()
-        assert row is not None
-        return int(row[0])
+        await nothing_left(place.conninfo, _TO_SEAL)
 
 
 async def alternate(

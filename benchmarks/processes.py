@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from benchmarks import BenchmarkFailed
-from hitherto_shared.config import PREFIX
+from benchmarks.words import DIMENSIONS
+from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL, PREFIX
 from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +44,12 @@ class BenchmarkProcess:
     def said(self) -> str:
         """The end of its log."""
         return self._log.read_text("utf-8", errors="replace")[-_LOG_TAIL:]
+
+    async def get(self, path: str) -> bytes:
+        """The reply to a GET over HTTP."""
+        url = f"http://127.0.0.1:{self.port}{path}"
+        with await asyncio.to_thread(urllib.request.urlopen, url, timeout=10) as reply:
+            return bytes(reply.read())
 
     async def listening(self) -> Self:
         """Wait until it has said on which port it listens.
@@ -104,6 +112,31 @@ class Processes:
         started = BenchmarkProcess(module, process, log)
         self._started.append(started)
         return await started.listening()
+
+    async def start_service(
+        self, name: str, model: BenchmarkProcess | None = None, **settings: str
+    ) -> BenchmarkProcess:
+        """Run a service of ours on the database whose files lie in `data` of the folder.
+
+        Args:
+            name: `extraction` or `retrieval`.
+            model: The model server that it uses; None: none.
+            settings: More environment variables.
+
+        Raises:
+            BenchmarkFailed: It did not come up.
+        """
+        environment = {
+            "HITHERTO_DATA_DIR": str(self._folder / "data"),
+            f"HITHERTO_{name.upper()}_LISTEN": "127.0.0.1:0",
+        }
+        if model is not None:
+            environment |= {
+                "OPENAI_BASE_URL": f"http://127.0.0.1:{model.port}/v1",
+                "EMBEDDING_MODEL": DEFAULT_EMBEDDING_MODEL,
+                "EMBEDDING_DIMENSIONS": str(DIMENSIONS),
+            }
+        return await self.start(f"hitherto_{name}", **{**environment, **settings})
 
 
 def _inherited() -> Mapping[str, str]:

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, LiteralString, TypeAlias, TypeVar
 
 import grpc
+import psycopg
 
 from hitherto.v1 import (
     conversation_pb2,
@@ -27,6 +28,7 @@ from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.embeddings.protocol import Embedder, Vector
@@ -35,6 +37,12 @@ from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 _LOOPBACK = "127.0.0.1:0"
 _SUBMITTED_AT_ONCE = 20
 _EMBEDDED_AT_ONCE = 64
+_POLL_SECONDS = 0.25
+_WITHOUT_VECTOR = """
+SELECT (SELECT count(*) FROM memories WHERE embedding_state = 'pending')
+     + (SELECT count(*) FROM messages WHERE embedding_state = 'pending')
+     + (SELECT count(*) FROM conversation_summaries WHERE embedding_state = 'pending')
+"""
 _EVERY_STATUS = [number for number in memory_pb2.MemoryStatus.values() if number]
 
 # The names of the asynchronous stubs exist for type checkers only.
@@ -183,6 +191,22 @@ async def memories(reader: Reader, user: str, token: str = "") -> list[memory_pb
         request.page_token = page.next_page_token
         if not page.next_page_token:
             return found
+
+
+async def nothing_left(conninfo: str, query: LiteralString) -> None:
+    """Wait until a query that counts what is left, as the maintenance role, finds 0."""
+    login = with_role(conninfo, "hitherto_maintenance", application="bench")
+    async with await psycopg.AsyncConnection.connect(login, autocommit=True) as connection:
+        while True:
+            row = await (await connection.execute(query)).fetchone()
+            if row == (0,):
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def all_vectors(conninfo: str) -> None:
+    """Wait until every text has its vector."""
+    await nothing_left(conninfo, _WITHOUT_VECTOR)
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:

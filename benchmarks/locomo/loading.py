@@ -11,18 +11,20 @@ import psycopg
 
 from benchmarks import BenchmarkFailed
 from benchmarks.locomo.data import transcript
-from benchmarks.serving import BenchmarkDatabase, Reader, Writing, ended, memories, submit
+from benchmarks.serving import (
+    BenchmarkDatabase,
+    Reader,
+    Writing,
+    all_vectors,
+    ended,
+    memories,
+    submit,
+)
 from hitherto.v1 import job_pb2, retrieval_service_pb2
-from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.connect import with_role
 
 PATIENCE = 600.0
 """Seconds until a job, or the vectors of everything, count as lost."""
-_POLL_SECONDS = 0.25
-_WAITING = """
-SELECT (SELECT count(*) FROM memories WHERE embedding_state = 'pending')
-     + (SELECT count(*) FROM messages WHERE embedding_state = 'pending')
-     + (SELECT count(*) FROM conversation_summaries WHERE embedding_state = 'pending')
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,11 @@ async def load_into(
         job = await _in_time(ended(writer.transcripts, job_id), "a job did not end")
         succeeded += job.state == job_pb2.JOB_STATE_SUCCEEDED
         done()
-    await _in_time(_vectors(place), "texts still wait for their vectors")
+    await _in_time(all_vectors(place.conninfo), "texts still wait for their vectors")
+    # What autovacuum does within a minute or so: without it searches take twice as long till then.
+    login = with_role(place.conninfo, "hitherto_owner", application="bench")
+    async with await psycopg.AsyncConnection.connect(login, autocommit=True) as database:
+        await database.execute("ANALYZE")
     users = sorted({session["user_id"] for session in sessions})
     held = [memory for user in users for memory in await memories(reader, user)]
     return LoadedCounts(
@@ -83,23 +89,6 @@ async def _in_time(work: Awaitable[Any], otherwise: str) -> Any:
             f"{otherwise} after {PATIENCE:.0f} s: run it again on a machine with less to do, or "
             "look at what the service logs"
         ) from None
-
-
-async def _vectors(place: BenchmarkDatabase) -> None:
-    async with await _connect(place, "hitherto_maintenance") as database:
-        while True:
-            row = await (await database.execute(_WAITING)).fetchone()
-            if row is not None and row[0] == 0:
-                break
-            await asyncio.sleep(_POLL_SECONDS)
-    # What autovacuum does within a minute or so: without it searches take twice as long till then.
-    async with await _connect(place, "hitherto_owner") as database:
-        await database.execute("ANALYZE")
-
-
-async def _connect(place: BenchmarkDatabase, role: Role) -> psycopg.AsyncConnection[Any]:
-    conninfo = with_role(place.conninfo, role, application="bench")
-    return await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
 
 
 async def _summaries(reader: Reader, user: str) -> int:

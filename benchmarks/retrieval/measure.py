@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from benchmarks.retrieval.plan import (
 from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.report import retrieval_part
 from benchmarks.retrieval.rows import SLICES, TURNS, measure_group, measure_walls
-from benchmarks.retrieval.stage import Stage, service_settings, staged
+from benchmarks.retrieval.stage import Stage, staged
 from benchmarks.retrieval.writing import Connection
 from benchmarks.serving import database, temporary_folder
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
@@ -72,9 +72,7 @@ async def measure_start() -> Start:
 async def _seconds(folder: Path) -> float:
     began = time.perf_counter()
     with Processes(folder) as processes:
-        service = await processes.start(
-            "hitherto_retrieval", **{**service_settings(folder), "HITHERTO_AUTH": "off"}
-        )
+        service = await processes.start_service("retrieval", HITHERTO_AUTH="off")
         async with grpc.aio.insecure_channel(f"127.0.0.1:{service.port}") as channel:
             await retrieval_service_pb2_grpc.RetrievalServiceStub(channel).SearchMemories(
                 retrieval_service_pb2.SearchMemoriesRequest(user_id="nobody", query="anything"),
@@ -98,27 +96,27 @@ async def staged_run(options: RetrievalOptions, progress: Progress) -> AsyncIter
         BenchmarkFailed: A process did not come up.
     """
     people = people_of(options)
-    with temporary_folder() as folder:
-        progress("starting the database", 0, 1)
-        async with database(folder) as postgres:
-            with writing.connect(postgres.superuser_conninfo("hitherto")) as connection:
-                await asyncio.to_thread(_load, connection, people, options.store, progress)
-                progress("starting the service", 0, 1)
-                async with staged(folder, postgres, options.settings) as stage:
-                    yield DatabaseRun(options, connection, people, progress, stage)
-
-
-def _load(connection: Connection, people: Sequence[Person], store: int, progress: Progress) -> None:
-    """Make the small store."""
     done = 0
 
     def loaded(person: Person) -> None:
         nonlocal done
         done += person.size
-        progress("loading", done, store)
+        progress("loading", done, options.store)
 
-    writing.load(connection, people, loaded)
-    writing.settle(connection)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
+        progress("starting the database", 0, 1)
+        postgres = await stack.enter_async_context(database(folder))
+        processes = stack.enter_context(Processes(folder))
+        embedder = await processes.start("benchmarks.model_server", ["--topics"])
+        await writing.load(folder, postgres, embedder, people, loaded)
+        connection = stack.enter_context(writing.connect(postgres.superuser_conninfo("hitherto")))
+        await asyncio.to_thread(writing.settle, connection)
+        progress("starting the service", 0, 1)
+        stage = await stack.enter_async_context(
+            staged(folder, postgres, embedder, options.settings)
+        )
+        yield DatabaseRun(options, connection, people, progress, stage)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import count
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -22,9 +24,7 @@ from benchmarks.retrieval.wording import (
     vector,
 )
 from benchmarks.words import sentence
-from hitherto_shared.text.bm25 import Statistics
-from hitherto_shared.text.passages import summary_text
-from hitherto_shared.text.terms import count_terms
+from hitherto_shared.text.normalise import fold
 
 OF_A_CONVERSATION = 20
 TYPES = (
@@ -48,6 +48,8 @@ _ANSWER_WORDS = 20
 _TITLE, _SUMMARISED, _TOPICS = 80, 3, 5
 
 Half = NDArray[np.float16]
+Row = Mapping[str, Any]
+"""The columns of a row of an export, without tenant and user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,6 @@ class SyntheticMemory:
         """The conversation it came from."""
         return f"conversation-{self.conversation}"
 
-    @property
-    def terms(self) -> Counter[str]:
-        """What the keyword index holds of it."""
-        return count_terms(self.content, "\n".join([self.words, *self.keywords]))
-
 
 @dataclass(frozen=True)
 class Person:
@@ -109,28 +106,13 @@ class Person:
 
     @cached_property
     def learnt(self) -> Sequence[SyntheticMemory]:
-        """The memories, the oldest first; their lexical numbers are their places, from 1 on."""
+        """The memories, the oldest first."""
         return list(self._learn())
-
-    @cached_property
-    def terms(self) -> Sequence[Counter[str]]:
-        """The terms of each memory."""
-        return [memory.terms for memory in self.learnt]
 
     @cached_property
     def vectors(self) -> Half:
         """The vectors of the memories' contents, a row each."""
         return np.stack([vector(memory.content) for memory in self.learnt]).astype(np.float16)
-
-    @cached_property
-    def word_vectors(self) -> Half:
-        """The vectors of the words the memories came from."""
-        return np.stack([vector(memory.words) for memory in self.learnt]).astype(np.float16)
-
-    @property
-    def statistics(self) -> Statistics:
-        """What BM25 needs to know of all memories together."""
-        return Statistics(self.size, sum(terms.total() for terms in self.terms))
 
     @property
     def names(self) -> Mapping[str, UUID]:
@@ -179,62 +161,128 @@ def _uuid4(rng: random.Random) -> UUID:
     return UUID(int=rng.getrandbits(128), version=4)
 
 
-@dataclass(frozen=True, slots=True)
-class SyntheticMessage:
-    """Something said; `memory` is its place among what was learnt, None if it taught nothing."""
-
-    message_id: str
-    role: str
-    content: str
-    at: datetime
-    memory: int | None
-
-    @property
-    def terms(self) -> Counter[str]:
-        """What the keyword index holds of it."""
-        return count_terms(self.content)
-
-
-@dataclass(frozen=True, slots=True)
-class SyntheticConversation:
-    """Messages in order, with their summary."""
-
-    conversation_id: str
-    messages: Sequence[SyntheticMessage]
-    title: str
-    summary: str
-    topics: Sequence[str]
-
-    @property
-    def text(self) -> str:
-        """What the summary is found by."""
-        return summary_text(self.title, self.summary, self.topics, ())
-
-
-def conversations_of(person: Person) -> list[SyntheticConversation]:
-    """What a person said, the oldest conversation first."""
-    return [
-        _conversation(person.learnt[start : start + OF_A_CONVERSATION], start)
+def export_of(person: Person) -> Mapping[str, Sequence[Row]]:
+    """The rows of a person's export by table, each after those that it refers to."""
+    learnt, names, now = person.learnt, person.names, person.now
+    conversations = [
+        learnt[start : start + OF_A_CONVERSATION]
         for start in range(0, person.size, OF_A_CONVERSATION)
     ]
+    said = [list(_messages(memories)) for memories in conversations]
+    topics = sorted({tag for memory in learnt[:50] for tag in memory.tags})[:4]
+    profile = {
+        "summary": learnt[-1].content,
+        "current_projects": topics,
+        "facts": {"personal": {"location": learnt[0].content}},
+    }
+    mentions = Counter(memory.name for memory in learnt)
+    made = {"version": 1, "created_at": now, "updated_at": now}
+    return {
+        "users": [{"created_at": now}],
+        "profiles": [{"department": "engineering", **profile, **made}],
+        "profile_versions": [
+            {"version": 1, "profile": profile, "actor": "benchmark", "recorded_at": now}
+        ],
+        "preferences": [
+            {"type": "topic", "key": topic, "value": True, "confidence": 0.9}
+            | {"observations": 1, "updated_at": now}
+            for topic in topics
+        ],
+        "conversations": [_conversation(messages) for messages in said],
+        "messages": [message for messages in said for message in messages],
+        "conversation_summaries": [
+            _summary(memories, messages)
+            for memories, messages in zip(conversations, said, strict=True)
+        ],
+        "entities": [
+            {"entity_id": entity_id, "name": name, "name_key": fold(name), "type": "person"}
+            | {"mention_count": mentions[name], "created_at": now, "updated_at": now}
+            for name, entity_id in names.items()
+        ],
+        "memories": [_memory(memory) for memory in learnt],
+        "memory_sources": [
+            {
+                "memory_id": memory.memory_id,
+                "conversation_id": memory.conversation_id,
+                "message_id": memory.message_id,
+            }
+            for memory in learnt
+        ],
+        "memory_access": [
+            {"memory_id": memory.memory_id, "access_count": memory.accessed}
+            | {"last_accessed_at": now}
+            for memory in learnt
+            if memory.accessed
+        ],
+        "entity_mentions": [
+            {"entity_id": names[memory.name], "memory_id": memory.memory_id}
+            for memory in learnt
+            if memory.name
+        ],
+    }
 
 
-def _conversation(memories: Sequence[SyntheticMemory], start: int) -> SyntheticConversation:
-    messages: list[SyntheticMessage] = []
+def _messages(memories: Sequence[SyntheticMemory]) -> Iterator[Row]:
+    """The messages of a conversation: of each memory what the user said, and some answers."""
+    number = count(1)
+
+    def message(message_id: str, role: str, content: str, at: datetime) -> Row:
+        return {
+            "conversation_id": memories[0].conversation_id,
+            "message_no": next(number),
+            "message_id": message_id,
+            "role": role,
+            "content": content,
+            "said_at": at,
+            "accepted_at": at,
+        }
+
     for place, memory in enumerate(memories):
-        messages.append(
-            SyntheticMessage(memory.message_id, "user", memory.words, memory.at, start + place)
-        )
+        yield message(memory.message_id, "user", memory.words, memory.at)
         if place % _ANSWERED == 0:
             answer = sentence(random.Random(str(memory.memory_id)), _ANSWER_WORDS)
             later = memory.at + timedelta(seconds=5)
-            messages.append(
-                SyntheticMessage(f"{memory.message_id}-answer", "assistant", answer, later, None)
-            )
-    return SyntheticConversation(
-        conversation_id=memories[0].conversation_id,
-        messages=messages,
-        title=memories[0].content[:_TITLE],
-        summary=" ".join(memory.content for memory in memories[:_SUMMARISED]),
-        topics=list(dict.fromkeys(tag for memory in memories for tag in memory.tags))[:_TOPICS],
-    )
+            yield message(f"{memory.message_id}-answer", "assistant", answer, later)
+
+
+def _conversation(messages: Sequence[Row]) -> Row:
+    began, ended = messages[0]["said_at"], messages[-1]["said_at"]
+    return {
+        "conversation_id": messages[0]["conversation_id"],
+        "last_message_no": len(messages),
+        "watermark": len(messages),
+        "created_at": began,
+        **dict.fromkeys(("updated_at", "ended_at", "last_said_at"), ended),
+    }
+
+
+def _summary(memories: Sequence[SyntheticMemory], messages: Sequence[Row]) -> Row:
+    topics = dict.fromkeys(tag for memory in memories for tag in memory.tags)
+    return {
+        "conversation_id": memories[0].conversation_id,
+        "title": memories[0].content[:_TITLE],
+        "summary": " ".join(memory.content for memory in memories[:_SUMMARISED]),
+        "key_topics": list(topics)[:_TOPICS],
+        "outcome": "resolved",
+        "covers_to": len(messages),
+        "created_at": messages[-1]["said_at"],
+        "updated_at": messages[-1]["said_at"],
+    }
+
+
+def _memory(memory: SyntheticMemory) -> Row:
+    return {
+        "memory_id": memory.memory_id,
+        "version": 1,
+        "type": memory.type,
+        "content": memory.content,
+        "importance": memory.importance,
+        "confidence": "high" if memory.importance > 0.5 else "medium",
+        "source": "conversation",
+        "origin": "user",
+        "status": "active",
+        "tags": memory.tags,
+        "keywords": memory.keywords,
+        "conversation_id": memory.conversation_id,
+        **dict.fromkeys(("valid_from", "said_at", "created_at", "updated_at"), memory.at),
+    }

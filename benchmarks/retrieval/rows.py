@@ -20,7 +20,7 @@ from benchmarks.retrieval.caller import CallerLoad, CallerResult
 from benchmarks.retrieval.figures import IsolationCost, LatencyFigures, MeasurementConditions
 from benchmarks.retrieval.plan import MeasurementGroup, RetrievalOptions
 from benchmarks.retrieval.requests import RequestStream
-from benchmarks.retrieval.stage import Stage, openai_settings, service_settings
+from benchmarks.retrieval.stage import Stage
 from benchmarks.retrieval.writing import Connection
 
 SLICES = 3
@@ -141,11 +141,10 @@ async def measure_walls(
     await stage.delay(0)
     times: defaultdict[bool, list[float]] = defaultdict(list)
     with Processes(stage.folder) as processes:
-        settings = {**service_settings(stage.folder), **openai_settings(stage.embedder)}
-        walled = await processes.start("hitherto_retrieval", **settings)
-        trusting = await processes.start(
-            "hitherto_retrieval", **{**settings, "HITHERTO_AUTH": "off"}
-        )
+        walled, trusting = [
+            await processes.start_service("retrieval", stage.embedder, HITHERTO_AUTH=auth)
+            for auth in ("api-key", "off")
+        ]
         try:
             for turn in range(TURNS):
                 for walls in (True, False):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -17,7 +16,6 @@ from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.retrieval.caller import LINE_BYTES, CallerLoad, CallerResult
 from benchmarks.retrieval.writing import TENANT
 from benchmarks.watching import cpu_seconds
-from benchmarks.words import DIMENSIONS
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
@@ -72,23 +70,13 @@ class Stage:
     async def search(
         self, request: retrieval_service_pb2.SearchMemoriesRequest
     ) -> retrieval_service_pb2.SearchMemoriesResponse:
-        """Search once, outside any measurement.
-
-        Raises:
-            BenchmarkFailed: The search was answered with an error.
-        """
+        """Search once, outside any measurement."""
         metadata = [("authorization", f"Bearer {self.key}")]
-        try:
-            return await self._stub.SearchMemories(request, metadata=metadata, timeout=10.0)
-        except grpc.aio.AioRpcError as error:
-            raise BenchmarkFailed(
-                f"a search was answered with {error.code().name}: {error.details()}"
-            ) from None
+        return await self._stub.SearchMemories(request, metadata=metadata, timeout=10.0)
 
     async def delay(self, milliseconds: int) -> None:
         """Let the embeddings endpoint take so long from now on."""
-        url = f"http://127.0.0.1:{self.embedder.port}{model_server.DELAY}{milliseconds}"
-        await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).close())
+        await self.embedder.get(f"{model_server.DELAY}{milliseconds}")
 
     def cpu(self, process: BenchmarkProcess) -> dict[str, float]:
         """CPU seconds up to now of a process, under the name of `service`, and of those behind."""
@@ -103,13 +91,17 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    folder: Path, postgres: EmbeddedPostgres, settings: Mapping[str, str]
+    folder: Path,
+    postgres: EmbeddedPostgres,
+    embedder: BenchmarkProcess,
+    settings: Mapping[str, str],
 ) -> AsyncIterator[Stage]:
     """Start the processes beside a loaded database; leaving ends them.
 
     Args:
         folder: Whose `data` the database lies in.
         postgres: The database.
+        embedder: The embeddings endpoint.
         settings: Environment variables of the service, beside those that it cannot do without.
 
     Raises:
@@ -117,7 +109,6 @@ async def staged(
     """
     async with AsyncExitStack() as stack:
         processes = stack.enter_context(Processes(folder))
-        embedder = await processes.start("benchmarks.model_server", ["--topics"])
         environment = {
             floor.CONNINFO: with_role(postgres.conninfo(), "hitherto_read", application="floor"),
             floor.MODEL: MODEL,
@@ -128,9 +119,8 @@ async def staged(
             kind: await processes.start("benchmarks.floor", [kind], **environment)
             for kind in ("echo", "select", "search")
         }
-        service = await processes.start(
-            "hitherto_retrieval",
-            **{**service_settings(folder), **openai_settings(embedder), **settings},
+        service = await processes.start_service(
+            "retrieval", embedder, **{"HITHERTO_AUTH": "api-key", **settings}
         )
         caller = await processes.start("benchmarks.retrieval.caller")
         reader, writer = await asyncio.open_connection("127.0.0.1", caller.port, limit=LINE_BYTES)
@@ -150,24 +140,6 @@ async def staged(
             _reader=reader,
             _writer=writer,
         )
-
-
-def service_settings(folder: Path) -> dict[str, str]:
-    """Environment of a service on the database in `folder`."""
-    return {
-        "HITHERTO_DATA_DIR": str(folder / "data"),
-        "HITHERTO_RETRIEVAL_LISTEN": "127.0.0.1:0",
-        "HITHERTO_AUTH": "api-key",
-    }
-
-
-def openai_settings(embedder: BenchmarkProcess) -> dict[str, str]:
-    """Environment of a service that embeds by calling `embedder`."""
-    return {
-        "OPENAI_BASE_URL": f"http://127.0.0.1:{embedder.port}/v1",
-        "EMBEDDING_MODEL": MODEL,
-        "EMBEDDING_DIMENSIONS": str(DIMENSIONS),
-    }
 
 
 async def _key(postgres: EmbeddedPostgres) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -24,7 +22,6 @@ from benchmarks.serving import database, temporary_folder
 from benchmarks.throughput import report
 from benchmarks.throughput.driver import Driver, request
 from benchmarks.watching import cpu_seconds, memory_watched
-from benchmarks.words import DIMENSIONS
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
 # Pauses that fall on every part of a service's own rounds.
@@ -74,8 +71,7 @@ async def measure(options: ThroughputOptions, progress: Progress) -> BenchmarkRe
         processes = stack.enter_context(Processes(folder))
         model = await processes.start("benchmarks.model_server")
         services = [
-            await processes.start("hitherto_extraction", **_settings(folder / "data", model.port))
-            for _ in range(options.services)
+            await processes.start_service("extraction", model) for _ in range(options.services)
         ]
         connection = await stack.enter_async_context(
             await psycopg.AsyncConnection.connect(
@@ -130,11 +126,11 @@ async def _load(
         done = count
         tell(count)
 
-    calls_before = await asyncio.to_thread(_calls, model.port)
+    calls_before = await _calls(model)
     before = _cpu(trees)
     async with memory_watched(trees["service"], lambda: done) as samples:
         seconds = await driver.run("load", options.transcripts, options.in_flight, finished)
-    after, calls = _cpu(trees), await asyncio.to_thread(_calls, model.port)
+    after, calls = _cpu(trees), await _calls(model)
     return {
         report.RATE: options.transcripts / seconds,
         **{
@@ -190,15 +186,6 @@ async def _floor(
     }
 
 
-def _settings(data_dir: Path, model_port: int) -> dict[str, str]:
-    return {
-        "HITHERTO_DATA_DIR": str(data_dir),
-        "HITHERTO_EXTRACTION_LISTEN": "127.0.0.1:0",
-        "OPENAI_BASE_URL": f"http://127.0.0.1:{model_port}/v1",
-        "EMBEDDING_DIMENSIONS": str(DIMENSIONS),
-    }
-
-
 def _trees(
     services: Sequence[BenchmarkProcess], postgres: EmbeddedPostgres, model: BenchmarkProcess
 ) -> dict[str, list[int]]:
@@ -217,10 +204,9 @@ def _cpu(trees: Mapping[str, Sequence[int]]) -> dict[str, float]:
     }
 
 
-def _calls(port: int) -> dict[str, int]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/calls", timeout=10) as reply:
-        counts = json.loads(reply.read())
-        return {name: counts[name] for name in ("chat", "embeddings")}
+async def _calls(model: BenchmarkProcess) -> dict[str, int]:
+    counts = json.loads(await model.get("/calls"))
+    return {name: counts[name] for name in report.CALLS_OF}
 
 
 def _told(progress: Progress, phase: str, total: int) -> Callable[[int], None]:

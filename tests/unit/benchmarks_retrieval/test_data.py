@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from benchmarks.retrieval.person import OF_A_CONVERSATION, Person, conversations_of
+from benchmarks.retrieval.person import OF_A_CONVERSATION, Person, export_of
 from benchmarks.retrieval.plan import (
     COPIES,
     COUNTS,
@@ -18,12 +17,11 @@ from benchmarks.retrieval.plan import (
     small_store,
 )
 from benchmarks.retrieval.wording import Questions, topics_of, vector
-from benchmarks.retrieval.writing import SEGMENT, postings
-from hitherto_shared.text.bm25 import TermPostings, score
 from hitherto_shared.text.terms import query_terms
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PERSON = Person("p200-0", 200, NOW)
+EXPORT = export_of(PERSON)
 
 
 def test_the_same_seed_makes_the_same_person_and_another_one_another() -> None:
@@ -31,7 +29,7 @@ def test_the_same_seed_makes_the_same_person_and_another_one_another() -> None:
     assert again.learnt == PERSON.learnt
     assert again.names == PERSON.names
     assert (again.vectors == PERSON.vectors).all()
-    assert conversations_of(again) == conversations_of(PERSON)
+    assert export_of(again) == EXPORT
     assert {memory.content for memory in other.learnt}.isdisjoint(
         memory.content for memory in PERSON.learnt
     )
@@ -77,37 +75,15 @@ def test_questions_are_never_the_same_and_find_what_they_are_about() -> None:
     assert np.mean(best) > 0.3
 
 
-def test_the_keyword_index_finds_a_memory_by_its_rarest_word() -> None:
-    rows = list(postings(PERSON.terms))
-    statistics = PERSON.statistics
-    assert statistics.documents == 200
-    assert statistics.terms == sum(sum(row[3]) for row in rows)
-    frequency = Counter(term for terms in PERSON.terms for term in terms)
-    place, memory = 17, PERSON.learnt[17]
-    rarest = min(query_terms(memory.content), key=lambda term: frequency[term])
-    found = score([TermPostings(row[0], *row[2:]) for row in rows if row[0] == rarest], *statistics)
-    assert place + 1 in found
-
-
-def test_postings_come_in_segments_of_bounded_length() -> None:
-    rows = list(postings([Counter({"often": 2})] * (SEGMENT + 3)))
-    assert [(row[1], len(row[2])) for row in rows] == [(0, SEGMENT), (1, 3)]
-    assert rows[1][2] == [SEGMENT + 1, SEGMENT + 2, SEGMENT + 3]
-    assert set(rows[0][3]) == set(rows[0][4]) == {2}
-
-
 def test_every_memory_has_the_message_it_came_from() -> None:
-    conversations = conversations_of(PERSON)
-    assert len(conversations) == 200 / OF_A_CONVERSATION
+    assert len(EXPORT["conversations"]) == 200 / OF_A_CONVERSATION
     said = {
-        (each.conversation_id, message.message_id): message
-        for each in conversations
-        for message in each.messages
+        (message["conversation_id"], message["message_id"]): message
+        for message in EXPORT["messages"]
     }
-    for place, memory in enumerate(PERSON.learnt):
-        message = said[memory.conversation_id, memory.message_id]
-        assert (message.content, message.memory) == (memory.words, place)
-    assert {message.role for message in said.values()} == {"user", "assistant"}
+    for memory in PERSON.learnt:
+        assert said[memory.conversation_id, memory.message_id]["content"] == memory.words
+    assert {message["role"] for message in said.values()} == {"user", "assistant"}
     # What a memory says was said.
     memory = PERSON.learnt[0]
     assert set(query_terms(memory.content)) <= set(query_terms(memory.words + " with"))
