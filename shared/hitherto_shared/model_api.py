@@ -126,10 +126,14 @@ class PromptTooLong(ModelRefused):
 class ModelMisbehaved(ModelError):
     """The answer is malformed: wrong count or size of vectors, NaN, an endless body, no text.
 
+    It is `doubtful`: a proxy or another server may answer everything in this way.
+
     Attributes:
         reply: What the model or its server replied, if it is useful. It contains user text, so it
             is stored sealed or not at all, and is never shown or logged.
     """
+
+    doubtful = True
 
     def __init__(self, message: str, *, reply: str = "") -> None:
         super().__init__(message)

@@ -40,7 +40,6 @@ _PERMANENT_5XX = frozenset({501, 505})
 _OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 407, 410, *_PERMANENT_5XX})
 # Words with which a content filter refuses a request.
 _OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TOLD = ("code", "type", "message", "param")
 _STATUS = re.compile(r"[45][0-9]{2}")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -227,13 +226,10 @@ def json_object(content: bytes, load: Callable[[bytes], Any] = json.loads) -> di
     try:
         body = load(content)
     except (ValueError, RecursionError):
-        error = ModelMisbehaved(
+        raise ModelMisbehaved(
             "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself",
             reply=beginning(content),
-        )
-        # A web page comes from a proxy or another server, which may send it in reply to everything.
-        error.doubtful = content.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<")
-        raise error from None
+        ) from None
     if not isinstance(body, dict):
         raise ModelMisbehaved(
             "the model server's reply is not a JSON object", reply=beginning(content)

@@ -13,7 +13,7 @@ import pytest
 
 from hitherto.v1 import job_pb2, maintenance_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import save, update
+from tests.e2e.curating import change, save, update
 from tests.e2e.learning import echo, ended, learn, memories, replies, rows, talk
 from tests.e2e.leaving import until
 from tests.e2e.privacy import choose
@@ -27,16 +27,26 @@ SIZE, OTHER_SIZE = 64, 96
 OLD, NEW = "giraffes sleep standing", "dragons guard old gold"
 _VECTOR = "SELECT embedding::text FROM hitherto.memory_embeddings WHERE dimensions = {}"
 _SOURCES = "SELECT embedding::text FROM hitherto.memory_source_embeddings"
+_REFUSED = """
+INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence, source, origin,
+    valid_from, said_at, lexical_no, lexical_length, embedding_state, created_at)
+SELECT 'default', 'eve', gen_random_uuid(), 'fact', 'forbidden ' || n, 'high', 'explicit', 'user',
+       now(), now(), 1000 + n, 2, 'pending', now() - interval '1 day'
+FROM generate_series(1, 70) AS n
+"""
 _PENDING = "SELECT 1 FROM hitherto.memories WHERE embedding_state = 'pending'"
 
 
 class Bar:
-    """An embedder that is away while `away`, and stops at calls with `held` in their texts."""
+    """An embedder that is away while `away`, and stops at calls with `held` in their texts.
+
+    It refuses calls with `refused` in them.
+    """
 
     def __init__(self) -> None:
         self.size = SIZE
         self.away = False
-        self.held = ""
+        self.held = self.refused = ""
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
 
@@ -46,6 +56,8 @@ class Bar:
             await asyncio.wait_for(self.go_on.wait(), 180)
         elif self.away:
             return StatusFault(503)
+        elif self.refused and any(self.refused in text for text in texts):
+            return StatusFault(400, code="content_filter")
         return [text_vector(text, self.size) for text in texts]
 
     async def reached(self) -> None:
@@ -96,6 +108,23 @@ async def test_row_32_a_vector_that_is_made_while_the_words_change_is_not_kept(
     assert len(stored) == 2
     assert all(near(vector, OLD) < 0.5 for vector in stored)
     assert max(near(vector, NEW) for vector in stored) > 0.99
+
+
+async def test_texts_that_the_embedder_refuses_keep_nobody_waiting(
+    services: Services, bar: Bar, superuser_conninfo: str
+) -> None:
+    """More of one user's than a batch holds, all of them older than what another user said."""
+    bar.refused = "forbidden"
+    bar.away = True
+    await save(services, OLD, user="eve")
+    change(superuser_conninfo, _REFUSED)
+    await save(services, OLD)
+    bar.away = False
+    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=180)
+    assert rows(
+        superuser_conninfo,
+        "SELECT embedding_state, count(*) FROM hitherto.memories GROUP BY 1 ORDER BY 1",
+    ) == [("refused", 70), ("stored", 2)]
 
 
 async def test_c7_a_new_models_vector_of_earlier_words_is_not_kept(

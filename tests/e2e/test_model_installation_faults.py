@@ -38,6 +38,15 @@ INSTALLATION: dict[str, tuple[Fault, str]] = {
     "302": (StatusFault(302, headers={"Location": "http://127.0.0.1:9/"}), "OPENAI_BASE_URL"),
     "308": (StatusFault(308, headers={"Location": "/elsewhere"}), "OPENAI_BASE_URL"),
     "html": (RawReply.html(), "OPENAI_BASE_URL"),
+    "plain text": (RawReply(b"upstream is starting", "text/plain"), "OPENAI_BASE_URL"),
+    "nothing": (RawReply(b""), "OPENAI_BASE_URL"),
+    "another API": (RawReply(b'{"status": "ok"}'), "OPENAI_BASE_URL"),
+    "a list": (RawReply(b"[]"), "OPENAI_BASE_URL"),
+    "endless": (RawReply.huge(9), "OPENAI_BASE_URL"),
+    "compressed unasked": (
+        RawReply(b"{}", headers={"Content-Encoding": "br"}),
+        "MEMORY_EXTRACTION_MODEL",
+    ),
     "401 in a success": (RawReply(b'{"error": {"code": 401}}'), "OPENAI_API_KEY"),
     "an error in a success": (RawReply(b'{"error": {"message": "gone"}}'), "OPENAI_BASE_URL"),
 }
@@ -91,6 +100,8 @@ async def test_row_74_jobs_wait_for_the_installation_and_go_on_when_it_is_mended
             await model.called(model.calls["chat"] + 4)
         assert all(setting in job.error for job in told), told[0].error
         assert all(job.attempt <= 1 for job in told)
+        # No model has read anything.
+        assert not any(job.result.usage.input_tokens for job in told)
         assert await health_of(services, "") == health_pb2.HealthCheckResponse.SERVING
         assert await health_of(services, "embedder") == health_pb2.HealthCheckResponse.SERVING
         refusing = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -177,9 +188,11 @@ async def test_a_refused_content_is_not_taken_for_a_fault_of_the_installation(
         (StatusFault(404, code="model_not_found"), "EMBEDDING_MODEL"),
         (StatusFault(400), "EMBEDDING_MODEL"),
         (RawReply.html(), "OPENAI_BASE_URL"),
+        (RawReply(b'{"embedding": [1.0]}'), "OPENAI_BASE_URL"),
+        (RawReply(b"{}", headers={"Content-Encoding": "gzip"}), "OPENAI_BASE_URL"),
         (EmbeddingFault("wrong_dimensions"), "EMBEDDING_DIMENSIONS"),
     ],
-    ids=["401", "404", "400", "html", "dimensions"],
+    ids=["401", "404", "400", "html", "another API", "compressed", "dimensions"],
 )
 async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_up_for(
     services: Services,

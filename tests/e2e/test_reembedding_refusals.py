@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import grpc
 import pytest
 
-from hitherto.v1 import job_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import change
 from tests.e2e.learning import echo, ended, learn, talk
 from tests.e2e.methods import Refusal, read_refusal
 from tests.e2e.test_reembedding import step
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import EmbeddingFault, Fault, RawReply, ScriptedModel
 
 LARGE = "text-embedding-3-large"
 _MANY = """
@@ -62,3 +63,31 @@ async def test_c7_a_model_keeps_its_dimensions(
     assert set(refused.fields) == {"dimensions"}
     status = await step(modelled, pb.REEMBED_PHASE_STATUS)
     assert (status.target_model, status.target_dimensions) == (LARGE, 96)
+
+
+@pytest.mark.parametrize(
+    "fault", [EmbeddingFault("wrong_dimensions"), RawReply(b"{}")], ids=["dimensions", "no data"]
+)
+async def test_row_74_a_new_model_that_embeds_nothing_is_not_asked_about_every_text(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, fault: Fault
+) -> None:
+    """The job waits with its attempts until the model is corrected."""
+    model.script = echo
+    await learn(modelled, talk("I like tea"))
+    asked = model.calls["embeddings"]
+    change(superuser_conninfo, _MANY, many=64)
+    model.always(fault, endpoint="embeddings")
+    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    async with asyncio.timeout(180):
+        job = started.job
+        while not job.error:
+            await asyncio.sleep(0.05)
+            found = extraction_service_pb2.GetJobRequest(job_id=job.id)
+            job = (await modelled.extraction.GetJob(found)).job
+    assert job.error.startswith("MODEL_MISCONFIGURED: ")
+    # The whole batch and a harmless text, in each of a few tries.
+    assert model.calls["embeddings"] - asked <= 20
+    model.always(None, endpoint="embeddings")
+    job = await ended(modelled, started.job.id)
+    assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+    assert job.result.counts["embedded"] > 64

@@ -510,10 +510,13 @@ async def test_a_body_that_is_no_reply_is_misbehaviour(
     server.queue(NOT_A_REPLY[name])
     server.queue(NOT_A_REPLY[name], endpoint="embeddings")
 
-    with pytest.raises(ModelMisbehaved):
+    with pytest.raises(ModelMisbehaved) as caught:
         await chat.complete(prompt())
     with pytest.raises(ModelMisbehaved):
         await embedder.embed(["text"])
+
+    (spent,) = caught.value.spent
+    assert spent.input_tokens > estimate_tokens(CONVERSATION), "the model has read it"
 
     assert (await chat.complete(prompt())).calls == 1, "the next call works"
 

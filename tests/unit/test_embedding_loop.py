@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hitherto_extraction.pipeline.embedding_loop import PATIENCE, embed
+from hitherto_extraction.pipeline.embedding_loop import embed
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
 from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
@@ -15,15 +15,16 @@ _ANSWERS = 1_000
 
 
 class Moody(OfflineEmbedder):
-    """Refuses texts with `bad` in them, and is away after so many answers."""
+    """Refuses texts with some word in them, and is away after so many answers."""
 
-    def __init__(self, answers: int = _ANSWERS) -> None:
+    def __init__(self, answers: int = _ANSWERS, refused: str = "bad") -> None:
         self.answers = answers
+        self.refused = refused
         self.calls = 0
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         self.calls += 1
-        if any("bad" in text for text in texts):
+        if any(self.refused in text for text in texts):
             raise ModelRefused("not this")
         if not self.answers:
             raise ModelUnavailable("away")
@@ -54,19 +55,23 @@ async def test_each_text_gets_a_vector_of_each_of_its_contents() -> None:
     assert {item: len(found) for item, found in made.vectors.items()} == {"a": 2, "b": 1}
 
 
-async def test_an_embedder_that_refuses_everything_is_not_asked_about_every_text() -> None:
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 64])
+async def test_texts_that_are_all_refused_are_told_from_an_embedder_that_refuses_all(
+    count: int,
+) -> None:
     embedder = Moody()
+    made = await embed(embedder, batch(count, *range(count)))
+    assert (sorted(made.refused), made.vectors) == (list(range(count)), {})
+    assert embedder.answers == _ANSWERS - 1
     with pytest.raises(ModelRefused):
-        await embed(embedder, batch(64, *range(64)), patience=PATIENCE)
+        await embed(Moody(refused=""), batch(count))
+
+
+async def test_an_embedder_that_refuses_everything_is_not_asked_about_every_text() -> None:
+    embedder = Moody(refused="")
+    with pytest.raises(ModelRefused):
+        await embed(embedder, batch(64))
     assert embedder.calls < 32
-    # Whoever has to come to an end has each of them tried.
-    made = await embed(embedder, batch(64, *range(64)))
-    assert (sorted(made.refused), made.vectors) == (list(range(64)), {})
-
-
-async def test_one_text_that_is_refused_alone_is_refused() -> None:
-    made = await embed(Moody(), batch(1, 0))
-    assert (made.refused, made.vectors) == ([0], {})
 
 
 async def test_what_came_before_an_outage_is_kept() -> None:
@@ -89,6 +94,5 @@ async def test_a_spoiled_answer_counts_as_a_refusal() -> None:
                 raise ModelMisbehaved("not a number") from error
 
     assert (await embed(Spoiling(), batch(8, 3))).refused == [3]
-    # Answers that are all spoiled say nothing about the texts.
     with pytest.raises(ModelMisbehaved):
-        await embed(Spoiling(), batch(8, *range(8)))
+        await embed(Spoiling(refused=""), batch(8))

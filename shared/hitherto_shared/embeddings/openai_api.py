@@ -175,12 +175,10 @@ class OpenAIEmbedder:
     def _vector(self, value: object) -> Vector:
         numbers = _numbers(value)
         if numbers.shape != (self._dimensions,):
-            error = ModelMisbehaved(
+            raise ModelMisbehaved(
                 f"an embedding has {numbers.size} numbers instead of {self._dimensions}; "
                 "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
             )
-            error.doubtful = True
-            raise error
         # In double precision the square of a finite single cannot overflow; JSON holds more.
         with np.errstate(over="ignore", invalid="ignore"):
             norm = sqrt(float(numbers.dot(numbers)))

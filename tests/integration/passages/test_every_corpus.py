@@ -179,15 +179,22 @@ async def test_a_new_model_that_refuses_texts_is_complete_without_them(stage: St
         await one_of_each(stage, word, number)
 
     class Refusing(Interrupted):
+        harmless: Sequence[str] = ("Hello",)
+
         async def embed(
             self, texts: Sequence[str], *, timeout: float | None = None
         ) -> EmbeddingBatch:
+            if tuple(texts) == self.harmless:
+                return await super().embed(texts)
             raise ModelRefused("not this")
 
     for _ in range(2):
         counts = await reembed(stage, Refusing(nothing, NEW))
         assert counts == {"embedded": 0, "refused": 4 * len(TABLES)}
     assert await vectors(stage) == NONE
+    Refusing.harmless = ()
+    with pytest.raises(ModelRefused):
+        await reembed(stage, Refusing(nothing, NEW))
 
 
 async def test_a_vector_of_an_unknown_model_is_passed_over(stage: Stage) -> None:

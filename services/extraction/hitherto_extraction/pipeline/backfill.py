@@ -15,7 +15,7 @@ from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.embedding_charges import affords, shared_out
-from hitherto_extraction.pipeline.embedding_loop import BATCH, PATIENCE, EmbeddedBatch, embed_next
+from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed_next
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.storage import ledger, reembedding, users
 from hitherto_extraction.storage.corpora import index, vectors
@@ -86,10 +86,11 @@ class Backfill:
 
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal done
-            refused = made.refused if made.vectors else []
-            done = await vectors.settle(
-                connection, corpus, made.vectors, model=made.model, state="stored"
-            ) + await vectors.settle(connection, corpus, refused, model=made.model, state="refused")
+            done = 0
+            for texts, state in ((made.vectors, "stored"), (made.refused, "refused")):
+                done += await vectors.settle(
+                    connection, corpus, texts, model=made.model, state=state
+                )
 
         try:
             await embed_next(
@@ -99,7 +100,6 @@ class Backfill:
                 find,
                 keep,
                 charge=self._charge,
-                patience=PATIENCE,
             )
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)

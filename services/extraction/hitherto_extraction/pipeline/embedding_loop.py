@@ -13,15 +13,16 @@ from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelUnavailable
+from hitherto_shared.model_api import ModelError, ModelUnavailable
 
 logger = logging.getLogger("hitherto.backfill")
 
 BATCH = 64
 """Number of texts that are read, embedded and written together."""
 SECONDS = 30.0
-PATIENCE = 3
-"""Number of refused texts, without an accepted one, after which the embedder is at fault."""
+_PATIENCE = 3
+"""Number of refused texts, without an accepted one, after which a harmless text is tried."""
+_HARMLESS_TEXT = "Hello"
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -55,29 +56,24 @@ class EmbeddedBatch(Generic[Item]):
 Keep = Callable[[Connection, EmbeddedBatch[EmbeddableText]], Awaitable[None]]
 
 
-async def embed(
-    embedder: Embedder, texts: Mapping[Item, Sequence[str]], *, patience: int | None = None
-) -> EmbeddedBatch[Item]:
+async def embed(embedder: Embedder, texts: Mapping[Item, Sequence[str]]) -> EmbeddedBatch[Item]:
     """Embed texts, in one call if the embedder accepts all of them.
 
-    A batch that is refused is halved, until each text that is refused stands alone. After an outage
-    the batch holds what was embedded before it.
+    A batch that is refused is halved, until each text that is refused stands alone. If it accepts
+    no text, a harmless one tells whether the embedder is at fault. After an outage the batch holds
+    what was embedded before it.
 
     Args:
         embedder: The embedder.
         texts: The contents of each text.
-        patience: After so many refused texts, without an accepted one, it is the embedder that is
-            at fault and not the texts. None: each text is tried.
 
     Raises:
         ModelUnavailable: The embedder is unreachable; nothing was embedded.
-        ModelRefused: The `patience` is at an end.
-        ModelMisbehaved: The same, or it gave no usable answer for any text.
+        ModelError: It does not embed a harmless text either.
     """
     made = EmbeddedBatch[Item](embedder.name)
     parts = deque([list(texts)])
     from_the_end = True
-    spoiled: ModelMisbehaved | None = None
     while parts:
         # From both ends, so that texts that are refused do not hide others behind them.
         part = parts.pop() if from_the_end else parts.popleft()
@@ -97,16 +93,14 @@ async def embed(
                 continue
             logger.warning("the embedder refuses a text: %s", error)
             made.refused += part
-            if patience and not made.vectors and len(made.refused) >= patience:
-                raise
-            spoiled = error if isinstance(error, ModelMisbehaved) else spoiled
+            count = len(made.refused)
+            if not made.vectors and (count == _PATIENCE or (count < _PATIENCE and not parts)):
+                await embedder.embed([_HARMLESS_TEXT])
         else:
             found = iter(batch.vectors)
             made.vectors |= {item: [next(found) for _ in texts[item]] for item in part}
             made.calls += batch.calls
             made.tokens += batch.tokens
-    if spoiled is not None and not made.vectors:
-        raise spoiled
     return made
 
 
@@ -118,7 +112,6 @@ async def embed_next(
     keep: Keep,
     *,
     charge: Keep | None = None,
-    patience: int | None = None,
 ) -> Sequence[EmbeddableText]:
     """Embed the texts that `find` returns, and store their vectors.
 
@@ -131,7 +124,6 @@ async def embed_next(
         find: Reads the next texts.
         keep: What is written in the transaction that stores the vectors.
         charge: Charges for the batch, whether or not its vectors can be stored.
-        patience: See `embed`.
 
     Returns:
         The texts found; none: nothing is left.
@@ -142,7 +134,7 @@ async def embed_next(
     texts = await database.run(find, timeout=SECONDS, repeatable=True)
     if not texts:
         return texts
-    made = await embed(embedder, {text: text.contents for text in texts}, patience=patience)
+    made = await embed(embedder, {text: text.contents for text in texts})
 
     if charge is not None:
         await database.run(lambda connection: charge(connection, made), timeout=SECONDS)

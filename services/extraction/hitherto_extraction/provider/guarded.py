@@ -1,13 +1,14 @@
 """The language model and the embedder, each behind a circuit breaker of this process.
 
-A refusal, or a web page in place of an answer, may concern the one request or everything that this
-installation sends: a status alone does not tell. A harmless request, sent at once, does. If it
-fails in the same way, the installation is at fault (`ModelMisconfigured`), and not the job.
+A refusal, or something else in place of an answer, may concern the one request or everything that
+this installation sends: a status alone does not tell. A harmless request, sent at once, does. If it
+fails too, the installation is at fault (`ModelMisconfigured`), and not the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
@@ -157,7 +158,12 @@ async def _classify_rejection(
             + "; a harmless request failed too",
             status=doubt.status if isinstance(doubt, ModelRefused) else 0,
         )
-        found.spent = doubt.spent
+        # The calls are counted, but no model has read their texts.
+        found.spent = [
+            replace(each, input_tokens=0, output_tokens=0)
+            for each in doubt.spent
+            if isinstance(each, Completion)
+        ]
         raise found from None
     doubt.spent = [*doubt.spent, *spent]
     raise doubt

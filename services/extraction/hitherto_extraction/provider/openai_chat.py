@@ -130,7 +130,12 @@ class OpenAIChatModel(ChatModel):
                 dialect = simpler
                 continue
             except ModelMisbehaved as error:
-                error.spent = [Completion("", self._model, calls, 0, 0)]
+                sent = (prompt.system, prompt.user)
+                spent = (
+                    call.used("input", *used_tokens(None, "prompt_tokens", sent)),
+                    call.used("output", *used_tokens(None, "completion_tokens", [error.reply])),
+                )
+                error.spent = [Completion("", self._model, calls, *spent)]
                 raise
             if dialect != self._dialect:
                 logger.info("the model server accepts only %s; using that from now on", dialect)

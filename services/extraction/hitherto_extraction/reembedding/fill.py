@@ -8,12 +8,14 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.embedding_loop import BATCH, SECONDS, EmbeddedBatch, embed_next
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Prices
+from hitherto_extraction.provider.guarded import GuardedEmbedder
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.reembedding import phases
 from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
+from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.embeddings.registry import Embedders
@@ -43,13 +45,14 @@ class Fill:
         Raises:
             ClaimLost: The claim was lost; nothing was written after that.
             ModelUnavailable: The model is unreachable; the job waits.
-            ModelMisbehaved: The model gave no usable answer for any text of a batch.
+            ModelError: The model embeds no text, not even a harmless one.
             BudgetSpent: The tenant's budget does not allow for the next batch.
         """
         model, dimensions = str(held.params["model"]), int(held.params["dimensions"])
-        embedder = self._embedders.find(model, dimensions)
-        if embedder is None:
+        found = self._embedders.find(model, dimensions)
+        if found is None:
             raise ModelUnavailable(f"this service is not configured for the model {model}")
+        embedder = GuardedEmbedder(found, CircuitBreaker("the embedder of the new model"))
         result = Result.of(held.result)
         result = result.with_counts({"embedded": 0, "refused": 0})
         for corpus in vectors.CORPORA:
