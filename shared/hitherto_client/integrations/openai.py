@@ -16,20 +16,16 @@ import functools
 import logging
 import threading
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar, overload
 
-import grpc
-
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client._sync.client import Hitherto
-from hitherto_client.errors import HithertoCallError
-from hitherto_client.inputs import MessageInput
 from hitherto_client.integrations import missing_package
 from hitherto_client.integrations.exchange import Exchange
 from hitherto_client.integrations.openai_forms import AnswerSoFar, ChatForm, Form, ResponsesForm
+from hitherto_client.integrations.openai_remembrance import Remembrance, note_event, read_reply
 
 try:
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream
@@ -45,18 +41,6 @@ SyncClient = TypeVar("SyncClient", bound=OpenAI)
 AsyncClient = TypeVar("AsyncClient", bound=AsyncOpenAI)
 
 logger = logging.getLogger("hitherto_client")
-
-_RAW_HEADER = "X-Stainless-Raw-Response"
-"""Marks calls of `with_raw_response` ("true") and `with_streaming_response` ("stream")."""
-_MOST_WAITING = 1_000_000
-"""Characters that wait for the service to come back; beyond that the oldest are given up."""
-_TRY_AGAIN = (
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.ABORTED,
-    grpc.StatusCode.CANCELLED,
-)
 
 
 @overload
@@ -123,7 +107,7 @@ def remembering(
     Raises:
         TypeError: `client` and `memory` are not both synchronous or both asynchronous.
     """
-    remembrance = _Remembrance(
+    remembrance = Remembrance(
         memory,
         user,
         conversation or str(uuid.uuid4()),
@@ -156,111 +140,10 @@ def _wrapped(client: Any, remembering: _Remembering | _AsyncRemembering, **optio
 _CHAT, _RESPONSES = ChatForm(), ResponsesForm()
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembrance:
-    """Whose memory is used, and how."""
-
-    memory: Any
-    user: str
-    conversation: str
-    timeout: float
-    max_tokens: int | None
-    keep: bool
-    tools: bool
-    waiting: list[MessageInput] = field(default_factory=list)
-    """What could not be added yet."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def started(self, form: Form, request: Mapping[str, Any]) -> Exchange | None:
-        """What a request says; None if it cannot be read."""
-        try:
-            return form.exchange(request, tools=self.tools)
-        except Exception as error:
-            logger.warning("a request that cannot be read is not remembered: %r", error)
-            return None
-
-    def question(self, exchange: Exchange) -> dict[str, Any]:
-        """The arguments of `get_context`."""
-        return {
-            "user": self.user,
-            "query": exchange.question,
-            "conversation": self.conversation,
-            "max_tokens": self.max_tokens,
-            "timeout": self.timeout,
-        }
-
-    def extended(self, form: Form, request: dict[str, Any], block: str) -> dict[str, Any]:
-        """The request with the block, or as it is if it cannot be extended."""
-        if not block:
-            return request
-        try:
-            return form.with_block(request, block)
-        except Exception as error:
-            logger.warning("the model answers without memory: %r", error)
-            return request
-
-    def to_add(self, exchange: Exchange, reply: AnswerSoFar) -> dict[str, Any] | None:
-        """The arguments of `add`, with what waited; None if there is nothing to add."""
-        said = exchange.ended(reply.utterances(), complete=reply.complete)
-        with self.lock:
-            # A request that is repeated while its messages wait says the same once more.
-            messages = {message["id"]: message for message in (*self.waiting, *said)}
-            self.waiting.clear()
-        if not messages:
-            return None
-        return {
-            "user": self.user,
-            "messages": list(messages.values()),
-            "conversation": self.conversation,
-            "timeout": self.timeout,
-        }
-
-    def not_added(self, adding: Mapping[str, Any], error: Exception) -> None:
-        """Keep what could not be added if it may be added later."""
-        messages = adding["messages"]
-        if not _may_pass(error):
-            logger.warning("%d messages are not remembered: %s", len(messages), error)
-            return
-        logger.warning("%d messages are added with the next call: %s", len(messages), error)
-        with self.lock:
-            self.waiting[:0] = messages
-            size = sum(len(message["content"]) for message in self.waiting)
-            while size > _MOST_WAITING:
-                size -= len(self.waiting.pop(0)["content"])
-                logger.warning("a message is not remembered: too many wait for memory")
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether the same call may succeed later."""
-    return (
-        isinstance(error, HithertoCallError)
-        and error.code in _TRY_AGAIN
-        and error.reason != "REQUEST_TOO_LARGE"
-    )
-
-
-def _read_reply(reply: AnswerSoFar, whole: Any, request: Mapping[str, Any]) -> None:
-    """Read a whole reply of the model, if the call returned one."""
-    raw = (request.get("extra_headers") or {}).get(_RAW_HEADER)
-    if raw == "stream" or (raw and request.get("stream")):
-        return
-    try:
-        reply.read(whole.parse() if raw else whole)
-    except Exception as error:
-        logger.warning("a reply that cannot be read is not remembered: %r", error)
-
-
 def _soon(loop: asyncio.AbstractEventLoop, start: Callable[[], object]) -> None:
     """Start what a dropped stream leaves to do, unless its loop is over."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(start)
-
-
-def _note(reply: AnswerSoFar, event: Any) -> None:
-    try:
-        reply.note(event)
-    except Exception as error:
-        logger.warning("a part of a reply that cannot be read is not remembered: %r", error)
 
 
 class _Dropped:
@@ -293,7 +176,7 @@ _dropped = _Dropped()
 class _Remembering:
     """The methods of a synchronous client."""
 
-    def __init__(self, remembrance: _Remembrance) -> None:
+    def __init__(self, remembrance: Remembrance) -> None:
         self._remembrance = remembrance
 
     def method(self, call: Callable[..., Any], form: Form) -> Callable[..., Any]:
@@ -317,11 +200,11 @@ class _Remembering:
                 _dropped.ready()
                 return RememberedStream(
                     given,
-                    note=functools.partial(_note, reply),
+                    note=functools.partial(note_event, reply),
                     ended=add,
                     dropped=functools.partial(_dropped.add, add),
                 )
-            _read_reply(reply, given, request)
+            read_reply(reply, given, request)
             add()
             return given
 
@@ -347,7 +230,7 @@ class _Remembering:
 class _AsyncRemembering:
     """The methods of an asynchronous client."""
 
-    def __init__(self, remembrance: _Remembrance) -> None:
+    def __init__(self, remembrance: Remembrance) -> None:
         self._remembrance = remembrance
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -372,11 +255,11 @@ class _AsyncRemembering:
                 start = functools.partial(self._start_adding, exchange, reply)
                 return AsyncRememberedStream(
                     given,
-                    note=functools.partial(_note, reply),
+                    note=functools.partial(note_event, reply),
                     ended=lambda: asyncio.shield(start()),
                     dropped=lambda: _soon(loop, start),
                 )
-            _read_reply(reply, given, request)
+            read_reply(reply, given, request)
             await asyncio.shield(self._start_adding(exchange, reply))
             return given
 

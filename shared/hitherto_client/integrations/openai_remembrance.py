@@ -1,0 +1,135 @@
+"""Whose memory the calls of an openai client use, and what has not been added to it yet.
+
+Nothing here may end a call: what cannot be read or extended is logged, and the call goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.inputs import MessageInput
+from hitherto_client.integrations.exchange import Exchange
+from hitherto_client.integrations.openai_forms import AnswerSoFar, Form
+
+logger = logging.getLogger("hitherto_client")
+
+_RAW_HEADER = "X-Stainless-Raw-Response"
+"""Marks calls of `with_raw_response` ("true") and `with_streaming_response` ("stream")."""
+_MOST_WAITING = 1_000_000
+"""Characters that wait for the service to come back; beyond that the oldest are given up."""
+_TRY_AGAIN = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.CANCELLED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembrance:
+    """Whose memory is used, and how."""
+
+    memory: Any
+    user: str
+    conversation: str
+    timeout: float
+    max_tokens: int | None
+    keep: bool
+    tools: bool
+    waiting: list[MessageInput] = field(default_factory=list)
+    """What could not be added yet."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def started(self, form: Form, request: Mapping[str, Any]) -> Exchange | None:
+        """What a request says; None if it cannot be read."""
+        try:
+            return form.exchange(request, tools=self.tools)
+        except Exception as error:
+            logger.warning("a request that cannot be read is not remembered: %r", error)
+            return None
+
+    def question(self, exchange: Exchange) -> dict[str, Any]:
+        """The arguments of `get_context`."""
+        return {
+            "user": self.user,
+            "query": exchange.question,
+            "conversation": self.conversation,
+            "max_tokens": self.max_tokens,
+            "timeout": self.timeout,
+        }
+
+    def extended(self, form: Form, request: dict[str, Any], block: str) -> dict[str, Any]:
+        """The request with the block, or as it is if it cannot be extended."""
+        if not block:
+            return request
+        try:
+            return form.with_block(request, block)
+        except Exception as error:
+            logger.warning("the model answers without memory: %r", error)
+            return request
+
+    def to_add(self, exchange: Exchange, reply: AnswerSoFar) -> dict[str, Any] | None:
+        """The arguments of `add`, with what waited; None if there is nothing to add."""
+        said = exchange.ended(reply.utterances(), complete=reply.complete)
+        with self.lock:
+            # A request that is repeated while its messages wait says the same once more.
+            messages = {message["id"]: message for message in (*self.waiting, *said)}
+            self.waiting.clear()
+        if not messages:
+            return None
+        return {
+            "user": self.user,
+            "messages": list(messages.values()),
+            "conversation": self.conversation,
+            "timeout": self.timeout,
+        }
+
+    def not_added(self, adding: Mapping[str, Any], error: Exception) -> None:
+        """Keep what could not be added if it may be added later."""
+        messages = adding["messages"]
+        if not _may_pass(error):
+            logger.warning("%d messages are not remembered: %s", len(messages), error)
+            return
+        logger.warning("%d messages are added with the next call: %s", len(messages), error)
+        with self.lock:
+            self.waiting[:0] = messages
+            size = sum(len(message["content"]) for message in self.waiting)
+            while size > _MOST_WAITING:
+                size -= len(self.waiting.pop(0)["content"])
+                logger.warning("a message is not remembered: too many wait for memory")
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same call may succeed later."""
+    return (
+        isinstance(error, HithertoCallError)
+        and error.code in _TRY_AGAIN
+        and error.reason != "REQUEST_TOO_LARGE"
+    )
+
+
+def read_reply(reply: AnswerSoFar, whole: Any, request: Mapping[str, Any]) -> None:
+    """Read a whole reply of the model, if the call returned one."""
+    raw = (request.get("extra_headers") or {}).get(_RAW_HEADER)
+    if raw == "stream" or (raw and request.get("stream")):
+        return
+    try:
+        reply.read(whole.parse() if raw else whole)
+    except Exception as error:
+        logger.warning("a reply that cannot be read is not remembered: %r", error)
+
+
+def note_event(reply: AnswerSoFar, event: Any) -> None:
+    """Take the next event of a stream."""
+    try:
+        reply.note(event)
+    except Exception as error:
+        logger.warning("a part of a reply that cannot be read is not remembered: %r", error)
