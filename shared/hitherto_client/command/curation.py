@@ -9,9 +9,9 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import memory_pb2
-from hitherto_client.command.exits import OK, UsageError
+from hitherto_client.command.exits import UsageError
 from hitherto_client.command.memories import MEMORIES
-from hitherto_client.command.options import PAGING, Argument, OneOf, connect, read_text
+from hitherto_client.command.options import PAGING, Argument, OneOf, read_text
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import USER, Command, Option, Rpc, given, of
 from hitherto_client.command.show import Column, Rows, show_rows
@@ -153,12 +153,8 @@ def _correct(options: argparse.Namespace, output: Output) -> int:
     for path in options.cleared:
         if path.partition(".")[0] in fields:
             raise UsageError(f"{path} is both set and cleared")
-    with connect(options) as client:
-        reply = _CORRECT.call(
-            client, options, memory=fields, update_mask=[*fields, *options.cleared]
-        )
-    _CORRECT.write(output, options, reply)
-    return OK
+    paths = [*fields, *options.cleared]
+    return _CORRECT.run(options, output, memory=fields, update_mask=paths)
 
 
 def _review(options: argparse.Namespace, output: Output) -> int:
@@ -176,10 +172,7 @@ def _feedback(options: argparse.Namespace, output: Output) -> int:
     more: dict[str, Any] = {}
     if options.rating is None:
         more["edit"] = {"original": read_text(files[0]), "edited": read_text(files[1])}
-    with connect(options) as client:
-        reply = _FEEDBACK.call(client, options, **more)
-    _FEEDBACK.write(output, options, reply)
-    return OK
+    return _FEEDBACK.run(options, output, **more)
 
 
 _SENSITIVE = Argument(

@@ -11,7 +11,7 @@ from typing import Any
 
 from hitherto_client._sync.privacy import CLEAR_SECONDS
 from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import Argument, confirmed, connect
+from hitherto_client.command.options import Argument, connect
 from hitherto_client.command.output import Output, as_dict
 from hitherto_client.command.rpc import USER, Command, CommandGroup, Rpc
 from hitherto_client.command.values import counted
@@ -41,9 +41,9 @@ _REINSTATE = Rpc("ReinstateUser", (USER,), _show_reinstated)
 
 
 def _erase(options: argparse.Namespace, output: Output) -> int:
-    if not confirmed(options, output, _ERASE.confirm.format(**vars(options))):
-        return FAILED
     with connect(options) as client:
+        if not _ERASE.agreed(client, options, output):
+            return FAILED
         reply = _ERASE.call(client, options, timeout=options.timeout or CLEAR_SECONDS)
     receipt = reply.receipt
     file = options.receipt or Path(f"erase-receipt-{receipt.id}.json")

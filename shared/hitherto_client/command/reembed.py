@@ -11,12 +11,12 @@ from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto.v1.extraction_service_pb2 import GetJobRequest
 from hitherto_client import Hitherto
 from hitherto_client._sync.watch import FINAL
-from hitherto_client.command.exits import FAILED, OK
+from hitherto_client.command.exits import OK
 from hitherto_client.command.follow import exit_code, show_jobs
-from hitherto_client.command.options import YES, confirmed, connect, wait
+from hitherto_client.command.options import connect, wait
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar, if_stopped
-from hitherto_client.command.rpc import Command, CommandGroup, Option, Rpc
+from hitherto_client.command.rpc import Ask, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Pair, show_record
 
 _POLL_SECONDS = 0.5
@@ -44,7 +44,7 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
         output.note("reads still use the old model")
 
 
-def _phase(word: str, *options: Option, confirm: str = "") -> Rpc:
+def _phase(word: str, *options: Option, confirm: str | Ask = "") -> Rpc:
     return Rpc("Reembed", options, _show, confirm=confirm, fixed={"phase": word})
 
 
@@ -54,7 +54,15 @@ _START = _phase(
     Option("--dimensions", "dimensions", "size of its vectors (default: the model's own)"),
 )
 _STATUS = _phase("status")
-_SWITCH = _phase("switch")
+
+
+def _switched(client: Hitherto, options: argparse.Namespace, output: Output) -> str:
+    now = _STATUS.call(client, options)
+    new = now.target_model or "the new model"
+    return f"Let all reads use {new} instead of {now.active_model}?"
+
+
+_SWITCH = _phase("switch", confirm=_switched)
 _ROLLBACK = _phase("rollback", confirm="Let all reads use the old embedding model again?")
 
 
@@ -88,19 +96,6 @@ def _follow(
             reply = _STATUS.call(client, options, model="", dimensions=0)
 
 
-def _switch(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        if not options.yes:
-            now = _STATUS.call(client, options)
-            new = now.target_model or "the new model"
-            question = f"Let all reads use {new} instead of {now.active_model}?"
-            if not confirmed(options, output, question):
-                return FAILED
-        reply = _SWITCH.call(client, options)
-    _SWITCH.write(output, options, reply)
-    return OK
-
-
 COMMANDS = (
     CommandGroup(
         "reembed",
@@ -113,7 +108,7 @@ COMMANDS = (
             run=_start,
         ),
         Command("status", "Show how far the change is.", _STATUS),
-        Command("switch", "Let reads use the new model.", _SWITCH, YES, run=_switch),
+        Command("switch", "Let reads use the new model.", _SWITCH),
         Command("rollback", "Let reads use the old model again.", _ROLLBACK),
     ),
 )

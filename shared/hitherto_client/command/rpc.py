@@ -118,6 +118,8 @@ UNTIL = "only before this time"
 DRY_RUN = Option("--dry-run", "dry_run", "only count; change nothing")
 
 Show = Callable[[Output, argparse.Namespace, Any], None]
+Ask = Callable[[Hitherto, argparse.Namespace, Output], str]
+"""What to ask after a look at what is there; empty: nothing."""
 
 
 _SERVICES = {
@@ -146,7 +148,7 @@ class Rpc:
     options: tuple[Option, ...]
     show: Show
     """Writes a reply for people."""
-    confirm: str = ""
+    confirm: str | Ask = ""
     """What to ask before the call; names in braces are fields of the request."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields that no option sets."""
@@ -205,14 +207,32 @@ class Rpc:
             reply.next_page_token = ""
         return reply
 
-    def run(self, options: argparse.Namespace, output: Output) -> int:
-        """The whole command: ask, call, write."""
-        if self.confirm and not confirmed(options, output, self.confirm.format(**vars(options))):
-            return FAILED
+    def run(
+        self,
+        options: argparse.Namespace,
+        output: Output,
+        *,
+        timeout: float | None = None,
+        **more: Any,
+    ) -> int:
+        """The whole command: ask, call, write. `more` as for `make`."""
         with connect(options) as client:
-            reply = self.call(client, options)
+            if not self.agreed(client, options, output):
+                return FAILED
+            reply = self.call(client, options, timeout=timeout, **more)
         self.write(output, options, reply)
         return OK
+
+    def agreed(self, client: Hitherto, options: argparse.Namespace, output: Output) -> bool:
+        """Whether the person agrees, where there is a question."""
+        if not self.confirm or options.yes:
+            return True
+        question = (
+            self.confirm.format(**vars(options))
+            if isinstance(self.confirm, str)
+            else self.confirm(client, options, output)
+        )
+        return not question or confirmed(options, output, question)
 
     def write(self, output: Output, options: argparse.Namespace, reply: Any) -> None:
         """Write the reply: as it is for machines, or for people."""

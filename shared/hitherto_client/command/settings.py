@@ -9,9 +9,10 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 
 from hitherto.v1 import memory_pb2, privacy_pb2
+from hitherto_client import Hitherto
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import YES, Argument, confirmed, connect
+from hitherto_client.command.exits import UsageError
+from hitherto_client.command.options import Argument
 from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import USER, Command, Option, Rpc
 from hitherto_client.command.show import CountsLine, OneRecord
@@ -26,6 +27,17 @@ def _setting(name: str) -> tuple[str, Any]:
     return name, lambda settings: _shown(_FIELDS[name], getattr(settings, name))
 
 
+def _what_goes(client: Hitherto, options: argparse.Namespace, output: Output) -> str:
+    kept: Any = [name for name in words(_STATUSES) if name != "forgotten"]
+    held = client.memories(options.user_id, statuses=kept, page_size=1).page().total_size
+    many = f"all {held} memories" if held else "all memories"
+    profile = ", empty the profile" if options.include_profile else ""
+    conversations = (
+        ", and delete all conversations for good" if options.include_conversations else ""
+    )
+    return f"Forget {many} of {options.user_id}{profile}{conversations}?"
+
+
 _SETTINGS = OneRecord("user_settings", tuple(map(_setting, _FIELDS)))
 _GET = Rpc("GetUserSettings", (USER,), _SETTINGS)
 _UPDATE = Rpc("UpdateUserSettings", (), _SETTINGS)
@@ -38,7 +50,8 @@ _CLEAR = Rpc(
             "--conversations", "include_conversations", "also delete all conversations, for good"
         ),
     ),
-    CountsLine("cleared"),
+    CountsLine("cleared", note="`hitherto restore {user_id} ID` brings a single memory back"),
+    confirm=_what_goes,
 )
 
 
@@ -46,10 +59,7 @@ def _settings(options: argparse.Namespace, output: Output) -> int:
     if not options.changes and not options.reset:
         return _GET.run(options, output)
     settings = _read(options.changes, options.reset)
-    with connect(options) as client:
-        reply = _UPDATE.call(client, options, user_settings=settings, update_mask=[*settings])
-    _UPDATE.write(output, options, reply)
-    return OK
+    return _UPDATE.run(options, output, user_settings=settings, update_mask=[*settings])
 
 
 def _read(changes: Sequence[str], reset: Sequence[str]) -> dict[str, bool | int | str | None]:
@@ -95,26 +105,6 @@ def _shown(field: FieldDescriptor, value: bool | int | str) -> str:
     return str(value)
 
 
-def _clear(options: argparse.Namespace, output: Output) -> int:
-    user = options.user_id
-    with connect(options) as client:
-        if not options.yes:
-            kept: Any = [name for name in words(_STATUSES) if name != "forgotten"]
-            held = client.memories(user, statuses=kept, page_size=1).page().total_size
-            many = f"all {held} memories" if held else "all memories"
-            profile = ", empty the profile" if options.include_profile else ""
-            conversations = (
-                ", and delete all conversations for good" if options.include_conversations else ""
-            )
-            if not confirmed(options, output, f"Forget {many} of {user}{profile}{conversations}?"):
-                return FAILED
-        reply = _CLEAR.call(client, options, timeout=options.timeout or CLEAR_SECONDS)
-    _CLEAR.write(output, options, reply)
-    if not output.as_json:
-        output.note(f"`hitherto restore {user} ID` brings a single memory back")
-    return OK
-
-
 COMMANDS = (
     Command(
         "settings",
@@ -136,5 +126,12 @@ COMMANDS = (
         ),
         run=_settings,
     ),
-    Command("clear", "Forget all memories of a user.", _CLEAR, YES, run=_clear),
+    Command(
+        "clear",
+        "Forget all memories of a user.",
+        _CLEAR,
+        run=lambda options, output: _CLEAR.run(
+            options, output, timeout=options.timeout or CLEAR_SECONDS
+        ),
+    ),
 )

@@ -127,11 +127,14 @@ class CountsLine:
     """Shows what was done, by counts."""
 
     done: str
-    none: str = "nothing was left"
+    note: str = ""
+    """What is said below it."""
 
     def __call__(self, output: Output, options: argparse.Namespace, reply: Any) -> None:
         """Write the counts in one line."""
-        output.line(f"{self.done}: {counted(reply.counts) or self.none}")
+        output.line(f"{self.done}: {counted(reply.counts) or 'nothing was left'}")
+        if self.note:
+            output.note(self.note.format(**vars(options)))
 
 
 def nothing(text: str, reason: str) -> str:

@@ -13,7 +13,7 @@ from hitherto_client._sync.watch import FINAL
 from hitherto_client.command.exits import FAILED, OK
 from hitherto_client.command.follow import exit_code, follow, show_jobs
 from hitherto_client.command.memories import MEMORIES
-from hitherto_client.command.options import YES, Argument, OneOf, confirmed, connect, wait
+from hitherto_client.command.options import Argument, OneOf, connect, wait
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import DRY_RUN, EVERYBODY, SINCE, UNTIL, USER, Command, Option, Rpc
@@ -35,7 +35,18 @@ _CONSOLIDATE = Rpc(
     _show_started,
 )
 _DECAY = Rpc("RunDecay", (EVERYBODY, DRY_RUN), _show_started)
-_RETENTION = Rpc("RunRetention", (EVERYBODY, DRY_RUN), _show_started)
+
+
+def _due(client: Hitherto, options: argparse.Namespace, output: Output) -> str:
+    if options.dry_run:
+        return ""
+    due = _RETENTION.call(client, options, dry_run=True)
+    whose = f"of {options.user_id}" if options.user_id else "of all users"
+    output.note(f"due for removal {whose}: {counted(due.counts) or 'nothing'}")
+    return "Remove it for good?"
+
+
+_RETENTION = Rpc("RunRetention", (EVERYBODY, DRY_RUN), _show_started, confirm=_due)
 
 
 def _show_originals(output: Output, options: argparse.Namespace, reply: Any) -> None:
@@ -72,13 +83,21 @@ def _show_undone(output: Output, options: argparse.Namespace, reply: Any) -> Non
         output.note("nothing was changed")
 
 
-_ROLLBACK = Rpc("RollbackSource", (USER, DRY_RUN), _show_undone)
+def _would_undo(client: Hitherto, options: argparse.Namespace, output: Output) -> str:
+    if options.dry_run:
+        return ""
+    would = _ROLLBACK.call(client, options, dry_run=True)
+    output.note(f"would undo: {counted(would.counts) or 'nothing'}")
+    return "Undo it?"
+
+
+_ROLLBACK = Rpc("RollbackSource", (USER, DRY_RUN), _show_undone, confirm=_would_undo)
 
 
 def _start(rpc: Rpc, options: argparse.Namespace, output: Output) -> int:
     """Start upkeep, follow its job unless asked not to, and tell what it did or would do."""
     with connect(options) as client:
-        if rpc is _RETENTION and not _agreed(client, options, output):
+        if not rpc.agreed(client, options, output):
             return FAILED
         reply = rpc.call(client, options)
         wait = options.wait and not options.dry_run
@@ -89,28 +108,6 @@ def _start(rpc: Rpc, options: argparse.Namespace, output: Output) -> int:
     rpc.write(output, options, reply)
     failed = reply.job.state in (job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
     return exit_code([reply.job]) if failed or wait else OK
-
-
-def _agreed(client: Hitherto, options: argparse.Namespace, output: Output) -> bool:
-    """Whether what is past its retention may go; says first how much that is."""
-    if options.dry_run or options.yes:
-        return True
-    due = _RETENTION.call(client, options, dry_run=True)
-    whose = f"of {options.user_id}" if options.user_id else "of all users"
-    output.note(f"due for removal {whose}: {counted(due.counts) or 'nothing'}")
-    return confirmed(options, output, "Remove it for good?")
-
-
-def _rollback(options: argparse.Namespace, output: Output) -> int:
-    with connect(options) as client:
-        if not options.dry_run and not options.yes:
-            would = _ROLLBACK.call(client, options, dry_run=True)
-            output.note(f"would undo: {counted(would.counts) or 'nothing'}")
-            if not confirmed(options, output, "Undo it?"):
-                return FAILED
-        reply = _ROLLBACK.call(client, options)
-    _ROLLBACK.write(output, options, reply)
-    return OK
 
 
 _DIMENSIONS = pb.UsageDimension.DESCRIPTOR
@@ -204,7 +201,6 @@ COMMANDS = (
         "Remove data that is past its retention, for good.",
         _RETENTION,
         wait(),
-        YES,
         run=partial(_start, _RETENTION),
     ),
     Command("schedules", "List the upkeep schedules.", _SCHEDULES),
@@ -218,7 +214,5 @@ COMMANDS = (
             Option("--job", "job_id", metavar="ID"),
             required=True,
         ),
-        YES,
-        run=_rollback,
     ),
 )
