@@ -25,7 +25,6 @@ from hitherto_client.console.pages import (
     memories,
     memory,
     operations,
-    people,
     profile,
     settings,
     signing_in,
@@ -40,7 +39,6 @@ MOST_REQUEST_BYTES = 1024 * 1024
 
 _PAGES = (
     signing_in,
-    people,
     memories,
     memory,
     conversations,

@@ -1,4 +1,4 @@
-"""The profile: what is known about a person as such, and its editor."""
+"""Profiles: those that one may see, what is known about a person as such, and its editor."""
 
 from __future__ import annotations
 
@@ -86,6 +86,18 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[ProfileLeaf]:
         yield ProfileLeaf(path, value)
 
 
+async def _first(visit: Visit) -> Response:
+    return visit.go("/memories" if visit.user else "/people")
+
+
+async def _people(visit: Visit) -> Response:
+    department = visit.address.text("department")
+    found = await visit.client.profiles(department=department, page_size=PAGE_SIZE).page(
+        visit.address.text("page")
+    )
+    return visit.page("people.html", found=found, department=department)
+
+
 async def _profile(visit: Visit) -> Response:
     profile = await visit.client.get_profile(visit.user)
     history = await visit.client.profile_history(visit.user, page_size=PAGE_SIZE).page(
@@ -167,6 +179,8 @@ def _put(changes: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 ROUTES = (
+    look("/", _first, about_user=False),
+    look("/people", _people, about_user=False),
     look("/profile", _profile),
     look("/profile/edit", _edit),
     change("/profile/edit", _save),
