@@ -29,16 +29,20 @@ _SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedColumn:
-    """A column of a record.
+class MayBeAbsent:
+    """A column that a record need not have.
 
     Attributes:
         kind: Checks its values.
-        default: What is stored if a record has no such column; `...`: it must have one.
+        default: What is stored if a record has no such column.
     """
 
     kind: Kind
-    default: Any = ...
+    default: Any = None
+
+
+Column = Kind | MayBeAbsent
+"""A column of a record, which must have it unless it is one that may be absent."""
 
 
 def text(max_bytes: int, *, required: bool = False) -> Kind:
@@ -175,7 +179,7 @@ def free(max_bytes: int, kind: type | None = dict) -> Kind:
     return check
 
 
-def shaped(values: Mapping[str, ImportedColumn], max_bytes: int, *, closed: bool = False) -> Kind:
+def shaped(values: Mapping[str, Column], max_bytes: int, *, closed: bool = False) -> Kind:
     """Free-form JSON: an object with these values, with `closed` no others.
 
     A value that is absent stays so, whatever its default.
@@ -196,7 +200,7 @@ def check_row(
     checks: Checks,
     field: str,
     row: dict[str, Any],
-    columns: Mapping[str, ImportedColumn],
+    columns: Mapping[str, Column],
     ignored: Collection[str],
 ) -> dict[str, Any]:
     """The columns of a record, checked; those in `ignored` are left out.
@@ -204,18 +208,21 @@ def check_row(
     None stands for a refused value.
     """
     _refuse_others(checks, field, row.keys() - columns.keys() - set(ignored))
-    defaults = {column: rule.default for column, rule in columns.items()}
+    defaults = {
+        column: rule.default for column, rule in columns.items() if isinstance(rule, MayBeAbsent)
+    }
     return defaults | _checked(checks, field, row, columns)
 
 
 def _checked(
-    checks: Checks, field: str, row: Mapping[str, Any], columns: Mapping[str, ImportedColumn]
+    checks: Checks, field: str, row: Mapping[str, Any], columns: Mapping[str, Column]
 ) -> dict[str, Any]:
     found = {}
     for column, rule in columns.items():
+        kind = rule.kind if isinstance(rule, MayBeAbsent) else rule
         if column in row:
-            found[column] = rule.kind(checks, f"{field}.{column}", row[column])
-        elif rule.default is ...:
+            found[column] = kind(checks, f"{field}.{column}", row[column])
+        elif kind is rule:
             checks.add(f"{field}.{column}", "is required")
             found[column] = None
     return found

@@ -13,8 +13,8 @@ from typing import Any
 from hitherto_extraction.pipeline.profile import ProfilePatch
 from hitherto_extraction.pipeline.summarise import SummaryPatch
 from hitherto_extraction.restoring.columns import (
-    ImportedColumn,
     Kind,
+    MayBeAbsent,
     flag,
     free,
     moment,
@@ -35,26 +35,20 @@ from hitherto_shared.validation import Checks
 _KIB = 1024
 _MOST = 1024 * _KIB
 
-_WORDS = ImportedColumn(text(64 * _KIB))
-_LABELS = ImportedColumn(several(text(_KIB), 1_000))
-_OBJECT = ImportedColumn(free(128 * _KIB))
-_MOMENT_OR_NONE = ImportedColumn(optional(moment))
-_UID_OR_NONE = ImportedColumn(optional(uid))
-_FLAG = ImportedColumn(flag)
-_STATUS = ImportedColumn(one_of(*MEMORY_STATUS.values()))
+_WORDS = text(64 * _KIB)
+_LABELS = several(text(_KIB), 1_000)
+_OBJECT = free(128 * _KIB)
+_MOMENT_OR_NONE = optional(moment)
+_UID_OR_NONE = optional(uid)
+_STATUS = one_of(*MEMORY_STATUS.values())
 _CONFIDENCE = one_of(*CONFIDENCE.values())
 _ANYTHING = free(_MOST, None)
 _WITHOUT_SUCCESSOR = ("active", "quarantined", "forgotten")
 
 
-def _may(column: ImportedColumn) -> ImportedColumn:
-    """A value that may be absent."""
-    return ImportedColumn(column.kind, None)
-
-
 def _patch(kind: type) -> Kind:
     """What a reply said of a profile or a summary, which its merge takes as it comes."""
-    known = {each.name: ImportedColumn(_ANYTHING, None) for each in fields(kind)}
+    known = {each.name: MayBeAbsent(_ANYTHING) for each in fields(kind)}
     return shaped(known, _MOST, closed=True)
 
 
@@ -65,53 +59,48 @@ def _mention(checks: Checks, field: str, value: Any) -> Any:
     return several(text(_KIB), 2)(checks, field, value)
 
 
-_MENTIONS = ImportedColumn(several(_mention, 1_000), [])
-_CHALLENGES = ImportedColumn(several(uid, 10_000))
+_MENTIONS = MayBeAbsent(several(_mention, 1_000), [])
+_CHALLENGES = several(uid, 10_000)
 _SAID = shaped(
     {
         "content": _WORDS,
         "detail": _WORDS,
-        "importance": ImportedColumn(share),
-        "confidence": ImportedColumn(_CONFIDENCE),
+        "importance": share,
+        "confidence": _CONFIDENCE,
         "tags": _LABELS,
         "keywords": _LABELS,
-        "questions": _may(_LABELS),
+        "questions": MayBeAbsent(_LABELS),
         "entities": _MENTIONS,
-        "context": _may(_OBJECT),
-        "metadata": _may(_OBJECT),
-        "valid_from": ImportedColumn(moment),
-        "valid_to": _may(_MOMENT_OR_NONE),
-        "expires_at": _may(_MOMENT_OR_NONE),
-        "suspect": _FLAG,
-        "sensitive": _may(_FLAG),
-        "whole": _may(_FLAG),
-        "repeats": _may(_FLAG),
-        "status": _may(_STATUS),
-        "superseded_by": _may(_UID_OR_NONE),
-        "challenges": _may(_CHALLENGES),
+        "context": MayBeAbsent(_OBJECT),
+        "metadata": MayBeAbsent(_OBJECT),
+        "valid_from": moment,
+        "valid_to": MayBeAbsent(_MOMENT_OR_NONE),
+        "expires_at": MayBeAbsent(_MOMENT_OR_NONE),
+        "suspect": flag,
+        "sensitive": MayBeAbsent(flag),
+        "whole": MayBeAbsent(flag),
+        "repeats": MayBeAbsent(flag),
+        "status": MayBeAbsent(_STATUS),
+        "superseded_by": MayBeAbsent(_UID_OR_NONE),
+        "challenges": MayBeAbsent(_CHALLENGES),
     },
     _MOST,
 )
 _UPDATED = shaped(
     {
-        "content": ImportedColumn(optional(_WORDS.kind)),
-        "detail": ImportedColumn(optional(_WORDS.kind)),
-        "importance": ImportedColumn(optional(share)),
-        "confidence": ImportedColumn(optional(_CONFIDENCE)),
+        "content": optional(_WORDS),
+        "detail": optional(_WORDS),
+        "importance": optional(share),
+        "confidence": optional(_CONFIDENCE),
         "tags": _LABELS,
-        "questions": _may(_LABELS),
+        "questions": MayBeAbsent(_LABELS),
         "entities": _MENTIONS,
-        "whole": _may(_FLAG),
+        "whole": MayBeAbsent(flag),
     },
     _MOST,
 )
 _CLOSED = shaped(
-    {
-        "status": _STATUS,
-        "valid_to": ImportedColumn(moment),
-        "superseded_by": _UID_OR_NONE,
-        "entities": _MENTIONS,
-    },
+    {"status": _STATUS, "valid_to": moment, "superseded_by": _UID_OR_NONE, "entities": _MENTIONS},
     _MOST,
 )
 _JOINED = shaped(
@@ -119,14 +108,14 @@ _JOINED = shaped(
         "context": _OBJECT,
         "metadata": _OBJECT,
         "expires_at": _MOMENT_OR_NONE,
-        "sensitive": _FLAG,
+        "sensitive": flag,
         "entities": _MENTIONS,
     },
     _MOST,
 )
 _CHALLENGED = shaped({"challenges": _CHALLENGES, "entities": _MENTIONS}, _MOST)
 _TAKEN = shaped({"entities": _MENTIONS}, _MOST)
-_OF_STATEMENTS: Mapping[tuple[str, str], Kind] = {
+STATEMENTS: Mapping[tuple[str, str], Kind] = {
     ("memory", "said"): _SAID,
     ("memory", "updated"): _UPDATED,
     ("memory", "closed"): _CLOSED,
@@ -137,17 +126,18 @@ _OF_STATEMENTS: Mapping[tuple[str, str], Kind] = {
     ("profile", "taken"): _TAKEN,
     ("summary", "concluded"): _patch(SummaryPatch),
 }
+"""What a statement says, by its subject and its action."""
 
 PROFILE = shaped(
     {
-        "department": _may(_WORDS),
-        "summary": _may(_WORDS),
-        "current_projects": _may(_LABELS),
-        "preferences": _may(_OBJECT),
-        "frequent_intents": _may(_LABELS),
-        "access_level": _may(_WORDS),
-        "facts": _may(_OBJECT),
-        "metadata": _may(_OBJECT),
+        "department": MayBeAbsent(_WORDS),
+        "summary": MayBeAbsent(_WORDS),
+        "current_projects": MayBeAbsent(_LABELS),
+        "preferences": MayBeAbsent(_OBJECT),
+        "frequent_intents": MayBeAbsent(_LABELS),
+        "access_level": MayBeAbsent(_WORDS),
+        "facts": MayBeAbsent(_OBJECT),
+        "metadata": MayBeAbsent(_OBJECT),
     },
     _MOST,
     closed=True,
@@ -155,11 +145,7 @@ PROFILE = shaped(
 """A version of a profile."""
 
 CONTEXT_ITEMS = several(
-    shaped(
-        {"id": ImportedColumn(name(1024)), "relevance": ImportedColumn(number(0, 1_000), None)},
-        4 * _KIB,
-    ),
-    1_000,
+    shaped({"id": name(1024), "relevance": MayBeAbsent(number(0, 1_000))}, 4 * _KIB), 1_000
 )
 """What an answer was based on, and what a session showed."""
 
@@ -176,7 +162,7 @@ def said_at(checks: Checks, field: str, value: Any) -> Any:
 def check_said(checks: Checks, field: str, row: dict[str, Any]) -> None:
     """Check what a statement says, which depends on its subject and its action."""
     subject, action = row["subject"], row["action"]
-    if (kind := _OF_STATEMENTS.get((subject, action))) is not None:
+    if (kind := STATEMENTS.get((subject, action))) is not None:
         row["said"] = kind(checks, f"{field}.said", row["said"])
     elif subject is not None and action is not None:
         refused(checks, f"{field}.action", f"is no action of a statement about a {subject}")

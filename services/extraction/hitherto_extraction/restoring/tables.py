@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitherto_extraction.restoring.columns import (
-    ImportedColumn,
+    Column,
+    MayBeAbsent,
     digest,
     flag,
     free,
@@ -29,6 +30,7 @@ from hitherto_extraction.restoring.columns import (
 from hitherto_extraction.restoring.shapes import (
     CONTEXT_ITEMS,
     PROFILE,
+    STATEMENTS,
     check_ending,
     check_said,
     said_at,
@@ -50,42 +52,40 @@ OWNERS = frozenset({"tenant_id", "user_id"})
 """Columns that name whose record it is: the calling tenant's, and the named user's."""
 
 _KIB = 1024
-_ID = ImportedColumn(name(256))
-_UID = ImportedColumn(uid)
-_UID_OR_NONE = ImportedColumn(optional(uid), None)
-_UIDS = ImportedColumn(several(uid, 10_000), [])
-_MOMENT = ImportedColumn(moment)
-_MOMENT_OR_NONE = ImportedColumn(optional(moment), None)
+_ID = name(256)
+_UID_OR_NONE = MayBeAbsent(optional(uid))
+_UIDS = MayBeAbsent(several(uid, 10_000), [])
+_MOMENT_OR_NONE = MayBeAbsent(optional(moment))
 # Whatever is counted goes on: the largest number of its type would admit no further change.
-_COUNT = ImportedColumn(whole(0, 10**9))
-_POSITIVE = ImportedColumn(whole(1, 10**9))
-_LABELS = ImportedColumn(several(text(1024), 1_000), [])
-_OBJECT = ImportedColumn(free(128 * _KIB), {})
-_LARGE_OBJECT = ImportedColumn(free(1024 * _KIB), {})
-_LARGE_OBJECT_OR_NONE = ImportedColumn(optional(free(1024 * _KIB)), None)
-_WORDS = ImportedColumn(text(64 * _KIB), "")
-_IS_TRUE = ImportedColumn(flag, default=False)
-_CHOSEN = ImportedColumn(optional(flag), None)
-_DAYS = ImportedColumn(optional(whole(0, 36_500)), None)
+_COUNT = whole(0, 10**9)
+_POSITIVE = whole(1, 10**9)
+_LABELS = MayBeAbsent(several(text(1024), 1_000), [])
+_OBJECT = MayBeAbsent(free(128 * _KIB), {})
+_LARGE_OBJECT = MayBeAbsent(free(1024 * _KIB), {})
+_LARGE_OBJECT_OR_NONE = MayBeAbsent(optional(free(1024 * _KIB)))
+_WORDS = MayBeAbsent(text(64 * _KIB), "")
+_IS_TRUE = MayBeAbsent(flag, default=False)
+_CHOSEN = MayBeAbsent(optional(flag))
+_DAYS = MayBeAbsent(optional(whole(0, 36_500)))
 
 _STATUS = one_of(*MEMORY_STATUS.values())
-_ORIGIN = ImportedColumn(one_of(*ORIGIN.values()))
-_MEMORY: Mapping[str, ImportedColumn] = {
-    "memory_id": _UID,
+_ORIGIN = one_of(*ORIGIN.values())
+_MEMORY: Mapping[str, Column] = {
+    "memory_id": uid,
     "version": _POSITIVE,
-    "type": ImportedColumn(one_of(*MEMORY_TYPE.values())),
-    "content": ImportedColumn(text(8 * _KIB, required=True)),
-    "detail": ImportedColumn(text(8 * _KIB), ""),
-    "importance": ImportedColumn(share),
-    "confidence": ImportedColumn(one_of(*CONFIDENCE.values())),
+    "type": one_of(*MEMORY_TYPE.values()),
+    "content": text(8 * _KIB, required=True),
+    "detail": MayBeAbsent(text(8 * _KIB), ""),
+    "importance": share,
+    "confidence": one_of(*CONFIDENCE.values()),
     "origin": _ORIGIN,
-    "status": ImportedColumn(_STATUS),
+    "status": _STATUS,
     "tags": _LABELS,
     "keywords": _LABELS,
     "context": _OBJECT,
     "metadata": _OBJECT,
     "sensitive": _IS_TRUE,
-    "valid_from": _MOMENT,
+    "valid_from": moment,
     "valid_to": _MOMENT_OR_NONE,
     "expires_at": _MOMENT_OR_NONE,
     "superseded_by": _UID_OR_NONE,
@@ -104,7 +104,7 @@ class ImportedTable:
         also: Checks what depends on several columns of a checked row.
     """
 
-    columns: Mapping[str, ImportedColumn]
+    columns: Mapping[str, Column]
     computed: str = ""
     also: Callable[[Checks, str, dict[str, Any]], None] | None = None
 
@@ -117,49 +117,49 @@ class ImportedTable:
 IMPORTED: Mapping[str, ImportedTable] = {
     USERS: ImportedTable(
         {
-            "created_at": _MOMENT,
+            "created_at": moment,
             "memory_enabled": _CHOSEN,
             "learning_enabled": _CHOSEN,
             "retention_days": _DAYS,
             "message_retention_days": _DAYS,
             "encrypt_sensitive": _CHOSEN,
-            "time_zone": ImportedColumn(optional(time_zone), None),
+            "time_zone": MayBeAbsent(optional(time_zone)),
         },
         "erased_at last_lexical_no lexical_documents lexical_terms to_seal key_id revision",
     ),
     "profiles": ImportedTable(
         {
-            "department": ImportedColumn(name(256, required=False), ""),
-            "summary": ImportedColumn(text(16 * _KIB), ""),
+            "department": MayBeAbsent(name(256, required=False), ""),
+            "summary": MayBeAbsent(text(16 * _KIB), ""),
             "current_projects": _LABELS,
             "preferences": _OBJECT,
             "frequent_intents": _LABELS,
-            "access_level": ImportedColumn(name(64, required=False), "standard"),
+            "access_level": MayBeAbsent(name(64, required=False), "standard"),
             "facts": _OBJECT,
             "metadata": _OBJECT,
-            "said_at": ImportedColumn(said_at, {}),
+            "said_at": MayBeAbsent(said_at, {}),
             "version": _POSITIVE,
             "last_extracted_at": _MOMENT_OR_NONE,
-            "created_at": _MOMENT,
-            "updated_at": _MOMENT,
+            "created_at": moment,
+            "updated_at": moment,
         }
     ),
     "profile_versions": ImportedTable(
         {
             "version": _POSITIVE,
-            "profile": ImportedColumn(PROFILE),
-            "actor": ImportedColumn(text(2 * _KIB, required=True)),
+            "profile": PROFILE,
+            "actor": text(2 * _KIB, required=True),
             "job_id": _UID_OR_NONE,
-            "recorded_at": _MOMENT,
+            "recorded_at": moment,
         }
     ),
     "conversations": ImportedTable(
         {
             "conversation_id": _ID,
-            "created_at": _MOMENT,
-            "updated_at": _MOMENT,
+            "created_at": moment,
+            "updated_at": moment,
             "ended_at": _MOMENT_OR_NONE,
-            "time_zone": ImportedColumn(time_zone, "UTC"),
+            "time_zone": MayBeAbsent(time_zone, "UTC"),
             "last_message_no": _COUNT,
             "watermark": _COUNT,
             "last_said_at": _MOMENT_OR_NONE,
@@ -170,13 +170,13 @@ IMPORTED: Mapping[str, ImportedTable] = {
             "conversation_id": _ID,
             "message_no": _POSITIVE,
             "message_id": _ID,
-            "role": ImportedColumn(one_of(*ROLE.values())),
-            "name": ImportedColumn(name(256, required=False), ""),
-            "content": ImportedColumn(text(64 * _KIB)),
-            "said_at": _MOMENT,
-            "accepted_at": _MOMENT,
-            "context_items": ImportedColumn(CONTEXT_ITEMS, []),
-            "pending_action_ids": ImportedColumn(several(name(256), 200), []),
+            "role": one_of(*ROLE.values()),
+            "name": MayBeAbsent(name(256, required=False), ""),
+            "content": text(64 * _KIB),
+            "said_at": moment,
+            "accepted_at": moment,
+            "context_items": MayBeAbsent(CONTEXT_ITEMS, []),
+            "pending_action_ids": MayBeAbsent(several(name(256), 200), []),
             "metadata": _OBJECT,
         },
         "lexical_no lexical_length embedding_state",
@@ -184,70 +184,70 @@ IMPORTED: Mapping[str, ImportedTable] = {
     "conversation_summaries": ImportedTable(
         {
             "conversation_id": _ID,
-            "title": ImportedColumn(text(1024, required=True)),
+            "title": text(1024, required=True),
             "summary": _WORDS,
             "key_topics": _LABELS,
             "technical_topics": _LABELS,
-            "outcome": ImportedColumn(one_of(*OUTCOME.values())),
+            "outcome": one_of(*OUTCOME.values()),
             "followup_suggestions": _LABELS,
             "covers_to": _COUNT,
-            "created_at": _MOMENT,
-            "updated_at": _MOMENT,
+            "created_at": moment,
+            "updated_at": moment,
         },
         "lexical_no lexical_length embedding_state text_version sealed_version",
     ),
     "documents": ImportedTable(
         {
-            "document_id": _UID,
-            "source_type": ImportedColumn(name(64)),
-            "source_id": ImportedColumn(name(1024)),
-            "content_type": ImportedColumn(name(64, required=False), ""),
-            "title": ImportedColumn(text(4 * _KIB), ""),
+            "document_id": uid,
+            "source_type": name(64),
+            "source_id": name(1024),
+            "content_type": MayBeAbsent(name(64, required=False), ""),
+            "title": MayBeAbsent(text(4 * _KIB), ""),
             "summary": _WORDS,
-            "content": ImportedColumn(text(4 * _KIB * _KIB), ""),
-            "author": ImportedColumn(text(_KIB), ""),
+            "content": MayBeAbsent(text(4 * _KIB * _KIB), ""),
+            "author": MayBeAbsent(text(_KIB), ""),
             "metadata": _OBJECT,
-            "source_created_at": _MOMENT,
-            "content_hash": ImportedColumn(digest),
-            "ingested_hash": ImportedColumn(optional(digest), None),
+            "source_created_at": moment,
+            "content_hash": digest,
+            "ingested_hash": MayBeAbsent(optional(digest)),
             "ingested_heading": _WORDS,
             "job_id": _UID_OR_NONE,
-            "created_at": _MOMENT,
-            "updated_at": _MOMENT,
+            "created_at": moment,
+            "updated_at": moment,
             "expires_at": _MOMENT_OR_NONE,
         }
     ),
     "document_chunks": ImportedTable(
         {
-            "document_id": _UID,
-            "chunk_id": _UID,
+            "document_id": uid,
+            "chunk_id": uid,
             "position": _COUNT,
-            "content": ImportedColumn(text(64 * _KIB, required=True)),
+            "content": text(64 * _KIB, required=True),
         },
         "lexical_no lexical_length embedding_state",
     ),
     "entities": ImportedTable(
         {
-            "entity_id": _UID,
+            "entity_id": uid,
             "name": _ID,
-            "name_key": ImportedColumn(text(4 * _KIB)),
-            "type": ImportedColumn(one_of(*ENTITY_TYPE.values())),
-            "aliases": ImportedColumn(several(name(256), 1_000), []),
+            "name_key": text(4 * _KIB),
+            "type": one_of(*ENTITY_TYPE.values()),
+            "aliases": MayBeAbsent(several(name(256), 1_000), []),
             "mention_count": _COUNT,
             "metadata": _OBJECT,
-            "created_at": _MOMENT,
-            "updated_at": _MOMENT,
+            "created_at": moment,
+            "updated_at": moment,
         },
         "called",
     ),
     "memories": ImportedTable(
         {
             **_MEMORY,
-            "source": ImportedColumn(one_of(*MEMORY_SOURCE.values())),
-            "conversation_id": ImportedColumn(optional(name(256)), None),
-            "said_at": _MOMENT,
-            "created_at": _MOMENT,
-            "updated_at": _MOMENT,
+            "source": one_of(*MEMORY_SOURCE.values()),
+            "conversation_id": MayBeAbsent(optional(name(256))),
+            "said_at": moment,
+            "created_at": moment,
+            "updated_at": moment,
             "challenges": _UIDS,
             "questions": _LABELS,
         },
@@ -255,69 +255,54 @@ IMPORTED: Mapping[str, ImportedTable] = {
         also=check_ending,
     ),
     "memory_versions": ImportedTable(
-        {
-            **_MEMORY,
-            "said_at": _MOMENT_OR_NONE,
-            "known_from": _MOMENT,
-            "known_to": _MOMENT,
-        },
+        {**_MEMORY, "said_at": _MOMENT_OR_NONE, "known_from": moment, "known_to": moment},
         "sealed_version",
         also=check_ending,
     ),
     "memory_sources": ImportedTable(
-        {"memory_id": _UID, "conversation_id": _ID, "message_id": _ID}, "source_key"
+        {"memory_id": uid, "conversation_id": _ID, "message_id": _ID}, "source_key"
     ),
     "memory_access": ImportedTable(
-        {
-            "memory_id": _UID,
-            "access_count": ImportedColumn(whole(0, 2**53)),
-            "last_accessed_at": _MOMENT,
-        }
+        {"memory_id": uid, "access_count": whole(0, 2**53), "last_accessed_at": moment}
     ),
-    "entity_mentions": ImportedTable({"entity_id": _UID, "memory_id": _UID}),
+    "entity_mentions": ImportedTable({"entity_id": uid, "memory_id": uid}),
     "document_mentions": ImportedTable(
-        {
-            "entity_id": _UID,
-            "document_id": _UID,
-            "names": ImportedColumn(several(text(_KIB), 1_000), []),
-        }
+        {"entity_id": uid, "document_id": uid, "names": MayBeAbsent(several(text(_KIB), 1_000), [])}
     ),
     "preferences": ImportedTable(
         {
-            "type": ImportedColumn(name(64)),
-            "key": ImportedColumn(name(64)),
-            "value": ImportedColumn(free(64 * _KIB, None)),
-            "confidence": ImportedColumn(share),
+            "type": name(64),
+            "key": name(64),
+            "value": free(64 * _KIB, None),
+            "confidence": share,
             "observations": _POSITIVE,
-            "updated_at": _MOMENT,
+            "updated_at": moment,
         }
     ),
     "feedback": ImportedTable(
         {
-            "feedback_id": _UID,
+            "feedback_id": uid,
             "conversation_id": _ID,
             "message_id": _ID,
-            "rating": ImportedColumn(optional(whole(1, 5)), None),
-            "original": ImportedColumn(optional(text(64 * _KIB)), None),
-            "edited": ImportedColumn(optional(text(64 * _KIB)), None),
+            "rating": MayBeAbsent(optional(whole(1, 5))),
+            "original": MayBeAbsent(optional(text(64 * _KIB))),
+            "edited": MayBeAbsent(optional(text(64 * _KIB))),
             "memory_ids": _UIDS,
-            "created_at": _MOMENT,
+            "created_at": moment,
         }
     ),
     "history": ImportedTable(
         {
-            "event_id": _UID,
-            "recorded_at": _MOMENT,
-            "subject": ImportedColumn(one_of("memory", "profile")),
+            "event_id": uid,
+            "recorded_at": moment,
+            "subject": one_of("memory", "profile"),
             "memory_id": _UID_OR_NONE,
-            "action": ImportedColumn(
-                one_of(
-                    *"created updated merged contradicted superseded achieved archived".split(),
-                    *"quarantined forgotten restored approved rejected rolled_back expired".split(),
-                )
+            "action": one_of(
+                *"created updated merged contradicted superseded achieved archived".split(),
+                *"quarantined forgotten restored approved rejected rolled_back expired".split(),
             ),
             "version": _COUNT,
-            "actor": ImportedColumn(text(2 * _KIB, required=True)),
+            "actor": text(2 * _KIB, required=True),
             "reason": _WORDS,
             "job_id": _UID_OR_NONE,
             "before": _LARGE_OBJECT_OR_NONE,
@@ -327,63 +312,50 @@ IMPORTED: Mapping[str, ImportedTable] = {
     ),
     "statements": ImportedTable(
         {
-            "statement_id": _UID,
-            "subject": ImportedColumn(one_of("memory", "profile", "summary")),
+            "statement_id": uid,
+            "subject": one_of(*dict.fromkeys(subject for subject, _ in STATEMENTS)),
             "memory_id": _UID_OR_NONE,
-            "conversation_id": ImportedColumn(optional(name(256)), None),
+            "conversation_id": MayBeAbsent(optional(name(256))),
             "document_id": _UID_OR_NONE,
             "job_id": _UID_OR_NONE,
-            "action": ImportedColumn(
-                one_of(*"said updated closed challenged joined patched concluded taken".split())
-            ),
+            "action": one_of(*dict.fromkeys(action for _, action in STATEMENTS)),
             "version": _COUNT,
             "made_version": _IS_TRUE,
             "origin": _ORIGIN,
-            "said_at": _MOMENT,
+            "said_at": moment,
             "said": _LARGE_OBJECT,
-            "recorded_at": _MOMENT,
+            "recorded_at": moment,
             "taken_back_at": _MOMENT_OR_NONE,
         },
         also=check_said,
     ),
     "consolidation_groups": ImportedTable(
         {
-            "tag": ImportedColumn(text(_KIB, required=True)),
-            "fingerprint": ImportedColumn(digest),
+            "tag": text(_KIB, required=True),
+            "fingerprint": digest,
             "members": _COUNT,
             "job_id": _UID_OR_NONE,
-            "examined_at": _MOMENT,
+            "examined_at": moment,
         }
     ),
     "session_contexts": ImportedTable(
-        {
-            "session_id": _ID,
-            "context": _OBJECT,
-            "updated_at": _MOMENT,
-            "expires_at": _MOMENT,
-        }
+        {"session_id": _ID, "context": _OBJECT, "updated_at": moment, "expires_at": moment}
     ),
     "recent_items": ImportedTable(
-        {
-            "items": ImportedColumn(CONTEXT_ITEMS),
-            "updated_at": _MOMENT,
-            "expires_at": _MOMENT,
-        }
+        {"items": CONTEXT_ITEMS, "updated_at": moment, "expires_at": moment}
     ),
     "pending_actions": ImportedTable(
         {
             "action_id": _ID,
             "session_id": _ID,
-            "type": ImportedColumn(name(64)),
+            "type": name(64),
             "params": _OBJECT,
-            "description": ImportedColumn(text(16 * _KIB), ""),
-            "state": ImportedColumn(
-                one_of("pending_confirmation", "confirmed", "completed", "rejected")
-            ),
-            "result": ImportedColumn(optional(free(128 * _KIB)), None),
-            "created_at": _MOMENT,
-            "updated_at": _MOMENT,
-            "expires_at": _MOMENT,
+            "description": MayBeAbsent(text(16 * _KIB), ""),
+            "state": one_of("pending_confirmation", "confirmed", "completed", "rejected"),
+            "result": MayBeAbsent(optional(free(128 * _KIB))),
+            "created_at": moment,
+            "updated_at": moment,
+            "expires_at": moment,
         }
     ),
 }
