@@ -7,8 +7,8 @@ own, few for each connection.
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hitherto_shared.errors import Exhausted
 
@@ -18,34 +18,6 @@ HEALTH_CALLS = 256
 """Concurrent health watches of all connections. Checks are not counted, because they end by
 themselves."""
 _RETRY_SECONDS = 1.0
-
-
-class CallSlot:
-    """The slot of one call, taken on entering the context."""
-
-    __slots__ = ("_places", "_tenant_id")
-
-    def __init__(self, places: CallSlots, tenant_id: str) -> None:
-        self._places = places
-        self._tenant_id = tenant_id
-
-    def __enter__(self) -> Self:
-        """Take it.
-
-        Raises:
-            Exhausted: All are taken, or all that the tenant may have.
-        """
-        self._places.take(self._tenant_id)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Release it."""
-        self._places.give_back(self._tenant_id)
 
 
 class CallSlots:
@@ -62,16 +34,20 @@ class CallSlots:
         self._most_of_one = max(1, int(number * share))
         self._of_tenant: dict[str, int] = {}
 
-    def place(self, tenant_id: str) -> CallSlot:
-        """A slot for a call of this tenant."""
-        return CallSlot(self, tenant_id)
-
-    def take(self, tenant_id: str) -> None:
-        """Count a call.
+    @contextmanager
+    def place(self, tenant_id: str) -> Iterator[None]:
+        """The slot of a call of this tenant, released on leaving the context.
 
         Raises:
             Exhausted: All are taken, or all that the tenant may have.
         """
+        self._take(tenant_id)
+        try:
+            yield
+        finally:
+            self._give_back(tenant_id)
+
+    def _take(self, tenant_id: str) -> None:
         if self._free <= 0:
             raise overloaded(
                 "this process has reached its limit of concurrent calls",
@@ -87,40 +63,12 @@ class CallSlots:
         self._free -= 1
         self._of_tenant[tenant_id] = taken + 1
 
-    def give_back(self, tenant_id: str) -> None:
-        """Release the slot of a call."""
+    def _give_back(self, tenant_id: str) -> None:
         self._free += 1
         if self._of_tenant[tenant_id] == 1:
             del self._of_tenant[tenant_id]
         else:
             self._of_tenant[tenant_id] -= 1
-
-
-class HealthSlot:
-    """The slot of one health check or watch, taken on entering the context."""
-
-    def __init__(self, places: HealthSlots, peer: str, *, watch: bool) -> None:
-        self._places = places
-        self._peer = peer
-        self._watch = watch
-
-    def __enter__(self) -> Self:
-        """Take it.
-
-        Raises:
-            Exhausted: This connection, or all together, have too many.
-        """
-        self._places.take(self._peer, watch=self._watch)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Release it."""
-        self._places.give_back(self._peer, watch=self._watch)
 
 
 class HealthSlots:
@@ -130,12 +78,20 @@ class HealthSlots:
         self._of_peer: dict[str, int] = {}
         self._watches = 0
 
-    def place(self, peer: str, *, watch: bool) -> HealthSlot:
-        """A slot for a call of `peer`, gRPC's name for the other end of a connection."""
-        return HealthSlot(self, peer, watch=watch)
+    @contextmanager
+    def place(self, peer: str, *, watch: bool) -> Iterator[None]:
+        """The slot of a call of `peer`, gRPC's name for the other end of a connection.
 
-    def take(self, peer: str, *, watch: bool) -> None:
-        """Count a call, or raise Exhausted."""
+        Raises:
+            Exhausted: This connection, or all together, have too many.
+        """
+        self._take(peer, watch=watch)
+        try:
+            yield
+        finally:
+            self._give_back(peer, watch=watch)
+
+    def _take(self, peer: str, *, watch: bool) -> None:
         # All Unix socket clients share one name; whoever can open one is on this machine.
         limited = not peer.startswith("unix")
         if limited and self._of_peer.get(peer, 0) >= HEALTH_CALLS_OF_A_CONNECTION:
@@ -151,8 +107,7 @@ class HealthSlots:
         self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
         self._watches += watch
 
-    def give_back(self, peer: str, *, watch: bool) -> None:
-        """Release the slot of a call."""
+    def _give_back(self, peer: str, *, watch: bool) -> None:
         left = self._of_peer[peer] - 1
         if left:
             self._of_peer[peer] = left
