@@ -52,7 +52,7 @@ WRITERS = {
         "postings",
     },
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
-    "sealing": {"entities", "memories", "memory_source_embeddings", "summary_embeddings"},
+    "sealing": {"memories", "summary_embeddings"},
     "sealing_profiles": {"profiles"},
     "summaries": {"conversation_summaries"},
     "upkeep": {"memories", "memory_embeddings"},

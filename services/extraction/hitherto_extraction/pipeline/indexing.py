@@ -10,6 +10,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.operations import Plan, Rewrite
 from hitherto_extraction.storage import keyword_index, sources
+from hitherto_extraction.storage.removal import IndexedMemory
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 from hitherto_shared.text.terms import content_terms, count_terms
@@ -92,6 +93,12 @@ def terms_of(
     asked = content_terms("\n".join(questions))
     found.update(term for term in asked if term not in found)
     return found
+
+
+def terms_left(memory: IndexedMemory) -> Counter[str]:
+    """The index terms of a stored memory, with those of its source words that are left."""
+    words = memory.source_text[:MAX_SOURCE_TEXT]
+    return terms_of(memory.content, words, memory.keywords, memory.questions)
 
 
 def last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:

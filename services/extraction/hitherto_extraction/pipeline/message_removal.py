@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
-from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from hitherto_extraction.pipeline.indexing import terms_of
+from hitherto_extraction.pipeline.indexing import terms_left
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import conversation_removal, conversations, removal, users
@@ -50,15 +49,7 @@ async def reindex(
         for memory in await removal.read_indexed(connection, scope, memory_ids)
         if memory.lexical_length
     ]
-    texts = {
-        memory.memory_id: terms_of(
-            memory.content,
-            memory.source_text[:MAX_SOURCE_TEXT],
-            memory.keywords,
-            memory.questions,
-        )
-        for memory in indexed
-    }
+    texts = {memory.memory_id: terms_left(memory) for memory in indexed}
     if texts:
         growth = sum(terms.total() for terms in texts.values())
         await removal.index_anew(

@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from hitherto_extraction.pipeline.indexing import terms_of
+from hitherto_extraction.pipeline.indexing import terms_left
 from hitherto_extraction.storage import imported, imported_rows, keyword_index, removal
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
@@ -73,12 +72,7 @@ async def index_memories(connection: Connection, scope: Scope, *, after: UUID) -
     if not memory_ids:
         return None
     texts = {
-        memory.memory_id: terms_of(
-            memory.content,
-            memory.source_text[:MAX_SOURCE_TEXT],
-            memory.keywords,
-            memory.questions,
-        )
+        memory.memory_id: terms_left(memory)
         for memory in await removal.read_indexed(connection, scope, memory_ids)
     }
     growth = sum(terms.total() for terms in texts.values())

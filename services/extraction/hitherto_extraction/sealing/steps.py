@@ -14,6 +14,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.storage import (
+    document_mentions,
     keyword_index,
     removal,
     sealed_memories,
@@ -108,7 +109,7 @@ async def seal_messages(connection: Connection, scope: Scope) -> int:
         learnt = await sealing.learnt_from(
             connection, scope, [(row["conversation_id"], row["message_id"]) for row in found]
         )
-        await sealing.delete_source_vectors(connection, scope, learnt)
+        await removal.delete_source_vectors(connection, scope, learnt)
         await reindex(connection, scope, learnt, sweep=False)
     return len(found)
 
@@ -138,14 +139,14 @@ Cleaning = Callable[[Connection, Scope], Awaitable[object]]
 CLEANING: tuple[Cleaning, ...] = (
     removal.sweep_postings,
     removal.drop_unused_tags,
-    sealing.drop_unmentioned,
+    document_mentions.drop_unmentioned,
     sealing.delete_summary_vectors,
 )
 """What deletes the rest of words, names and vectors once no step finds anything."""
 
 CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (
-    partial(sealing.delete_source_vectors, memory_ids=None),
-    sealing.drop_excerpts,
+    removal.delete_source_vectors,
+    removal.drop_excerpts,
 )
 """The same for possible quotes of messages, for a user with encryption on."""
 

@@ -44,7 +44,8 @@ RETURNING e.entity_id
 
 _DROP_UNMENTIONED = """
 DELETE FROM entities AS e
-WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+  AND (%(entity_ids)s::uuid[] IS NULL OR e.entity_id = ANY(%(entity_ids)s))
   AND NOT EXISTS (
       SELECT FROM entity_mentions AS em
       WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
@@ -118,10 +119,12 @@ async def withdraw(connection: Connection, scope: Scope, document_id: UUID) -> l
     return await connection.fetch_values(_WITHDRAW, scope.bind(document_id=document_id))
 
 
-async def drop_unmentioned(connection: Connection, scope: Scope, entity_ids: Sequence[UUID]) -> int:
-    """Delete those of these entities that nothing mentions any more; returns their number."""
-    cursor = await connection.execute(_DROP_UNMENTIONED, scope.bind(entity_ids=list(entity_ids)))
-    return cursor.rowcount
+async def drop_unmentioned(
+    connection: Connection, scope: Scope, entity_ids: Sequence[UUID] | None = None
+) -> int:
+    """Delete entities that nothing mentions any more, of these or of all; returns their number."""
+    ids = None if entity_ids is None else list(entity_ids)
+    return (await connection.execute(_DROP_UNMENTIONED, scope.bind(entity_ids=ids))).rowcount
 
 
 async def find(

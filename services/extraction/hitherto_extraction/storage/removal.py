@@ -57,7 +57,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 
 _DELETE_SOURCE_VECTORS = """
 DELETE FROM memory_source_embeddings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND (%(memory_ids)s::uuid[] IS NULL OR memory_id = ANY(%(memory_ids)s))
 """
 
 _DELETE_SEALED_VECTORS = """
@@ -200,7 +201,8 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = 
 # A model's reasons may quote what it read; the rules' own reasons do not.
 _DROP_EXCERPTS = """
 UPDATE history SET reason = action
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id IS NOT NULL
+  AND (%(job_ids)s::uuid[] IS NULL OR job_id = ANY(%(job_ids)s))
   AND subject = 'memory' AND action IN ('contradicted', 'achieved', 'superseded')
   AND reason NOT IN ('', action)
 """
@@ -282,7 +284,15 @@ async def delete_vectors(connection: Connection, scope: Scope, memory_ids: Seque
     """
     values = scope.bind(memory_ids=list(memory_ids))
     vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
-    return vectors + (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
+    return vectors + await delete_source_vectors(connection, scope, memory_ids)
+
+
+async def delete_source_vectors(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID] | None = None
+) -> int:
+    """Delete the vectors of memories' source words, of these or of all; returns their number."""
+    ids = None if memory_ids is None else list(memory_ids)
+    return (await connection.execute(_DELETE_SOURCE_VECTORS, scope.bind(memory_ids=ids))).rowcount
 
 
 async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
@@ -321,11 +331,19 @@ async def remove_messages(
     )
     learnt = sorted(row[0] for row in await connection.fetch_rows(_LEARNT_FROM, values))
     await connection.execute(_DELETE_MESSAGES, values)
-    await connection.execute(_DELETE_SOURCE_VECTORS, scope.bind(memory_ids=list(learnt)))
-    await connection.execute(_DROP_EXCERPTS, values)
+    await delete_source_vectors(connection, scope, learnt)
+    await drop_excerpts(connection, scope, readers)
     await connection.execute(_DROP_REPLIES, values)
     await connection.execute(_DROP_EDITS, values)
     return learnt
+
+
+async def drop_excerpts(
+    connection: Connection, scope: Scope, job_ids: Sequence[UUID] | None = None
+) -> None:
+    """Remove possible quotes of messages from the history of memories; None: of all jobs."""
+    ids = None if job_ids is None else list(job_ids)
+    await connection.execute(_DROP_EXCERPTS, scope.bind(job_ids=ids))
 
 
 async def read_indexed(

@@ -7,7 +7,7 @@ nothing once everything is sealed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS_OF_HISTORY, seal_rows
@@ -167,14 +167,6 @@ WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN 
     LIMIT %(limit)s)
 """
 
-# A model's reasons may quote what it read.
-_DROP_EXCERPTS = """
-UPDATE history SET reason = action
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND subject = 'memory' AND job_id IS NOT NULL
-  AND action IN ('contradicted', 'achieved', 'superseded') AND reason NOT IN ('', action)
-"""
-
 # Locked, so that any transaction that stores a vector of their sources has finished.
 _LEARNT_FROM = """
 SELECT m.memory_id
@@ -191,30 +183,12 @@ ORDER BY m.memory_id
 FOR UPDATE OF m
 """
 
-_DELETE_SOURCE_VECTORS = """
-DELETE FROM memory_source_embeddings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND (%(all)s OR memory_id = ANY(%(memory_ids)s))
-"""
-
 # Of a summary that was sealed with a role that may not delete.
 _DELETE_SUMMARY_VECTORS = """
 DELETE FROM summary_embeddings AS e
 USING conversation_summaries AS s
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = e.tenant_id
   AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
-"""
-
-# Names known only from memories that are sealed by now.
-_DROP_UNMENTIONED = """
-DELETE FROM entities AS e
-WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-  AND NOT EXISTS (
-      SELECT FROM entity_mentions AS em
-      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
-  AND NOT EXISTS (
-      SELECT FROM document_mentions AS dm
-      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
 """
 
 
@@ -306,19 +280,6 @@ async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> 
     return cursor.rowcount
 
 
-async def drop_excerpts(connection: Connection, scope: Scope) -> int:
-    """Remove possible quotes of messages from the history of all memories.
-
-    Returns the number of entries.
-    """
-    return (await connection.execute(_DROP_EXCERPTS, scope.parameters)).rowcount
-
-
-async def drop_unmentioned(connection: Connection, scope: Scope) -> int:
-    """Delete entities that nothing mentions; returns their number."""
-    return (await connection.execute(_DROP_UNMENTIONED, scope.parameters)).rowcount
-
-
 async def learnt_from(
     connection: Connection, scope: Scope, messages: Sequence[tuple[str, str]]
 ) -> list[UUID]:
@@ -330,17 +291,6 @@ async def learnt_from(
             message_ids=[message_id for _, message_id in messages],
         ),
     )
-
-
-async def delete_source_vectors(
-    connection: Connection, scope: Scope, memory_ids: Collection[UUID] | None
-) -> int:
-    """Delete the vectors of memories' source words, all with None; returns their number."""
-    cursor = await connection.execute(
-        _DELETE_SOURCE_VECTORS,
-        scope.bind(all=memory_ids is None, memory_ids=list(memory_ids or ())),
-    )
-    return cursor.rowcount
 
 
 async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
