@@ -17,11 +17,22 @@ from typing import Generic, TypeVar
 from hitherto_extraction.storage import idempotency
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.auth.principal import Principal
 from hitherto_shared.consistency import Position, commit_and_locate, current_position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import HithertoError
+from hitherto_shared.models import Scope
 
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class UserCall:
+    """A checked call that changes one user's data, and its caller with the key, if any."""
+
+    principal: Principal
+    scope: Scope
+    identity: Identity | None
 
 
 @dataclass(frozen=True, slots=True)

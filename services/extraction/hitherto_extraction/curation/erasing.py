@@ -15,13 +15,20 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
 
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
+from hitherto_extraction.once import (
+    IdempotentOperation,
+    IdempotentResult,
+    UserCall,
+    first_ids,
+    once,
+)
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
@@ -50,38 +57,24 @@ _ROUNDS = 20
 Done = TypeVar("Done")
 
 
-@dataclass(frozen=True, slots=True)
-class ErasureCall:
-    """The user of a call, and its idempotency key; neither is stored in clear."""
-
-    scope: Scope
-    identity: Identity | None
-
-
 class Erasing:
-    """Erases and reinstates. `removal` is the database with the role hitherto_removal."""
+    """Erases and reinstates. `removal` is the database with the role hitherto_removal.
 
-    def __init__(
-        self,
-        removal: Database,
-        signer: Signer,
-        trail: Trail,
-        keys: UserKeys,
-        *,
-        batch: int = BATCH,
-    ) -> None:
+    Neither the user of a call nor its idempotency key is stored in clear.
+    """
+
+    def __init__(self, removal: Database, signer: Signer, trail: Trail, keys: UserKeys) -> None:
         self._removal = removal
         self._keys = keys
         self._signer = signer
         self._trail = trail
         self._hash_key = trail.key
-        self._batch = batch
 
-    async def erase(self, asked: ErasureCall, *, timeout: float) -> IdempotentResult[Receipt]:
+    async def erase(self, call: UserCall, *, timeout: float) -> IdempotentResult[Receipt]:
         """Erase a user, or return the receipt of the completed erasure.
 
         Args:
-            asked: The user, and the caller's idempotency key.
+            call: The user, and the caller's idempotency key.
             timeout: Seconds for all of it; the rest is left for the next call.
 
         Raises:
@@ -89,7 +82,7 @@ class Erasing:
             Conflict: Other transactions kept writing; the next call continues.
         """
         ends = asyncio.get_running_loop().time() + timeout
-        scope, identity = asked.scope, self._hidden(asked.identity)
+        scope, identity = call.scope, self._hidden(call.identity)
 
         def left() -> float:
             return ends - asyncio.get_running_loop().time()
@@ -103,7 +96,7 @@ class Erasing:
         async def again(connection: Connection, ids: Sequence[str]) -> Receipt:
             return await erasure.read(connection, scope.tenant_id, UUID(ids[0]))
 
-        with _KeyOf(asked.identity):
+        with _naming_the_key(call.identity):
             receipt = await step(lambda connection: self._begin(connection, scope, identity))
             if receipt.erased_at is None:
                 await self._empty(step, scope, receipt.receipt_id)
@@ -119,14 +112,14 @@ class Erasing:
                 timeout=left(),
             )
 
-    async def reinstate(self, asked: ErasureCall, *, timeout: float) -> IdempotentResult[bool]:
+    async def reinstate(self, call: UserCall, *, timeout: float) -> IdempotentResult[bool]:
         """Permit writes about an erased user again; False if they were permitted already.
 
         Raises:
             AlreadyExists: The idempotency key was used for another body.
             WrongState: The erasure has not ended yet.
         """
-        scope = asked.scope
+        scope = call.scope
 
         async def change(connection: Connection) -> bool:
             # Writers about the user read the mark without locking it.
@@ -149,10 +142,10 @@ class Erasing:
         async def again(_connection: Connection, ids: Sequence[str]) -> bool:
             return bool(ids)
 
-        with _KeyOf(asked.identity):
+        with _naming_the_key(call.identity):
             return await once(
                 self._removal,
-                self._hidden(asked.identity),
+                self._hidden(call.identity),
                 IdempotentOperation(
                     change,
                     ids=lambda made: ["reinstated"] if made else [],
@@ -234,11 +227,11 @@ class Erasing:
         if table == erasure.JOBS:
             await erasure.remove_keys(connection, scope, receipt_id)
             return await self._remove_jobs(connection, scope, receipt_id)
-        removed = await erasure.remove_some(connection, scope, receipt_id, table, limit=self._batch)
+        removed = await erasure.remove_some(connection, scope, receipt_id, table, limit=BATCH)
         return removed > 0
 
     async def _remove_jobs(self, connection: Connection, scope: Scope, receipt_id: UUID) -> bool:
-        removed = await cancelling.remove_some(connection, scope, limit=self._batch)
+        removed = await cancelling.remove_some(connection, scope, limit=BATCH)
         if removed:
             await erasure.count_jobs(connection, scope, receipt_id, len(removed))
         for job_id in removed:
@@ -257,9 +250,7 @@ class Erasing:
         if held.erased_at is not None:
             return True
         # Access by department requires the profile: until here, the caller may also continue.
-        await erasure.remove_some(
-            connection, scope, receipt_id, erasure.PROFILES, limit=self._batch
-        )
+        await erasure.remove_some(connection, scope, receipt_id, erasure.PROFILES, limit=BATCH)
         await erased.unname(connection, scope)
         # Waits for all transactions that hold the row; afterwards nobody can name the user.
         await erasure.remove_user(connection, scope)
@@ -267,9 +258,7 @@ class Erasing:
         while await self._remove_jobs(connection, scope, receipt_id):
             pass
         for table in (erasure.USAGE, erasure.CREDENTIALS):
-            while await erasure.remove_some(
-                connection, scope, receipt_id, table, limit=self._batch
-            ):
+            while await erasure.remove_some(connection, scope, receipt_id, table, limit=BATCH):
                 pass
         # As with the profile: until here, a credential with a list of users may also continue.
         await erasure.leave_lists(connection, scope, receipt_id)
@@ -308,18 +297,15 @@ class Erasing:
         return replace(identity, key=named.hexdigest(), body_hash=body.digest())
 
 
-class _KeyOf:
+@contextmanager
+def _naming_the_key(identity: Identity | None) -> Iterator[None]:
     """Names the idempotency key as sent, in the error about its reuse."""
-
-    def __init__(self, identity: Identity | None) -> None:
-        self._identity = identity
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, AlreadyExists) and self._identity is not None:
-            error.metadata["idempotency_key"] = self._identity.key
+    try:
+        yield
+    except AlreadyExists as error:
+        if identity is not None:
+            error.metadata["idempotency_key"] = identity.key
+        raise
 
 
 def signed_payload(signer: Signer, receipt: Receipt) -> str:

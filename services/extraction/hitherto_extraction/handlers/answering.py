@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from hitherto_extraction.once import IdempotentOperation, IdempotentResult, once
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, UserCall, once
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import NOBODY, Trail
-from hitherto_shared.auth.principal import Principal
 from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.models import Scope
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks
 
@@ -28,15 +25,6 @@ CALL_SECONDS = 5.0
 
 Found = TypeVar("Found")
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, slots=True)
-class UserCall:
-    """A checked call that changes one user's data."""
-
-    principal: Principal
-    scope: Scope
-    identity: Identity | None
 
 
 class Answering:

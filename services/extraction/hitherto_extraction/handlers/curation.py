@@ -13,11 +13,11 @@ from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation import correcting, statuses
 from hitherto_extraction.curation.correcting import NewVector
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
-from hitherto_extraction.handlers.answering import Answering, UserCall
+from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.read_ahead import read_ahead
-from hitherto_extraction.once import IdempotentResult
+from hitherto_extraction.once import IdempotentResult, UserCall
 from hitherto_extraction.pipeline.embedding_charges import (
     CORRECTION,
     IMPORT,

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto_extraction.curation.erasing import Erasing, ErasureCall
+from hitherto_extraction.curation.erasing import Erasing
 from hitherto_extraction.curation.exporting import Exporting, Manifest
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
 from hitherto_extraction.storage.erasure import Receipt
@@ -63,10 +63,7 @@ class LeavingCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         call = self._answering.admit(checks, user_id, request)
-        outcome = await self._erasing.erase(
-            ErasureCall(call.scope, call.identity),
-            timeout=seconds_left(context, ERASE_SECONDS),
-        )
+        outcome = await self._erasing.erase(call, timeout=seconds_left(context, ERASE_SECONDS))
         return pb.EraseUserResponse(
             receipt=_receipt(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -79,10 +76,7 @@ class LeavingCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         call = self._answering.admit(checks, user_id, request)
-        outcome = await self._erasing.reinstate(
-            ErasureCall(call.scope, call.identity),
-            timeout=seconds_left(context, CALL_SECONDS),
-        )
+        outcome = await self._erasing.reinstate(call, timeout=seconds_left(context, CALL_SECONDS))
         return pb.ReinstateUserResponse(
             reinstated=outcome.made,
             consistency_token=self._answering.token(outcome.position),

@@ -9,8 +9,8 @@ from google.protobuf.struct_pb2 import Struct
 
 from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
 from hitherto.v1 import session_service_pb2 as pb
-from hitherto_extraction.handlers.answering import Answering, UserCall
-from hitherto_extraction.once import IdempotentResult
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.once import IdempotentResult, UserCall
 from hitherto_extraction.sessions.actions import (
     DECISIONS,
     Decision,
