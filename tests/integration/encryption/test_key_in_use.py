@@ -92,9 +92,10 @@ async def test_h3_an_old_key_seals_nothing_once_another_was_turned_on(
         profile = Profile(SCOPE.user_id, summary="zzsummary", version=1)
         async with connection.transaction():
             await users.lock_user(connection, SCOPE)
-            return await profiles.write_profile(
-                connection, SCOPE, profile, {}, actor="ana", job_id=None
+            await profiles.write_profile(
+                connection, SCOPE, Profile(SCOPE.user_id), profile, {}, actor="ana", job_id=None
             )
+            return bool(await connection.fetch_value("SELECT sealed IS NOT NULL FROM profiles"))
 
     for work in (write, write_profile):
         with pytest.raises(KeyNeeded), keys_at_hand(old):

@@ -16,7 +16,7 @@ from typing import Any
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, new_value_at, put_at, value_at
 from hitherto_extraction.pipeline.profile import MAX_BYTES, said_path
 from hitherto_extraction.pipeline.versions import check_version
-from hitherto_extraction.storage import ledger, profiles, users
+from hitherto_extraction.storage import profiles, users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import Profile, Scope
@@ -81,17 +81,16 @@ async def update_profile(
     edit = edit_profile(current, said_at, values, paths, await users.database_now(connection))
     if not edit.changed:
         return current
-    sealed = await profiles.write_profile(
-        connection, scope, edit.profile, edit.said_at, actor=actor, job_id=None
-    )
-    event = profiles.change_event(
-        "updated" if current.version else "created",
+    await profiles.write_profile(
+        connection,
+        scope,
+        current,
         edit.profile,
-        before=current if current.version else None,
-        sealed=sealed,
+        edit.said_at,
+        actor=actor,
+        job_id=None,
         changed=edit.changed,
     )
-    await ledger.record(connection, scope, None, [event], actor=actor)
     changed, _ = await profiles.read_profile(connection, scope)
     return changed
 

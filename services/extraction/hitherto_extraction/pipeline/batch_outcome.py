@@ -94,22 +94,16 @@ async def write_profile(
     stated = of_profile(learnt, evidence, change.profile.version, made_version=bool(change.changed))
     await statements.record(connection, scope, [_placed(held, stated, sealed=encrypts)])
     if change.changed:
-        sealed = await profiles.write_profile(
+        await profiles.write_profile(
             connection,
             scope,
+            profile,
             change.profile,
             change.said_at,
             actor=ledger.ACTOR,
             job_id=held.job_id,
-        )
-        event = profiles.change_event(
-            "updated" if profile.version else "created",
-            change.profile,
-            before=profile if profile.version else None,
-            sealed=sealed,
             changed=change.changed,
         )
-        await ledger.record(connection, scope, held.job_id, [event])
     else:
         await profiles.mark_extracted(connection, scope)
     return replace(

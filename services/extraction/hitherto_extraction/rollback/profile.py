@@ -23,7 +23,7 @@ from hitherto_extraction.pipeline.profile import (
     merge_profile,
     said_path,
 )
-from hitherto_extraction.storage import ledger, profiles, statements
+from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
@@ -190,9 +190,7 @@ async def rebuild_profile(
     if not paths:
         return 0
     after = replace(rebuilt, version=current.version + 1)
-    sealed = await profiles.write_profile(connection, scope, after, marks, actor=actor, job_id=None)
-    event = profiles.change_event(
-        "rolled_back", after, before=current, sealed=sealed, reason=reason
+    await profiles.write_profile(
+        connection, scope, current, after, marks, actor=actor, job_id=None, rolled_back=reason
     )
-    await ledger.record(connection, scope, None, [event], actor=actor)
     return len(paths)

@@ -8,11 +8,11 @@ profile, because they decide who may read it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.storage import users
-from hitherto_extraction.storage.ledger import ChangeEvent
+from hitherto_extraction.storage import ledger, users
 from hitherto_extraction.storage.sealed_rows import opened, stored
 from hitherto_shared.database.arrays import Texts, Uuids
 from hitherto_shared.database.pool import Connection
@@ -136,101 +136,78 @@ async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, d
     row = await connection.fetch_row(_READ, scope.parameters)
     if row is None:
         return Profile(scope.user_id), {}
-    learnt = dict(zip(LEARNT, (*row[1:5], *row[6:8], row[11]), strict=True))
-    if row[12] is not None:
-        learnt = opened(scope, PROFILE, row[12], row[8])
-    return Profile(
-        user_id=scope.user_id,
-        department=row[0],
-        summary=learnt["summary"],
-        current_projects=learnt["current_projects"],
-        preferences=learnt["preferences"],
-        frequent_intents=learnt["frequent_intents"],
-        access_level=row[5],
-        facts=learnt["facts"],
-        metadata=learnt["metadata"],
-        version=row[8],
-        last_extracted_at=row[9],
-        updated_at=row[10],
-    ), dict(learnt["said_at"])
+    profile, said_at, sealed = Profile(scope.user_id, *row[:11]), row[11], row[12]
+    if sealed is not None:
+        learnt = opened(scope, PROFILE, sealed, profile.version)
+        said_at = learnt.pop("said_at")
+        profile = replace(profile, **learnt)
+    return profile, dict(said_at)
 
 
 async def write_profile(
     connection: Connection,
     scope: Scope,
-    profile: Profile,
+    before: Profile,
+    after: Profile,
     said_at: Mapping[str, str],
     *,
     actor: str,
     job_id: UUID | None,
-) -> bool:
-    """Store a new version of the profile, made by a job's extraction or, without one, by hand.
+    changed: Sequence[str] = (),
+    rolled_back: str = "",
+) -> None:
+    """Store a new version of the profile, and its history entry. The caller holds the user's row.
 
-    `said_at` tells when each of its single values was said. The caller holds the user's row.
+    The history of a sealed profile has no contents, and of `changed` only the fields: the keys
+    below them are the user's words too. The versions hold the rest.
 
-    Returns:
-        Whether it was sealed: then its history must not reveal its contents either.
+    Args:
+        connection: In the caller's transaction.
+        scope: The user.
+        before: The present profile; version 0 if there is none.
+        after: The new version.
+        said_at: When each of its single values was said.
+        actor: Who changed it.
+        job_id: The job whose extraction it is; None for a change by hand.
+        changed: Paths of what changed.
+        rolled_back: Why a source was rolled back, if that is the change.
 
     Raises:
         KeyNeeded: The user has encryption on, and the key for it is not at hand.
     """
     sealed = users.must_seal(await users.read_user(connection, scope), scope)
-    content = profile_content(profile)
-    row = {**content, "said_at": dict(said_at), "version": profile.version}
-    version = {"version": profile.version, "profile": content}
+    content = profile_content(after)
+    row = {**content, "said_at": dict(said_at), "version": after.version}
+    version = {"version": after.version, "profile": content}
     await connection.later(
         _WRITE,
         scope.bind(
-            department=profile.department,
-            access_level=profile.access_level,
+            department=after.department,
+            access_level=after.access_level,
             extracted=job_id is not None,
             **stored(scope, PROFILE, row, sealed=sealed),
-            version=profile.version,
+            version=after.version,
         ),
     )
     await connection.later(
         _KEEP_VERSION,
         scope.bind(
-            version=profile.version,
+            version=after.version,
             **stored(scope, PROFILE_VERSION, version, sealed=sealed),
             actor=actor,
             job_id=job_id,
         ),
     )
-    return sealed
-
-
-def change_event(
-    action: str,
-    after: Profile,
-    *,
-    before: Profile | None,
-    sealed: bool,
-    changed: Sequence[str] = (),
-    reason: str = "",
-) -> ChangeEvent:
-    """The history entry for a change of the profile.
-
-    For a sealed one it has no contents, and of `changed` only the fields: the keys below them are
-    the user's words too. The versions hold the rest.
-
-    Args:
-        action: What was done.
-        after: The new version.
-        before: The previous one; None if there was none.
-        sealed: Whether `write_profile` sealed it.
-        changed: Paths of what changed, as the reason.
-        reason: The reason, if it is not what changed.
-    """
     paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
-    return ChangeEvent(
+    event = ledger.ChangeEvent(
         "profile",
-        action,
+        "rolled_back" if rolled_back else "updated" if before.version else "created",
         after.version,
-        reason or ", ".join(paths)[:500],
-        before=None if sealed or before is None else profile_content(before),
-        after=None if sealed else profile_content(after),
+        rolled_back or ", ".join(paths)[:500],
+        before=None if sealed or not before.version else profile_content(before),
+        after=None if sealed else content,
     )
+    await ledger.record(connection, scope, job_id, [event], actor=actor)
 
 
 async def mark_extracted(connection: Connection, scope: Scope) -> None:
