@@ -90,7 +90,7 @@ async def undo_merge(
     back = {each.memory.memory_id for each in originals}
     ended = merged.memory if share and merged.memory.status not in _CURRENT else None
     for each in originals:
-        after = replace(each, memory=replace(each.memory, status="active", superseded_by=None))
+        after = each.changed(status="active", superseded_by=None)
         events.append(
             await write_next(
                 connection, scope, each, after, "restored", reason, at=at, related=memory_id
@@ -102,15 +102,9 @@ async def undo_merge(
         await memories.remove_superseded(
             connection, scope, memory_id, by=merged.memory.superseded_by
         )
-    archived = replace(
-        merged,
-        memory=replace(
-            merged.memory,
-            status="archived",
-            superseded_by=None,
-            supersedes=[each for each in merged.memory.supersedes if each not in back],
-        ),
-        challenges=(),
+    left = [each for each in merged.memory.supersedes if each not in back]
+    archived = replace(merged, challenges=()).changed(
+        status="archived", superseded_by=None, supersedes=left
     )
     events.append(await write_next(connection, scope, merged, archived, "archived", reason, at=at))
     await ledger.record(connection, scope, None, events, actor=actor)
@@ -127,16 +121,10 @@ async def _end_too(
     at: datetime,
 ) -> ChangeEvent:
     """Let an original that is active again end as its merged memory has ended."""
-    before = replace(original, memory=replace(original.memory, version=original.memory.version + 1))
+    before = original.changed(version=original.memory.version + 1)
     valid_to = max(ended.valid_to, before.memory.valid_from) if ended.valid_to else None
-    after = replace(
-        before,
-        memory=replace(
-            before.memory,
-            status=ended.status,
-            superseded_by=ended.superseded_by,
-            valid_to=valid_to,
-        ),
+    after = before.changed(
+        status=ended.status, superseded_by=ended.superseded_by, valid_to=valid_to
     )
     if ended.superseded_by is not None:
         await memories.add_superseded(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -145,9 +145,7 @@ async def _supersede(
     at: datetime,
     job_id: UUID,
 ) -> ChangeEvent:
-    after = replace(
-        original, memory=replace(original.memory, status="superseded", superseded_by=by)
-    )
+    after = original.changed(status="superseded", superseded_by=by)
     return await write_next(
         connection, scope, original, after, "superseded", _REASON, at=at, job_id=job_id, related=by
     )

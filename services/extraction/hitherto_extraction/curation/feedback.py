@@ -8,7 +8,7 @@ teaches the preferred length. The feedback itself is stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.pipeline import behaviour
@@ -124,9 +124,8 @@ async def _shift_memories(
         importance = round(min(max(before.importance + step, 0.0), 1.0), 6)
         if before.status not in CURRENT_STATUSES or importance == before.importance:
             continue
-        after = replace(before, importance=importance)
-        target = replace(held, memory=after)
+        after = held.changed(importance=importance)
         reason = "an answer that used it was rated " + ("well" if step > 0 else "badly")
-        events.append(await write_next(connection, scope, held, target, "updated", reason, at=at))
+        events.append(await write_next(connection, scope, held, after, "updated", reason, at=at))
     await ledger.record(connection, scope, None, events, actor=actor)
     return [event.memory_id for event in events if event.memory_id is not None]

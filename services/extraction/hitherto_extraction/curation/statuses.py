@@ -43,7 +43,7 @@ async def forget(
     held = await _open(connection, scope, memory_id)
     if held.memory.status == "forgotten":
         return held.memory
-    after = replace(held.memory, status="forgotten", superseded_by=None)
+    after = held.changed(status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
         await memories.remove_superseded(connection, scope, memory_id, by=held.memory.superseded_by)
     return await _write(
@@ -85,8 +85,7 @@ async def restore(
     if was.superseded_by is not None:
         await memories.add_superseded(connection, scope, memory_id, by=was.superseded_by)
         ended_by = was.superseded_by
-    after = replace(
-        before,
+    after = held.changed(
         status=was.status,
         superseded_by=ended_by,
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
@@ -121,26 +120,13 @@ async def review(
             "to review",
         )
     if not approve:
-        after = replace(held.memory, status="forgotten")
+        after = replace(held, challenges=()).changed(status="forgotten")
         return await _write(
-            connection,
-            scope,
-            replace(held, challenges=()),
-            after,
-            "rejected",
-            (reason, "rejected in review"),
-            actor,
+            connection, scope, held, after, "rejected", (reason, "rejected in review"), actor
         )
-    challenged = list(held.challenges)
-    after = replace(held.memory, status="active")
+    after = replace(held, challenges=()).changed(status="active")
     approved = await _write(
-        connection,
-        scope,
-        replace(held, challenges=()),
-        after,
-        "approved",
-        (reason, "approved in review"),
-        actor,
+        connection, scope, held, after, "approved", (reason, "approved in review"), actor
     )
     if not held.sealed:
         said = await statements.of_memories(connection, scope, [memory_id])
@@ -154,7 +140,7 @@ async def review(
                 for name, kind in each.said.get("entities", ())
             ],
         )
-    await _close_challenged(connection, scope, approved, challenged, actor)
+    await _close_challenged(connection, scope, approved, held.challenges, actor)
     return (await editing.read_one(connection, scope, memory_id)).memory
 
 
@@ -173,8 +159,7 @@ async def _close_challenged(
         before = held.memory
         if before.status not in CURRENT_STATUSES:
             continue
-        after = replace(
-            before,
+        after = held.changed(
             status="contradicted",
             valid_to=max(approved.valid_from, before.valid_from),
             superseded_by=approved.memory_id,
@@ -183,7 +168,7 @@ async def _close_challenged(
             connection,
             scope,
             held,
-            replace(held, memory=after),
+            after,
             "contradicted",
             "contradicted by a memory that review let through",
             at=at,
@@ -203,7 +188,7 @@ async def _write(
     connection: Connection,
     scope: Scope,
     held: EditableMemory,
-    after: Memory,
+    after: EditableMemory,
     action: str,
     reasons: tuple[str, str],
     actor: str,
@@ -216,8 +201,8 @@ async def _write(
     if given and not held.sealed:
         reason = given
     at = await users.database_now(connection)
-    target = replace(held, memory=after)
-    event = await write_next(connection, scope, held, target, action, reason, at=at)
+    event = await write_next(connection, scope, held, after, action, reason, at=at)
     await ledger.record(connection, scope, None, [event], actor=actor)
-    await profiles.recount_mentions(connection, scope, [after.memory_id])
-    return (await editing.read_one(connection, scope, after.memory_id)).memory
+    memory_id = held.memory.memory_id
+    await profiles.recount_mentions(connection, scope, [memory_id])
+    return (await editing.read_one(connection, scope, memory_id)).memory

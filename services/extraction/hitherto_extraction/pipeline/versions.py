@@ -56,13 +56,17 @@ async def write_next(
         await write_sealed(connection, scope, held, after, at=at, vector=vector, job_id=job_id)
     else:
         await editing.write_version(connection, scope, after, at=at, job_id=job_id)
-    return editing.change_event(
+    old, new = editing.difference(held.memory, after.memory)
+    return ChangeEvent(
+        "memory",
         action,
-        held.memory,
-        after.memory,
+        held.memory.version + 1,
         reason,
-        sealed=held.sealed or after.sealed,
+        held.memory.memory_id,
+        before=old,
+        after=new,
         related=related,
+        sealed=held.sealed or after.sealed,
     )
 
 
@@ -93,8 +97,7 @@ async def write_sealed(
             connection, scope, texts=1, documents=0, terms=-held.lexical_length
         )
     target = replace(
-        after,
-        memory=replace(after.memory, sensitive=True),
+        after.changed(sensitive=True),
         lexical_no=number,
         lexical_length=0,
         embedding_state=SEALED,

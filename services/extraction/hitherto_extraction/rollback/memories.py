@@ -225,8 +225,9 @@ def _found_by(edited: EditableMemory) -> tuple[str, list[str], list[str]]:
 def _forgotten(held: EditableMemory) -> EditableMemory:
     if held.memory.status == "forgotten":
         return held
-    memory = replace(held.memory, status="forgotten", superseded_by=None, expires_at=None)
-    return replace(held, memory=memory, challenges=())
+    return replace(held, challenges=()).changed(
+        status="forgotten", superseded_by=None, expires_at=None
+    )
 
 
 def _as_rebuilt(held: EditableMemory, fields: Mapping[str, Any]) -> EditableMemory:

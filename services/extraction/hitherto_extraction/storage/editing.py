@@ -13,7 +13,6 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.storage import memories
-from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
@@ -116,6 +115,10 @@ class EditableMemory:
     embedding_state: str
     sealed: bool = False
     questions: Sequence[str] = ()
+
+    def changed(self, **fields: Any) -> EditableMemory:
+        """The same with other fields of its memory."""
+        return replace(self, memory=replace(self.memory, **fields))
 
 
 async def read(
@@ -234,39 +237,6 @@ def difference(before: Memory, after: Memory) -> tuple[dict[str, Any], dict[str,
     old, new = shown(before), shown(after)
     changed = [name for name in old if old[name] != new[name]]
     return {name: old[name] for name in changed}, {name: new[name] for name in changed}
-
-
-def change_event(
-    action: str,
-    before: Memory,
-    after: Memory,
-    reason: str,
-    *,
-    sealed: bool = False,
-    related: UUID | None = None,
-) -> ChangeEvent:
-    """The history entry for the next version of a memory.
-
-    Args:
-        action: What was done.
-        before: The memory.
-        after: Its next version.
-        reason: Why; it must not quote a sealed memory.
-        sealed: Whether it is or becomes sealed.
-        related: The other memory concerned.
-    """
-    old, new = difference(before, after)
-    return ChangeEvent(
-        "memory",
-        action,
-        before.version + 1,
-        reason,
-        before.memory_id,
-        before=old,
-        after=new,
-        related=related,
-        sealed=sealed,
-    )
 
 
 def _edited(scope: Scope, row: tuple[Any, ...]) -> EditableMemory:
