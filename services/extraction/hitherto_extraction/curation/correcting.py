@@ -107,12 +107,8 @@ class Correction:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NewVector:
-    """The vector of new content, and its model; none if it could not be computed."""
-
-    model: str
-    vector: Vector | None
+NewVector = tuple[str, Vector]
+"""The vector of new content, after the name of its model."""
 
 
 def new_content(correction: Correction) -> str | None:
@@ -135,8 +131,8 @@ async def correct(
     """Correct a memory in the caller's transaction.
 
     For a user with encryption on, a memory that becomes sensitive is sealed, and one that no longer
-    is sensitive is opened. If the new content is trusted, `check` queues a job that looks for
-    contradictions.
+    is sensitive is opened. `vector` is None if the content stays, or its vector could not be
+    computed. If the new content is trusted, `check` queues a job that looks for contradictions.
 
     Raises:
         NotFound: The user has no such memory.
@@ -166,10 +162,9 @@ async def correct(
     if is_sensitive(after.type, after.sensitive) and (held.sealed or encrypts):
         if after.entities and tuple(after.entities) != tuple(before.entities):
             raise invalid("memory.entities", "must be empty: an encrypted memory names no entities")
-        made = (vector.model, vector.vector) if vector and vector.vector is not None else None
         edited = replace(edited, sealed=True)
         event = await write_next(
-            connection, scope, held, edited, *_change(before, after), at=at, vector=made
+            connection, scope, held, edited, *_change(before, after), at=at, vector=vector
         )
     else:
         event = await _write_clear(connection, scope, held, edited, vector, at=at)
@@ -222,8 +217,8 @@ async def _write_clear(
     active = await active_model(connection)
     reworded = after.content != before.content
     vectors: list[tuple[str, Vector]] = []
-    if reworded and vector is not None and vector.vector is not None:
-        vectors = [(vector.model, vector.vector)]
+    if reworded and vector is not None:
+        vectors = [vector]
     elif held.sealed and not reworded:
         vectors = await sealed_memories.sealed_vectors(connection, scope, memory_id)
     stored = active is not None and active[0] in {model for model, _ in vectors}

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation import correcting, statuses
-from hitherto_extraction.curation.correcting import NewVector
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
@@ -157,7 +156,8 @@ class CurationCalls:
             CORRECTION,
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
-        vector = NewVector(made.model, made.vectors[0]) if made.vectors else None
+        found = made.vectors[0] if made.vectors else None
+        vector = None if found is None else (made.model, found)
 
         async def change(connection: Connection) -> Memory:
             return await correcting.correct(
