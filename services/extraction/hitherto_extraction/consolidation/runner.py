@@ -153,13 +153,10 @@ class Consolidation:
                     logger.info("a user has switched learning off; skipping consolidation")
         if run.why is not None:
             raise run.why
-
-        async def end(connection: Connection) -> None:
-            await claims.record_progress(
-                connection, held, done_to=0, result=run.result.stored(), finished=True
-            )
-
-        await self._write.run(end, timeout=_SECONDS)
+        await self._write.run(
+            lambda connection: claims.finish(connection, held, run.result.stored()),
+            timeout=_SECONDS,
+        )
 
     async def _users(self, run: ConsolidationAttempt) -> AsyncIterator[Scope]:
         tenant_id, after = run.held.tenant_id, ""

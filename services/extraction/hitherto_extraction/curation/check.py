@@ -122,7 +122,7 @@ class Check:
             )
             if asked.local_memories:
                 return _Question(saved, asked)
-        await _finish(connection, held, Result.of(held.result))
+        await claims.finish(connection, held, Result.of(held.result).stored())
         return None
 
     async def _discarded(
@@ -157,7 +157,7 @@ class Check:
             await write_plan(connection, occasion, plan, Vectors("", {}, {}))
             result = result.with_plan(plan, outcome.answer.dropped)
         await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
-        await _finish(connection, held, result)
+        await claims.finish(connection, held, result.stored())
 
 
 async def _current(connection: Connection, held: Claim, memory_id: UUID) -> CurrentMemory | None:
@@ -209,10 +209,6 @@ async def _plan(
 
 def _by_the_saved(items: Sequence[ClosedItem]) -> list[ClosedItem]:
     return [replace(item, by=_SAVED, source_ids=None) for item in items]
-
-
-async def _finish(connection: Connection, held: Claim, result: Result) -> None:
-    await claims.record_progress(connection, held, done_to=0, result=result.stored(), finished=True)
 
 
 class ExtractionRunner:

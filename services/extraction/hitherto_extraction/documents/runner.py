@@ -99,7 +99,10 @@ class Ingestion:
         result = Result.of(held.result).with_counts(_COUNTS)
         done = held.done_to or 0
         if done >= len(wanted):
-            await self._end(held, result)
+            await self._database.run(
+                lambda connection: claims.finish(connection, held, result.stored(), done_to=done),
+                timeout=_READ_SECONDS,
+            )
         while done < len(wanted):
             if done > (held.done_to or 0):
                 await self._database.run(
@@ -275,17 +278,6 @@ class Ingestion:
             return False
         await attempts.discard(connection, held, why)
         return True
-
-    async def _end(self, held: Claim, result: Result) -> None:
-        """End a job with nothing left to do."""
-
-        async def work(connection: Connection) -> None:
-            done_to = held.done_to or 0
-            await claims.record_progress(
-                connection, held, done_to=done_to, result=result.stored(), finished=True
-            )
-
-        await self._database.run(work, timeout=_READ_SECONDS)
 
 
 def _made_of(

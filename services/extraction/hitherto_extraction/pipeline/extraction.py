@@ -162,13 +162,7 @@ class Extraction:
         )
         if not found:
             async with connection.transaction():
-                await claims.record_progress(
-                    connection,
-                    held,
-                    done_to=held.range_to,
-                    result=dict(held.result),
-                    finished=True,
-                )
+                await claims.finish(connection, held, held.result, done_to=held.range_to)
         return held, found
 
     async def _take_appended(self, connection: Connection, held: Claim) -> Claim:

@@ -262,6 +262,17 @@ async def record_progress(
     await announce(connection, str(held.job_id))
 
 
+async def finish(
+    connection: Connection, held: Claim, result: Mapping[str, Any], *, done_to: int = 0
+) -> None:
+    """Record the end of a job with its result, and nothing else.
+
+    Raises:
+        ClaimLost: The claim is no longer current.
+    """
+    await record_progress(connection, held, done_to=done_to, result=result, finished=True)
+
+
 async def fix_range(connection: Connection, held: Claim, *, range_from: int, range_to: int) -> None:
     """Fix the range of messages that an open job owns from now on.
 

@@ -94,9 +94,7 @@ class Fill:
     async def _end(self, held: Claim, result: Result) -> None:
         async def work(connection: Connection) -> None:
             await claims.hold(connection, held)
-            await claims.record_progress(
-                connection, held, done_to=0, result=result.stored(), finished=True
-            )
+            await claims.finish(connection, held, result.stored())
             if held.params.get("switch"):
                 await phases.switch(connection)
 

@@ -59,13 +59,10 @@ class Decay:
             await self._wait_for(held, user_id, counts)
         if self._most:
             await self._cap(held, counts)
-
-        async def end(connection: Connection) -> None:
-            await claims.record_progress(
-                connection, held, done_to=0, result={"counts": _counts(counts)}, finished=True
-            )
-
-        await self._database.run(end, timeout=_SECONDS)
+        await self._database.run(
+            lambda connection: claims.finish(connection, held, {"counts": _counts(counts)}),
+            timeout=_SECONDS,
+        )
 
     async def _pass(self, held: Claim, counts: Counter[str]) -> set[str]:
         """Scan all memories once; returns the users that were being written to meanwhile."""

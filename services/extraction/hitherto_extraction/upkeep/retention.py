@@ -62,13 +62,9 @@ class Retention:
             await self._user(held, held.user_id, counts)
         else:
             await self._everybody(held, counts)
-
-        async def end(connection: Connection) -> None:
-            await claims.record_progress(
-                connection, held, done_to=0, result=_stored(counts), finished=True
-            )
-
-        await self._database.run(end, timeout=_SECONDS)
+        await self._database.run(
+            lambda connection: claims.finish(connection, held, _stored(counts)), timeout=_SECONDS
+        )
 
     async def _everybody(self, held: Claim, counts: Counter[str]) -> None:
         after: str | None = ""
