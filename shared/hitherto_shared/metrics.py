@@ -9,25 +9,18 @@ numbers to files in a folder of the parent, and the parent shows the sum.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 from typing import Self
 
 import grpc
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    multiprocess,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess
 
 from hitherto_shared.metrics_page import served_page
 from hitherto_shared.model_api import (
@@ -37,8 +30,6 @@ from hitherto_shared.model_api import (
     ModelUnavailable,
 )
 from hitherto_shared.work_record import Waiting, current_record
-
-logger = logging.getLogger("hitherto.metrics")
 
 _FILES_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Where the processes of one service write their numbers; the name is prometheus_client's."""
@@ -52,235 +43,159 @@ _JOB_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 
 _LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
 
 REGISTRY = CollectorRegistry()
+_counter = partial(Counter, registry=REGISTRY)
+_histogram = partial(Histogram, registry=REGISTRY)
+# What a gauge shows if a service runs in several processes.
+_sum = partial(Gauge, registry=REGISTRY, multiprocess_mode="livesum")
+_largest = partial(Gauge, registry=REGISTRY, multiprocess_mode="livemax")
+_smallest = partial(Gauge, registry=REGISTRY, multiprocess_mode="livemin")
 
-RPCS = Counter(
+RPCS = _counter(
     "hitherto_rpcs",
     "Calls that ended, by RPC, gRPC status code and error reason.",
     ["method", "code", "reason"],
-    registry=REGISTRY,
 )
-RPC_SECONDS = Histogram(
+RPC_SECONDS = _histogram(
     "hitherto_rpc_duration_seconds",
     "Time from the arrival of a call to its end, by RPC. Long for streams.",
     ["method"],
     buckets=_CALL_BUCKETS,
-    registry=REGISTRY,
 )
-RPCS_RUNNING = Gauge(
-    "hitherto_rpcs_in_progress",
-    "Calls that are being answered, health checks included.",
-    registry=REGISTRY,
-    multiprocess_mode="livesum",
+RPCS_RUNNING = _sum(
+    "hitherto_rpcs_in_progress", "Calls that are being answered, health checks included."
 )
-SEARCH_LEGS = Counter(
+SEARCH_LEGS = _counter(
     "hitherto_search_legs",
     "Legs of searches and contexts, by how they ended: ran, skipped, timed_out or failed.",
     ["leg", "state"],
-    registry=REGISTRY,
 )
-DEGRADED_REPLIES = Counter(
-    "hitherto_degraded_replies",
-    "Replies that lack a leg because it failed or was too slow.",
-    registry=REGISTRY,
+DEGRADED_REPLIES = _counter(
+    "hitherto_degraded_replies", "Replies that lack a leg because it failed or was too slow."
 )
-SNAPSHOT_LOOKUPS = Counter(
+SNAPSHOT_LOOKUPS = _counter(
     "hitherto_snapshot_lookups",
     "Reads that looked for a snapshot of the user, by result: hit or miss.",
     ["result"],
-    registry=REGISTRY,
 )
-SNAPSHOT_LOADS = Counter(
+SNAPSHOT_LOADS = _counter(
     "hitherto_snapshot_loads",
     "Snapshots of users loaded, by kind: all, or changes since an earlier snapshot.",
     ["kind"],
-    registry=REGISTRY,
 )
-SNAPSHOT_BYTES = Gauge(
-    "hitherto_snapshot_bytes",
-    "Approximate size of all snapshots of users in memory.",
-    registry=REGISTRY,
-    multiprocess_mode="livesum",
+SNAPSHOT_BYTES = _sum(
+    "hitherto_snapshot_bytes", "Approximate size of all snapshots of users in memory."
 )
-SNAPSHOTS = Gauge(
-    "hitherto_snapshots",
-    "Users whose snapshot is in memory.",
-    registry=REGISTRY,
-    multiprocess_mode="livesum",
-)
-JOBS = Gauge(
+SNAPSHOTS = _sum("hitherto_snapshots", "Users whose snapshot is in memory.")
+JOBS = _largest(
     "hitherto_jobs",
     "Unfinished and dead jobs of the installation, by kind and state. All replicas show the same.",
     ["kind", "state"],
-    registry=REGISTRY,
-    multiprocess_mode="livemax",
 )
-OLDEST_JOB_SECONDS = Gauge(
+OLDEST_JOB_SECONDS = _largest(
     "hitherto_oldest_job_seconds",
     "Age of the oldest job in a state, by kind and state. All replicas show the same.",
     ["kind", "state"],
-    registry=REGISTRY,
-    multiprocess_mode="livemax",
 )
-JOB_ATTEMPTS = Counter(
+JOB_ATTEMPTS = _counter(
     "hitherto_job_attempts",
     "Attempts at jobs that ended, by kind and outcome: succeeded, lost, or an error reason.",
     ["kind", "outcome"],
-    registry=REGISTRY,
 )
-JOB_SECONDS = Histogram(
+JOB_SECONDS = _histogram(
     "hitherto_job_attempt_duration_seconds",
     "Duration of attempts at jobs, by kind.",
     ["kind"],
     buckets=_JOB_BUCKETS,
-    registry=REGISTRY,
 )
-MODEL_CALLS = Counter(
+MODEL_CALLS = _counter(
     "hitherto_model_calls",
     "Calls of model servers, by kind (chat or embedding) and outcome: ok, unavailable, "
     "misconfigured, refused, misbehaved, failed (a defect of the service), or cancelled because "
     "nobody waits any more.",
     ["kind", "outcome"],
-    registry=REGISTRY,
 )
-MODEL_SECONDS = Histogram(
+MODEL_SECONDS = _histogram(
     "hitherto_model_call_duration_seconds",
     "Duration of calls of model servers, by kind.",
     ["kind"],
     buckets=_CALL_BUCKETS,
-    registry=REGISTRY,
 )
-MODEL_TOKENS = Counter(
+MODEL_TOKENS = _counter(
     "hitherto_model_tokens",
     "Tokens of model servers, by kind of call and direction: input or output.",
     ["kind", "direction"],
-    registry=REGISTRY,
 )
-MODEL_TOKENS_ESTIMATED = Counter(
+MODEL_TOKENS_ESTIMATED = _counter(
     "hitherto_model_tokens_estimated",
     "Those tokens that the service estimated from the texts because the server reported none, by "
     "kind of call and direction.",
     ["kind", "direction"],
-    registry=REGISTRY,
 )
-CONNECTION_WAITS = Histogram(
+CONNECTION_WAITS = _histogram(
     "hitherto_database_connection_wait_seconds",
     "Time a borrower waited for a database connection, of those who had to wait.",
     buckets=_CALL_BUCKETS,
-    registry=REGISTRY,
 )
-CONNECTIONS_REFUSED = Counter(
+CONNECTIONS_REFUSED = _counter(
     "hitherto_database_connections_refused",
     "Borrowers who got no database connection: too many waited, or none became free in time.",
-    registry=REGISTRY,
 )
-CONNECTIONS_LENT = Gauge(
-    "hitherto_database_connections_lent",
-    "Database connections in use, by database role.",
-    ["role"],
-    registry=REGISTRY,
-    multiprocess_mode="livesum",
+CONNECTIONS_LENT = _sum(
+    "hitherto_database_connections_lent", "Database connections in use, by database role.", ["role"]
 )
-CONNECTIONS_LIMIT = Gauge(
+CONNECTIONS_LIMIT = _sum(
     "hitherto_database_connections_limit",
     "Database connections that the pools may open at most, by database role.",
     ["role"],
-    registry=REGISTRY,
-    multiprocess_mode="livesum",
 )
-DATABASE_REACHABLE = Gauge(
+DATABASE_REACHABLE = _smallest(
     "hitherto_database_reachable",
     "Whether reads use a database: 1, or 0 while it is unreachable; by database: primary or "
     "replica. Only of the retrieval service.",
     ["database"],
-    registry=REGISTRY,
-    multiprocess_mode="livemin",
 )
-REPLICA_LAG_SECONDS = Gauge(
+REPLICA_LAG_SECONDS = _largest(
     "hitherto_replica_lag_seconds",
     "Age of the newest transaction that a replica shows, 0 if it shows everything it has received; "
     "NaN while it does not answer. Absent without a replica.",
     ["database"],
-    registry=REGISTRY,
-    multiprocess_mode="livemax",
 )
-CERTIFICATE_EXPIRY = Gauge(
+CERTIFICATE_EXPIRY = _smallest(
     "hitherto_tls_certificate_expiry_timestamp_seconds",
     "When the first certificate of a file expires, as Unix time, by file: server or client_ca. "
     "Absent without TLS.",
     ["file"],
-    registry=REGISTRY,
-    multiprocess_mode="livemin",
 )
-RATE_LIMITS = Counter(
+RATE_LIMITS = _counter(
     "hitherto_rate_limits",
     "Calls beyond a rate limit, by limit and effect: refused, or delayed for items of a stream.",
     ["limit", "effect", "tenant"],
-    registry=REGISTRY,
 )
-ERASURES = Counter(
+ERASURES = _counter(
     "hitherto_erasures",
     "Erasures that ended, by what was erased: user or conversation.",
     ["subject"],
-    registry=REGISTRY,
 )
-CHARGED_USD = Counter(
+CHARGED_USD = _counter(
     "hitherto_charged_usd",
     "US dollars charged for calls of models, by stage of the work.",
     ["stage", "tenant"],
-    registry=REGISTRY,
 )
-CHARGED_TOKENS = Counter(
+CHARGED_TOKENS = _counter(
     "hitherto_charged_tokens",
     "Tokens charged for calls of models, by stage of the work and direction: input or output.",
     ["stage", "direction", "tenant"],
-    registry=REGISTRY,
 )
-BUDGET_LEFT_USD = Gauge(
+BUDGET_LEFT_USD = _smallest(
     "hitherto_budget_left_usd",
     "What is left of today's budget, in US dollars, of the tenant with the least, or of each "
     "tenant if the label is on. Absent without a budget. All replicas show the same.",
     ["tenant"],
-    registry=REGISTRY,
-    multiprocess_mode="livemin",
 )
-LOOP_LAG_SECONDS = Histogram(
+LOOP_LAG_SECONDS = _histogram(
     "hitherto_event_loop_lag_seconds",
     "How much later than planned the event loop ran a timer, measured twice a second.",
     buckets=_LAG_BUCKETS,
-    registry=REGISTRY,
-)
-
-ALL = (
-    RPCS,
-    RPC_SECONDS,
-    RPCS_RUNNING,
-    SEARCH_LEGS,
-    DEGRADED_REPLIES,
-    SNAPSHOT_LOOKUPS,
-    SNAPSHOT_LOADS,
-    SNAPSHOT_BYTES,
-    SNAPSHOTS,
-    JOBS,
-    OLDEST_JOB_SECONDS,
-    JOB_ATTEMPTS,
-    JOB_SECONDS,
-    MODEL_CALLS,
-    MODEL_SECONDS,
-    MODEL_TOKENS,
-    MODEL_TOKENS_ESTIMATED,
-    CONNECTION_WAITS,
-    CONNECTIONS_REFUSED,
-    CONNECTIONS_LENT,
-    CONNECTIONS_LIMIT,
-    DATABASE_REACHABLE,
-    REPLICA_LAG_SECONDS,
-    CERTIFICATE_EXPIRY,
-    RATE_LIMITS,
-    ERASURES,
-    CHARGED_USD,
-    CHARGED_TOKENS,
-    BUDGET_LEFT_USD,
-    LOOP_LAG_SECONDS,
 )
 
 

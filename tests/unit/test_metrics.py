@@ -8,7 +8,6 @@ import grpc
 import pytest
 
 from hitherto_shared.metrics import (
-    ALL,
     REGISTRY,
     MeasuredCall,
     measured_model_call,
@@ -23,7 +22,7 @@ from hitherto_shared.model_api import (
     PromptTooLong,
 )
 from hitherto_shared.model_server import RequestRejected
-from tools.metrics_docs import PAGE, page
+from tools.metrics_docs import METRICS, PAGE, page
 
 
 def counted(name: str, **labels: str) -> float:
@@ -35,7 +34,7 @@ def test_the_page_lists_every_metric() -> None:
 
 
 def test_no_label_names_a_user_and_a_tenant_only_on_demand() -> None:
-    labels = {label for metric in ALL for label in metric._labelnames}
+    labels = {label for metric in METRICS for label in metric._labelnames}
     assert labels == {
         "method",
         "code",
@@ -60,7 +59,7 @@ def test_no_label_names_a_user_and_a_tenant_only_on_demand() -> None:
 
 def test_names_follow_the_conventions() -> None:
     """Prometheus: one prefix, base units, a suffix for the unit."""
-    for metric in ALL:
+    for metric in METRICS:
         (family,) = metric.describe()
         assert family.name.startswith("hitherto_")
         assert family.documentation.endswith(".")
