@@ -18,7 +18,7 @@ from prometheus_client import Counter, Histogram
 from hitherto.v1.error_reason_pb2 import ErrorReason
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_retrieval.config import RetrievalSettings
-from hitherto_shared.metrics import ALL
+from tools.metrics_docs import METRICS
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -40,7 +40,7 @@ SERVICES = {
 def series() -> set[str]:
     """The names under which Prometheus stores our metrics."""
     names = set()
-    for metric in ALL:
+    for metric in METRICS:
         (family,) = metric.describe()
         if isinstance(metric, Counter):
             names.add(f"{family.name}_total")

@@ -9,7 +9,8 @@ from contextlib import aclosing
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.erasure import EXPORT_SECONDS
-from hitherto_extraction.restoring.importing import ImportCall, Importing
+from hitherto_extraction.restoring.call import ImportCall
+from hitherto_extraction.restoring.importing import Importing
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.errors import TooLate, invalid
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -43,12 +44,8 @@ class RestoringCalls:
             caller = self._answering.trail.caller(principal)
             identity = Identity(principal.tenant_id, caller, "ImportUser", key, b"")
         now = asyncio.get_running_loop().time()
-        call = ImportCall(
-            principal.scope(user_id),
-            principal,
-            identity,
-            now + seconds_left(context, EXPORT_SECONDS),
-        )
+        ends = now + seconds_left(context, EXPORT_SECONDS)
+        call = ImportCall(principal, principal.scope(user_id), identity, ends)
         async with aclosing(_pieces(first, requests, user_id)) as pieces:
             made = await self._importing.run(call, pieces)
         assert made.position is not None

@@ -6,13 +6,11 @@ change of what is read does, and checks that the user is still the one that the 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -23,26 +21,24 @@ from hitherto_extraction.curation.user_settings import (
     prepare_sealing,
 )
 from hitherto_extraction.once import IdempotentOperation, once
+from hitherto_extraction.restoring.call import ImportCall, Imported
 from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
 from hitherto_extraction.restoring.writing import index_memories, write
 from hitherto_extraction.storage import erased, imported, users
-from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.storage.imported_rows import RowRefused
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
-from hitherto_shared.auth.principal import PROFILES_MANAGE, Principal
+from hitherto_shared.auth.principal import PROFILES_MANAGE
 from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.errors import Exhausted, NotPermitted, TooLate, WrongState
-from hitherto_shared.models import Scope
+from hitherto_shared.errors import Exhausted, NotPermitted, WrongState
 
 AT_ONCE = 4
 """Imports in one process; each holds up to a few lines of 16 MiB in memory."""
 GROUP_RECORDS = 200
 GROUP_BYTES = 512 * 1024
-_GROUP_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
 _UNFINISHED = ("queued", "running", "failed")
 _MOST_UNREAD = 10_000
@@ -55,46 +51,8 @@ Done = TypeVar("Done")
 
 
 @dataclass(slots=True)
-class Imported:
-    """What an import has done: numbers of records by table, and the point in time after it."""
-
-    stored: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
-    position: Position | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ImportCall:
-    """The user of an import, the caller, its idempotency key without a body, and the deadline.
-
-    `ends` is a time of the event loop.
-    """
-
-    scope: Scope
-    principal: Principal
-    identity: Identity | None
-    ends: float
-
-    def left(self) -> float:
-        """Seconds for the next transaction.
-
-        Raises:
-            TooLate: None.
-        """
-        seconds = self.ends - asyncio.get_running_loop().time()
-        if seconds <= 0:
-            raise TooLate(
-                "the import did not end in time; what was stored stays, call ImportUser again "
-                "from the start of the file",
-                reason="DEADLINE_EXCEEDED",
-            )
-        return min(seconds, _GROUP_SECONDS)
-
-
-@dataclass(frozen=True, slots=True)
-class ImportDependencies:
-    """What imports use.
+class Importing:
+    """Imports, a few at a time.
 
     Attributes:
         database: The role is hitherto_write.
@@ -109,14 +67,7 @@ class ImportDependencies:
     keys: UserKeys
     installation: UserSettings
     message_vectors: bool
-
-
-class Importing:
-    """Imports, a few at a time."""
-
-    def __init__(self, uses: ImportDependencies) -> None:
-        self._uses = uses
-        self._running = 0
+    _running: int = 0
 
     async def run(self, call: ImportCall, pieces: AsyncIterator[bytes]) -> Imported:
         """Import the pieces of an export.
@@ -138,7 +89,7 @@ class Importing:
             )
         self._running += 1
         try:
-            return await _Import(self._uses, call).run(pieces)
+            return await _Import(self, call).run(pieces)
         finally:
             self._running -= 1
 
@@ -146,7 +97,7 @@ class Importing:
 class _Import:
     """One import in progress."""
 
-    def __init__(self, uses: ImportDependencies, call: ImportCall) -> None:
+    def __init__(self, uses: Importing, call: ImportCall) -> None:
         self._uses = uses
         self._database = uses.database
         self._call = call

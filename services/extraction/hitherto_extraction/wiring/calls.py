@@ -20,7 +20,7 @@ from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.preview import ExtractionPreview
-from hitherto_extraction.restoring.importing import ImportDependencies, Importing
+from hitherto_extraction.restoring.importing import Importing
 from hitherto_extraction.sessions.context import SessionRules
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
@@ -132,10 +132,6 @@ def _privacy(
         ),
         Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
         Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
-        Importing(
-            ImportDependencies(
-                databases.write, trail, base.keys, installation, settings.message_vectors
-            )
-        ),
+        Importing(databases.write, trail, base.keys, installation, settings.message_vectors),
         pages,
     )
