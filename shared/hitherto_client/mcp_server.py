@@ -7,13 +7,14 @@ what it may do, so that users and tenants stay as separate as for any other call
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -27,6 +28,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+from pydantic_core import from_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hitherto_client._sync.client import Hitherto
@@ -110,19 +114,59 @@ def make_server(toolbox_for: Callable[[Context], Toolbox]) -> Server[Any]:
 async def serve_stdio(toolbox: Toolbox) -> None:
     """Serve one user over stdin and stdout until stdin ends."""
     server = make_server(lambda context: toolbox)
-    given = TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
-    lines: Any = _well_formed_lines(wrap_file(given))
+    # Some programs on Windows begin with a byte order mark.
+    given = TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace")
+    writable: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    async def refuse(refusal: types.JSONRPCError) -> None:
+        await (await writable).send(SessionMessage(refusal))
+
+    lines: Any = _messages(wrap_file(given), refuse)
     async with stdio_server(lines) as (reading, writing):
+        writable.set_result(writing)
         await server.run(reading, writing, server.create_initialization_options())
 
 
-async def _well_formed_lines(lines: AsyncIterable[str]) -> AsyncIterator[str]:
-    """The lines, with U+FFFD for lone surrogates.
+async def _messages(
+    lines: AsyncIterable[str], refuse: Callable[[types.JSONRPCError], Awaitable[None]]
+) -> AsyncIterator[str]:
+    """The lines that are messages, with U+FFFD for lone surrogates; others are refused.
 
-    Models write half of an emoji, which the MCP package cannot read and would leave unanswered.
+    The MCP package leaves what it cannot read unanswered, and the assistant would wait for ever.
+    Models write half of an emoji.
     """
     async for line in lines:
-        yield well_formed(line)
+        if not line.strip():
+            continue
+        message = well_formed(line)
+        if (refusal := _refusal(message)) is None:
+            yield message
+        else:
+            await refuse(refusal)
+
+
+def _refusal(line: str) -> types.JSONRPCError | None:
+    """What JSON-RPC answers to a line that is no message; None if it is one."""
+    try:
+        read = from_json(line)
+    except ValueError:
+        return _error(None, types.PARSE_ERROR, "Parse error: the line is not JSON")
+    given = read.get("id") if isinstance(read, dict) else None
+    known = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    try:
+        types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        pass
+    else:
+        # The MCP package takes a request with any other id for a notification.
+        if known is not None or not ("id" in read and "method" in read):
+            return None
+    return _error(known, types.INVALID_REQUEST, "Invalid request: not one JSON-RPC 2.0 message")
+
+
+def _error(known: str | int | None, code: int, message: str) -> types.JSONRPCError:
+    error = types.ErrorData(code=code, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=known, error=error)
 
 
 def well_formed(line: str) -> str:

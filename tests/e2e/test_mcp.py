@@ -153,11 +153,10 @@ def test_halves_of_characters_are_replaced(line: str, wanted: Any) -> None:
     assert mcp_server.well_formed(line + "]") == line + "]"
 
 
-@pytest.mark.faults
-async def test_half_a_character_gets_an_answer_over_stdio(
-    services: Services, tenant: Tenant
-) -> None:
-    """A model that stops within an emoji must not leave its assistant waiting."""
+async def answers_over_stdio(
+    services: Services, tenant: Tenant, *lines: bytes, replies: int
+) -> list[dict[str, Any]]:
+    """What the command answers to lines after the handshake."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c"),
         "from hitherto_client.command import main; raise SystemExit(main())",
@@ -171,21 +170,75 @@ async def test_half_a_character_gets_an_answer_over_stdio(
         },
     )
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
-    saved = {"name": "save_memory", "arguments": {"content": "Ana likes tea \ud83c"}}
-    sent = (
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
+    begun = (
+        {"jsonrpc": "2.0", "id": "begun", "method": "initialize", "params": client},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": saved},
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.writelines(json.dumps(each).encode() + b"\n" for each in sent)
+    process.stdin.writelines(json.dumps(each).encode() + b"\n" for each in begun)
+    process.stdin.writelines(line + b"\n" for line in lines)
     async with asyncio.timeout(120):
-        replies = [json.loads(await process.stdout.readline()) for _ in range(2)]
-    process.stdin.close()
-    await process.wait()
-    assert replies[1]["id"] == 2
-    assert replies[1]["result"]["structuredContent"]["saved"]["content"] == "Ana likes tea \ufffd"
+        answers = [json.loads(await process.stdout.readline()) for _ in range(replies + 1)]
+        process.stdin.close()
+        assert await process.stdout.read() == b""
+        assert await process.wait() == 0
+    assert answers[0]["id"] == "begun"
+    return answers[1:]
+
+
+@pytest.mark.faults
+async def test_half_a_character_gets_an_answer_over_stdio(
+    services: Services, tenant: Tenant
+) -> None:
+    """A model that stops within an emoji must not leave its assistant waiting."""
+    saved = {"name": "save_memory", "arguments": {"content": "Ana likes tea \ud83c"}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": saved}
+    (reply,) = await answers_over_stdio(services, tenant, json.dumps(call).encode(), replies=1)
+    assert reply["id"] == 2
+    assert reply["result"]["structuredContent"]["saved"]["content"] == "Ana likes tea \ufffd"
+
+
+REFUSED: list[tuple[bytes, int, object]] = [
+    (b"this is no JSON", -32700, None),
+    (b'{"jsonrpc": "2.0", "id": 5', -32700, None),
+    (b"\xff\xfe\x00", -32700, None),
+    (b"[" * 100_000, -32700, None),
+    (b"null", -32600, None),
+    (b'[{"jsonrpc": "2.0", "id": 6, "method": "ping"}]', -32600, None),
+    (b"{}", -32600, None),
+    (b'{"jsonrpc": "1.0", "id": 8, "method": "ping"}', -32600, 8),
+    (b'{"jsonrpc": "2.0", "id": "nine"}', -32600, "nine"),
+    (b'{"jsonrpc": "2.0", "id": 10, "method": 5}', -32600, 10),
+    (b'{"jsonrpc": "2.0", "id": 11, "method": "tools/call", "params": []}', -32600, 11),
+    *(
+        (b'{"jsonrpc": "2.0", "id": %s, "method": "ping"}' % given, -32600, None)
+        for given in (b"null", b"true", b"1.5", b"{}")
+    ),
+    (b'{"jsonrpc": "2.0", "id": 12, "method": "unknown"}', -32601, 12),
+]
+
+
+@pytest.mark.faults
+async def test_whatever_is_no_message_is_refused_over_stdio(
+    services: Services, tenant: Tenant
+) -> None:
+    """Batches too: the protocol has none since 2025-06-18. What needs no answer gets none."""
+    silent = (
+        b"",
+        b" \t",
+        b'{"jsonrpc": "2.0", "id": 99, "result": {}}',
+        b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}}',
+    )
+    ping = b'{"jsonrpc": "2.0", "id": "last", "method": "ping"}'
+    lines = [line for line, _, _ in REFUSED]
+    answers = await answers_over_stdio(
+        services, tenant, *silent, *lines, ping, replies=len(lines) + 1
+    )
+    # A call that runs may be overtaken.
+    told = [(each["error"]["code"], each["id"]) for each in answers if "error" in each]
+    assert sorted(told, key=str) == sorted(((code, known) for _, code, known in REFUSED), key=str)
+    assert [each["id"] for each in answers if "result" in each] == ["last"]
 
 
 @pytest.mark.faults
