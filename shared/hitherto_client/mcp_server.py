@@ -29,8 +29,6 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
-from pydantic_core import from_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hitherto_client._sync.client import Hitherto
@@ -45,6 +43,7 @@ MOST_TOOLBOXES = 1_000
 MOST_REQUEST_BYTES = 1024 * 1024
 
 _PROMPT = "memory"
+_NO_CREDENTIAL = b'{"error": "send a credential of Hitherto: Authorization: Bearer KEY"}'
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 Context = ServerRequestContext[Any, Any]
@@ -148,14 +147,14 @@ async def _messages(
 def _refusal(line: str) -> types.JSONRPCError | None:
     """What JSON-RPC answers to a line that is no message; None if it is one."""
     try:
-        read = from_json(line)
-    except ValueError:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
         return _error(None, types.PARSE_ERROR, "Parse error: the line is not JSON")
     given = read.get("id") if isinstance(read, dict) else None
     known = given if isinstance(given, str | int) and not isinstance(given, bool) else None
     try:
         types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError:
+    except ValueError:
         pass
     else:
         # The MCP package takes a request with any other id for a notification.
@@ -242,7 +241,11 @@ class HttpCallers:
 
 
 def require_bearer(app: ASGIApp) -> ASGIApp:
-    """Answer 401 to requests without a credential; keep that of the others in `credential`."""
+    """Answer 401 to requests without a credential; keep that of the others in `credential`.
+
+    405 answers GET, which asks for a stream of the server's own messages. There are none, and
+    whoever sends anything for a credential could hold such streams without end.
+    """
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -250,7 +253,10 @@ def require_bearer(app: ASGIApp) -> ASGIApp:
             return
         token = _bearer(scope)
         if token is None:
-            await _unauthorized(send)
+            await _reply(send, 401, b"www-authenticate", b'Bearer realm="hitherto"', _NO_CREDENTIAL)
+            return
+        if scope["method"] == "GET":
+            await _reply(send, 405, b"allow", b"POST", b'{"error": "send messages with POST"}')
             return
         before = credential.set(token)
         try:
@@ -271,14 +277,13 @@ def _bearer(scope: Scope) -> str | None:
     return token if kind.lower() == "bearer" and usable else None
 
 
-async def _unauthorized(send: Send) -> None:
-    body = b'{"error": "send a credential of Hitherto: Authorization: Bearer KEY"}'
+async def _reply(send: Send, status: int, header: bytes, value: bytes, body: bytes) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"www-authenticate", b'Bearer realm="hitherto"'),
+        (header, value),
     ]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

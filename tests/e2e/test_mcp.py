@@ -132,6 +132,14 @@ async def test_requests_without_a_credential_are_unauthorized(
     assert reply.headers["www-authenticate"].startswith("Bearer")
 
 
+async def test_nobody_holds_a_stream_that_says_nothing(services: Services) -> None:
+    """Whoever sends anything for a credential could hold as many as the process may open."""
+    headers = {"authorization": "Bearer forged", "accept": "text/event-stream"}
+    async with served(services) as url, httpx2.AsyncClient(timeout=120) as http:
+        reply = await http.get(url, headers=headers)
+    assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
+
+
 async def test_a_request_must_name_its_user(services: Services, tenant: Tenant) -> None:
     bearer = f"Bearer {credential(tenant, 'ana')}"
     async with served(services) as url, connected(url, authorization=bearer) as client:
