@@ -112,6 +112,25 @@ def test_a_line_says_since_when_until_when_who_and_where() -> None:
     assert "- [MESSAGE] 2026-01-01 Bao in this conversation: Hi you" in printed
 
 
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("I live in Berlin and want to run a marathon", "“I live in Berlin and want to run a…”"),
+        ("Thanh kể về công việc và Docker", "“Thanh kể về công việc và Docker”"),
+        ("京都への旅行と宿泊の予定", "“京都への旅行と宿泊の予定”"),
+        ("東京から京都への旅行と宿泊の予定について", "“東京から京都への旅行と宿…”"),
+    ],
+)
+def test_the_title_of_a_conversation_keeps_its_closing_quote(title: str, shown: str) -> None:
+    printed = lines(
+        found(
+            RelevantItem.of_message(message(3, "Hello."), 0.5),
+            conversations=[summary("c3", title, "They talked.")],
+        )
+    )
+    assert f"- [MESSAGE] 2026-01-04 Bao in {shown}: Hello." in printed
+
+
 def test_days_are_those_of_the_users_time_zone() -> None:
     late = RelevantItem.of_memory(
         memory(1, "fact", "Called.", valid_from=datetime(2026, 3, 14, 22, tzinfo=UTC)), 0.9

@@ -142,8 +142,7 @@ class Lines:
             place: str = kept[_PLACE]
             return place
         title = "" if summary is None else shortened(clean(summary.title), _PLACE_BYTES)
-        named = f"“{title}”" if title else clean(said_in)
-        place = f" in {shortened(named, _PLACE_BYTES)}"
+        place = f" in “{title}”" if title else f" in {shortened(clean(said_in), _PLACE_BYTES)}"
         if kept is not None:
             kept[_PLACE] = place
         return place
