@@ -62,9 +62,10 @@ def test_sections_stand_in_the_contracts_order() -> None:
     )
 
 
-def test_what_there_is_not_is_left_out() -> None:
+def test_only_a_summary_is_left_out_where_there_is_none() -> None:
     assert built().user == (
-        "CURRENT PROFILE:\n{}\n\nCONVERSATION:\n[m1] user 2026-03-01T12:00:00+00:00: hello"
+        "CURRENT PROFILE:\n{}\n\nEXISTING MEMORIES:\n\n"
+        "CONVERSATION:\n[m1] user 2026-03-01T12:00:00+00:00: hello"
     )
 
 

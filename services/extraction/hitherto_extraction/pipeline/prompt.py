@@ -54,8 +54,7 @@ def _user_message(batch: Batch) -> str:
     sections = ["CURRENT PROFILE:", _json(profile), ""]
     if batch.summary:
         sections += ["CURRENT SUMMARY:", _json(batch.summary), ""]
-    if batch.memories:
-        sections += ["EXISTING MEMORIES:", *(_memory(item, zone) for item in batch.memories), ""]
+    sections += ["EXISTING MEMORIES:", *(_memory(item, zone) for item in batch.memories), ""]
     sections += ["CONVERSATION:", *(_message(item, zone) for item in batch.messages)]
     return "\n".join(sections)
 
