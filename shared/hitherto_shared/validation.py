@@ -98,13 +98,24 @@ class Checks:
             return UUID(int=0)
         return found
 
-    def text(self, field: str, value: str, *, max_bytes: int, required: bool = False) -> str:
-        """Free text of at most `max_bytes` in UTF-8."""
+    def text(
+        self,
+        field: str,
+        value: str,
+        *,
+        max_bytes: int,
+        required: bool = False,
+        visible: bool = False,
+    ) -> str:
+        """Free text of at most `max_bytes` in UTF-8.
+
+        `visible`: it is not empty, and something of it can be seen.
+        """
         if len(value) > _MOST_SHRUNK * max_bytes:
             # It stays too long in any form.
             self.add(field, f"must have at most {max_bytes} bytes, this has {len(value)} and more")
             return ""
-        if required and not value.strip():
+        if (required or visible) and not value.strip():
             self.add(field, "is required")
             return value
         if (why := unusable_characters(value)) is not None:
@@ -114,6 +125,8 @@ class Checks:
         size = len(normal.encode())
         if size > max_bytes:
             self.add(field, f"must have at most {max_bytes} bytes, this has {size}")
+        elif visible and not has_visible(normal):
+            self.add(field, "must contain a character that can be seen")
         return normal
 
     def idempotency_key(self, value: str, *, field: str = "idempotency_key") -> str | None:

@@ -300,6 +300,7 @@ async def test_what_cannot_be_changed_is_named(services: Services) -> None:
     assert set(refusal.fields) == {"memory.content", "memory.importance", "version"}
     for fields in (
         {"content": "x" * 8193},
+        {"content": "\u200b\u202e\u3164"},
         {"content": "x" * 201, "type": memory_pb2.MEMORY_TYPE_QUESTION},
         {"entities": [" "]},
         {"entities": ["x" * 257]},

@@ -486,6 +486,7 @@ async def test_rows_45_and_49_what_cannot_be_kept_is_refused_at_once(services: S
     for fields in (
         {"content": "x" * 8193},
         {"content": " \n "},
+        {"content": "\u200b\u202e\u3164"},
         {"content": "x", "detail": "é" * 4097},
         {"content": "x", "importance": 1.1},
         {"content": "x", "importance": -0.1},

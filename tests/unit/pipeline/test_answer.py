@@ -152,6 +152,7 @@ def test_one_wrong_key_does_not_cost_the_others() -> None:
         item(content=["list"]),
         item(content=7),
         item(content="  \n "),
+        item(content="\u200b\u202e\u3164"),
         item(content="\x00\ud800"),
         item(content="x" * 2**20),
         item(content="é" * 4097),

@@ -24,6 +24,7 @@ from hitherto_extraction.pipeline.answer import (
 from hitherto_extraction.pipeline.answer_values import labels
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
+from hitherto_shared.text.normalise import has_visible
 from hitherto_shared.validation import Checks
 
 MAX_ENTITY = 256
@@ -39,7 +40,7 @@ def read_statement(
     source = checks.one_of(f"{prefix}source", request.source, MEMORY_SOURCE) or "explicit"
     explicit = source == "explicit"
     content = checks.text(
-        f"{prefix}content", request.content, max_bytes=MAX_CONTENT_BYTES, required=True
+        f"{prefix}content", request.content, max_bytes=MAX_CONTENT_BYTES, visible=True
     ).strip()
     if kind in EVENT_TYPES and len(content) > MAX_EVENT_CHARACTERS:
         checks.add(
@@ -117,8 +118,8 @@ def _words(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
         for name in ("content", "detail")
         if (text := getattr(memory, name))
     }
-    if found.get("content") == "":
-        checks.add("memory.content", "must not be blank")
+    if "content" in found and not has_visible(found["content"]):
+        checks.add("memory.content", "must contain a character that can be seen")
     if kind := checks.one_of("memory.type", memory.type, MEMORY_TYPE):
         found["type"] = kind
     if confidence := checks.one_of("memory.confidence", memory.confidence, CONFIDENCE):

@@ -14,7 +14,7 @@ from hitherto_extraction.pipeline.answer import (
 )
 from hitherto_extraction.pipeline.free_json import text_of
 from hitherto_shared.models import ENTITY_TYPES
-from hitherto_shared.text.normalise import tag_key
+from hitherto_shared.text.normalise import has_visible, tag_key
 
 
 def shortened(content: str, detail: str) -> tuple[str, str]:
@@ -25,9 +25,9 @@ def shortened(content: str, detail: str) -> tuple[str, str]:
 
 
 def content_of(value: Any) -> str | None:
-    """A text that is not empty and within `MAX_CONTENT_BYTES`; None otherwise."""
+    """A text that can be seen and is within `MAX_CONTENT_BYTES`; None otherwise."""
     text = text_of(value)
-    return text if text and len(text.encode()) <= MAX_CONTENT_BYTES else None
+    return text if has_visible(text) and len(text.encode()) <= MAX_CONTENT_BYTES else None
 
 
 def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
