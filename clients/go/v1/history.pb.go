@@ -144,10 +144,10 @@ type HistoryEvent struct {
 	// version, the version that the change produced.
 	Version int32 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
 	// before, the earlier values of the changed fields, as JSON by field name. Unset for CREATED, and if the
-	// content was removed by a retention or is sensitive.
+	// content was removed by a retention. Encrypted values are left out if the user's key is not available.
 	Before *structpb.Struct `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
 	// after, the new values of the same fields; for CREATED, of every field. Unset if the content was removed
-	// by a retention or is sensitive.
+	// by a retention. Encrypted values are left out if the user's key is not available.
 	After *structpb.Struct `protobuf:"bytes,9,opt,name=after,proto3" json:"after,omitempty"`
 	// related_memory_id, the other memory of a contradiction, merge or achieved goal. Empty otherwise.
 	RelatedMemoryId string `protobuf:"bytes,10,opt,name=related_memory_id,json=relatedMemoryId,proto3" json:"related_memory_id,omitempty"`

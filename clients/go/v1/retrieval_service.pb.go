@@ -57,7 +57,11 @@ type GetContextRequest struct {
 	MemoryOrder MemoryOrder `protobuf:"varint,10,opt,name=memory_order,json=memoryOrder,proto3,enum=hitherto.v1.MemoryOrder" json:"memory_order,omitempty"`
 	// template, the format of the prompt block. Unset: ABOUT_THE_USER.
 	Template PromptTemplate `protobuf:"varint,11,opt,name=template,proto3,enum=hitherto.v1.PromptTemplate" json:"template,omitempty"`
-	// custom_template, the caller's own template. Required with CUSTOM and refused without it.
+	// custom_template, the caller's own template: a text of at most 16,384 characters with at least one of the
+	// placeholders `{{profile}}`, `{{memories}}`, `{{relevant}}`, `{{conversations}}` and `{{entities}}`. Each is
+	// replaced by the lines of its section, as far as the budget reaches. `{{memories}}` leaves out what
+	// `{{relevant}}` shows; without that placeholder it begins with the memories that match the query. Other
+	// double braces are refused. The fence is added around the text. Required with CUSTOM and refused without it.
 	CustomTemplate string `protobuf:"bytes,12,opt,name=custom_template,json=customTemplate,proto3" json:"custom_template,omitempty"`
 	// as_of, returns what was true at that time. Unset: now.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`

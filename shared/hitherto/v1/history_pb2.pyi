@@ -130,13 +130,13 @@ class HistoryEvent(_message.Message):
     @_builtins.property
     def before(self) -> _struct_pb2.Struct:
         """before, the earlier values of the changed fields, as JSON by field name. Unset for CREATED, and if the
-        content was removed by a retention or is sensitive.
+        content was removed by a retention. Encrypted values are left out if the user's key is not available.
         """
 
     @_builtins.property
     def after(self) -> _struct_pb2.Struct:
         """after, the new values of the same fields; for CREATED, of every field. Unset if the content was removed
-        by a retention or is sensitive.
+        by a retention. Encrypted values are left out if the user's key is not available.
         """
 
     def __init__(

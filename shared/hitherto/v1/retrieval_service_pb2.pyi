@@ -85,7 +85,12 @@ class GetContextRequest(_message.Message):
     template: _search_pb2.PromptTemplate.ValueType
     """template, the format of the prompt block. Unset: ABOUT_THE_USER."""
     custom_template: _builtins.str
-    """custom_template, the caller's own template. Required with CUSTOM and refused without it."""
+    """custom_template, the caller's own template: a text of at most 16,384 characters with at least one of the
+    placeholders `{{profile}}`, `{{memories}}`, `{{relevant}}`, `{{conversations}}` and `{{entities}}`. Each is
+    replaced by the lines of its section, as far as the budget reaches. `{{memories}}` leaves out what
+    `{{relevant}}` shows; without that placeholder it begins with the memories that match the query. Other
+    double braces are refused. The fence is added around the text. Required with CUSTOM and refused without it.
+    """
     consistency_token: _builtins.str
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
     if reads go to a replica.
