@@ -25,6 +25,7 @@ from rich.progress import Progress as Bars
 from benchmarks import BenchmarkFailed
 from benchmarks.comparison import show_differences
 from benchmarks.report import BenchmarkResult, markdown, read_result, show_result, write_result
+from hitherto_client.errors import HithertoCallError
 from hitherto_shared.config import describe
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
@@ -86,6 +87,8 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
         return _failed(benchmark.name, str(error), 2)
     except (BenchmarkFailed, EmbeddedPostgresError, OSError) as error:
         return _failed(benchmark.name, str(error), 1)
+    except HithertoCallError as error:
+        return _failed(benchmark.name, f"a call failed: {error}", 1)
     except grpc.aio.AioRpcError as error:
         return _failed(benchmark.name, f"a call failed: {error.code().name}: {error.details()}", 1)
     return 0

@@ -16,22 +16,14 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Sequence
 
 from benchmarks.command import Benchmark, Progress, add_counts, counting, main
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
-from benchmarks.serving import (
-    BenchmarkDatabase,
-    Writing,
-    nothing_left,
-    reading,
-    temporary_place,
-    writing,
-)
+from benchmarks.serving import BenchmarkDatabase, nothing_left, serving, temporary_place
 from benchmarks.words import sentence
-from hitherto.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
-from hitherto.v1 import retrieval_service_pb2 as reads
+from hitherto_client import AsyncHitherto
+from hitherto_client.inputs import MemoryInput
 
 SIZES = (0, 100, 1_000, 2_000)
 """Sensitive memories of a user; the last is how many a search opens."""
@@ -51,7 +43,7 @@ _ASKED = 5
 _WARM_UP = 5
 _SEED = 11
 _PATIENCE_SECONDS = 300.0
-_KEY = {"encryption_key": "62" * 32}
+_KEY = "62" * 32
 _TO_SEAL = "SELECT count(*) FROM users WHERE to_seal > 0"
 
 
@@ -62,42 +54,30 @@ def texts(size: int) -> tuple[list[str], list[str]]:
     return made[:size], made[size:]
 
 
-async def fill(services: Writing, user: str, size: int) -> None:
+def memory(user: str, content: str, *, sensitive: bool) -> MemoryInput:
+    """One memory to save."""
+    return {"user_id": user, "content": content, "type": "personal" if sensitive else "fact"}
+
+
+async def fill(client: AsyncHitherto, user: str, size: int) -> None:
     """Save the memories of one user."""
     sensitive, others = texts(size)
-
-    async def sent() -> AsyncIterator[memory_service_pb2.StreamMemoriesRequest]:
-        for content in [*sensitive, *others]:
-            item = save_request(user, content, sensitive=content in hidden)
-            yield memory_service_pb2.StreamMemoriesRequest(item=item)
-
-    hidden = set(sensitive)
-    await services.memories.StreamMemories(sent())
-
-
-def save_request(
-    user: str, content: str, *, sensitive: bool
-) -> memory_service_pb2.SaveMemoryRequest:
-    """One memory to save."""
-    return memory_service_pb2.SaveMemoryRequest(
-        user_id=user,
-        content=content,
-        type=memory_pb2.MEMORY_TYPE_PERSONAL if sensitive else memory_pb2.MEMORY_TYPE_FACT,
+    await client.import_memories(
+        [
+            *(memory(user, content, sensitive=True) for content in sensitive),
+            *(memory(user, content, sensitive=False) for content in others),
+        ]
     )
 
 
-async def encrypt(services: Writing, users: Sequence[str], place: BenchmarkDatabase) -> None:
+async def encrypt(client: AsyncHitherto, users: Sequence[str], place: BenchmarkDatabase) -> None:
     """Turn encryption on and wait until the sweep has sealed what is there.
 
     Raises:
         TimeoutError: It did not within five minutes.
     """
     for user in users:
-        await services.privacy.UpdateUserSettings(
-            privacy_service_pb2.UpdateUserSettingsRequest(
-                user_id=user, user_settings=privacy_pb2.UserSettings(encrypt_sensitive=True)
-            )
-        )
+        await client.update_user_settings(user, encrypt_sensitive=True)
     async with asyncio.timeout(_PATIENCE_SECONDS):
         await nothing_left(place.conninfo, _TO_SEAL)
 
@@ -121,16 +101,14 @@ async def measure(
     place: BenchmarkDatabase, searches: int, saves: int, progress: Progress
 ) -> dict[int, Sequence[float]]:
     """Fill, encrypt, and ask of every size: by size the figures that `COLUMNS` names."""
-    async with AsyncExitStack() as stack:
-        writer = await stack.enter_async_context(writing(place, **_KEY))
+    async with serving(place, encryption_key=_KEY) as client:
         filled = counting(progress, "saving", 2 * len(SIZES))
         for size in SIZES:
             for kind in ("clear", "sealed"):
-                await fill(writer, f"{kind}-{size}", size)
+                await fill(client, f"{kind}-{size}", size)
                 filled()
         progress("sealing", 0, 1)
-        await encrypt(writer, [f"sealed-{size}" for size in SIZES], place)
-        reader = await stack.enter_async_context(reading(place, **_KEY))
+        await encrypt(client, [f"sealed-{size}" for size in SIZES], place)
         found: dict[int, Sequence[float]] = {}
         measured = counting(progress, "measuring", len(SIZES))
         for size in SIZES:
@@ -141,16 +119,12 @@ async def measure(
             def search(
                 user: str, asked: Sequence[str] = questions
             ) -> Callable[[int], Awaitable[object]]:
-                return lambda number: reader.SearchMemories(
-                    reads.SearchMemoriesRequest(user_id=user, query=asked[number], limit=10)
-                )
+                return lambda number: client.search(user, asked[number], limit=10)
 
             def save(
                 user: str, contents: Sequence[str] = fresh
             ) -> Callable[[int], Awaitable[object]]:
-                return lambda number: writer.memories.SaveMemory(
-                    save_request(user, contents[number], sensitive=True)
-                )
+                return lambda number: client.save_memory(user, contents[number], type="personal")
 
             clear, sealed = f"clear-{size}", f"sealed-{size}"
             read = await alternate(search(clear), search(sealed), searches)

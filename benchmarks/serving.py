@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, LiteralString, TypeAlias, TypeVar
+from typing import Any, LiteralString, TypeVar, get_args
 
-import grpc
 import psycopg
 
-from hitherto.v1 import (
-    conversation_pb2,
-    extraction_service_pb2,
-    extraction_service_pb2_grpc,
-    job_pb2,
-    memory_pb2,
-    memory_service_pb2_grpc,
-    privacy_service_pb2_grpc,
-    retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
-)
+from benchmarks import BenchmarkFailed
+from hitherto_client import AsyncHitherto
+from hitherto_client.inputs import TranscriptInput
+from hitherto_client.results import Job
+from hitherto_client.words import MemoryStatus
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.service import running as extraction_running
-from hitherto_retrieval import __main__ as retrieval
+from hitherto_retrieval.__main__ import running as retrieval_running
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
@@ -35,7 +36,7 @@ from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
 _LOOPBACK = "127.0.0.1:0"
-_SUBMITTED_AT_ONCE = 20
+_CALL_SECONDS = 60.0
 _EMBEDDED_AT_ONCE = 64
 _POLL_SECONDS = 0.25
 _WITHOUT_VECTOR = """
@@ -43,11 +44,7 @@ SELECT (SELECT count(*) FROM memories WHERE embedding_state = 'pending')
      + (SELECT count(*) FROM messages WHERE embedding_state = 'pending')
      + (SELECT count(*) FROM conversation_summaries WHERE embedding_state = 'pending')
 """
-_EVERY_STATUS = [number for number in memory_pb2.MemoryStatus.values() if number]
-
-# The names of the asynchronous stubs exist for type checkers only.
-Writer: TypeAlias = "extraction_service_pb2_grpc.ExtractionServiceAsyncStub"
-Reader: TypeAlias = "retrieval_service_pb2_grpc.RetrievalServiceAsyncStub"
+EVERY_STATUS: Sequence[MemoryStatus] = get_args(MemoryStatus)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -65,15 +62,6 @@ class BenchmarkDatabase:
         # Rates are off: a benchmark asks for as much as it can, of few users.
         rates = dict.fromkeys(RATE_SETTINGS, 0)
         return {"data_dir": self.data_dir, "auth": "off", **rates, **given}
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """The extraction service at work."""
-
-    transcripts: extraction_service_pb2_grpc.ExtractionServiceAsyncStub
-    memories: memory_service_pb2_grpc.MemoryServiceAsyncStub
-    privacy: privacy_service_pb2_grpc.PrivacyServiceAsyncStub
 
 
 @contextmanager
@@ -106,33 +94,29 @@ async def temporary_place() -> AsyncIterator[BenchmarkDatabase]:
 
 
 @asynccontextmanager
-async def writing(place: BenchmarkDatabase, **given: Any) -> AsyncIterator[Writing]:
-    """The extraction service on `place`; leaving drains it."""
-    settings = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **place.settings(**given)})
-    async with (
-        extraction_running(settings, place.conninfo) as server,
-        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
-        yield Writing(
-            extraction_service_pb2_grpc.ExtractionServiceStub(channel),
-            memory_service_pb2_grpc.MemoryServiceStub(channel),
-            privacy_service_pb2_grpc.PrivacyServiceStub(channel),
-        )
+async def serving(
+    place: BenchmarkDatabase, *, reads: Mapping[str, Any] | None = None, **given: Any
+) -> AsyncIterator[AsyncHitherto]:
+    """Both services on `place`, and a client of them; leaving drains them.
 
-
-@asynccontextmanager
-async def reading(
-    place: BenchmarkDatabase, **given: Any
-) -> AsyncIterator[retrieval_service_pb2_grpc.RetrievalServiceAsyncStub]:
-    """The retrieval service on `place`; leaving drains it."""
-    settings = RetrievalSettings(
-        **{"retrieval_listen": _LOOPBACK, "read_database_url": None, **place.settings(**given)}
+    Args:
+        place: The database.
+        reads: Settings of the retrieval service alone.
+        given: Settings of both.
+    """
+    settings = place.settings(**given)
+    extraction = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **settings})
+    retrieval = RetrievalSettings(
+        **{"retrieval_listen": _LOOPBACK, "read_database_url": None, **settings, **(reads or {})}
     )
     async with (
-        retrieval.running(settings, place.conninfo) as server,
-        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+        extraction_running(extraction, place.conninfo) as writer,
+        retrieval_running(retrieval, place.conninfo) as reader,
+        AsyncHitherto(
+            f"127.0.0.1:{reader.port}", f"127.0.0.1:{writer.port}", timeout=_CALL_SECONDS
+        ) as client,
     ):
-        yield retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
+        yield client
 
 
 async def in_turns(
@@ -157,40 +141,24 @@ async def in_turns(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def submit(writer: Writer, transcripts: Sequence[conversation_pb2.Transcript]) -> list[str]:
-    """Hand conversations over, some in a call; the ids of their jobs, in their order."""
-    jobs: list[str] = []
-    for start in range(0, len(transcripts), _SUBMITTED_AT_ONCE):
-        part = transcripts[start : start + _SUBMITTED_AT_ONCE]
-        accepted = await writer.SubmitTranscripts(
-            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=part)
-        )
-        jobs += [job.id for job in accepted.jobs]
-    return jobs
+async def submit(client: AsyncHitherto, transcripts: Iterable[TranscriptInput]) -> Sequence[str]:
+    """Hand conversations over; the ids of their jobs, in their order.
+
+    Raises:
+        BenchmarkFailed: One was refused.
+    """
+    made = await client.import_transcripts(transcripts)
+    if made.errors:
+        raise BenchmarkFailed(f"a conversation was refused: {made.errors[0]}")
+    return made.job_ids
 
 
-async def ended(writer: Writer, job_id: str) -> job_pb2.Job:
+async def ended(client: AsyncHitherto, job_id: str) -> Job:
     """A job once it is final, or waits for somebody to correct the settings of the model."""
-    job = job_pb2.Job()
-    async for response in writer.WatchJob(extraction_service_pb2.WatchJobRequest(job_id=job_id)):
-        job = response.job
-        if job.state == job_pb2.JOB_STATE_FAILED and job.error.startswith("MODEL_MISCONFIGURED"):
-            break
-    return job
-
-
-async def memories(reader: Reader, user: str, token: str = "") -> list[memory_pb2.Memory]:
-    """Every memory of a user, whatever its status, the newest first."""
-    found: list[memory_pb2.Memory] = []
-    request = retrieval_service_pb2.ListMemoriesRequest(
-        user_id=user, page_size=1_000, statuses=_EVERY_STATUS, consistency_token=token
-    )
-    while True:
-        page = await reader.ListMemories(request)
-        found += page.memories
-        request.page_token = page.next_page_token
-        if not page.next_page_token:
-            return found
+    async for job in client.watch_job(job_id):
+        if job.final or job.error.startswith("MODEL_MISCONFIGURED"):
+            return job
+    raise AssertionError("watching ends with a final state or an error")
 
 
 async def nothing_left(conninfo: str, query: LiteralString) -> None:

@@ -4,131 +4,105 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-import grpc
-from google.protobuf import json_format
-
 from benchmarks import BenchmarkFailed
 from benchmarks.extraction.rows import ConversationCase, ObservedMemory
-from benchmarks.serving import (
-    BenchmarkDatabase,
-    Reader,
-    Writer,
-    ended,
-    memories,
-    submit,
-    writing,
-)
-from hitherto.v1 import (
-    conversation_pb2,
-    job_pb2,
-    profile_pb2,
-    retrieval_service_pb2,
-)
+from benchmarks.serving import EVERY_STATUS, BenchmarkDatabase, ended, serving, submit
+from hitherto_client import AsyncHitherto
+from hitherto_client.inputs import MessageInput, TranscriptInput
+from hitherto_client.results import JobResult
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_shared.convert import JOB_STATE, MEMORY_STATUS, MEMORY_TYPE
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
 PATIENCE = 300.0
 """Seconds until a job counts as lost."""
 
-_ROLES = {name.removeprefix("ROLE_").lower(): n for name, n in conversation_pb2.Role.items()}
-_NOT_LEARNT = ("userId", "version", "lastExtractedAt", "updatedAt", "accessLevel")
+_LEARNT = ("summary", "department", "current_projects", "preferences", "frequent_intents", "facts")
+_OF_A_SUMMARY = (
+    *("title", "summary", "key_topics", "technical_topics", "outcome", "followup_suggestions"),
+)
 _CONVERSATION = "before"
 
 
-def transcript_of(row: ConversationCase, user: str) -> conversation_pb2.Transcript:
+def transcript_of(row: ConversationCase, user: str) -> TranscriptInput:
     """The row's conversation, as it is handed over."""
-    transcript = conversation_pb2.Transcript(
-        user_id=user, conversation_id=row.id, ended=True, time_zone=row.time_zone
-    )
-    for number, said in enumerate(row.transcript, 1):
-        message = transcript.messages.add(
-            id=f"m{number}", role=_ROLES[said.role], name=said.name, content=said.content
-        )
-        message.created_at.FromDatetime(said.created_at)
-    return transcript
+    messages: list[Any] = [
+        {"id": f"m{number}", **said.model_dump()} for number, said in enumerate(row.transcript, 1)
+    ]
+    return {
+        "user_id": user,
+        "conversation_id": row.id,
+        "messages": messages,
+        "ended": True,
+        "time_zone": row.time_zone,
+    }
 
 
 async def learn(
-    writer: Writer, transcript: conversation_pb2.Transcript, *, patience: float = PATIENCE
-) -> tuple[job_pb2.Job, str]:
+    client: AsyncHitherto, transcript: TranscriptInput, *, patience: float = PATIENCE
+) -> tuple[JobResult | None, str]:
     """Hand a conversation over and wait for its job.
 
     Returns:
-        The job, and why it did not succeed, or nothing.
+        What the job did, and why it did not succeed, or nothing.
     """
-    (job_id,) = await submit(writer, [transcript])
+    (job_id,) = await submit(client, [transcript])
     try:
         async with asyncio.timeout(patience):
-            job = await ended(writer, job_id)
+            job = await ended(client, job_id)
     except TimeoutError:
-        missing = f"no end within {patience:g} seconds: is the model within reach?"
-        return job_pb2.Job(id=job_id), missing
-    if job.state != job_pb2.JOB_STATE_SUCCEEDED:
-        return job, job.error or JOB_STATE[job.state]
-    return job, ""
+        return None, f"no end within {patience:g} seconds: is the model within reach?"
+    return job.result, "" if job.succeeded else job.error or job.state
 
 
-async def observed(reader: Reader, user: str, token: str = "") -> list[ObservedMemory]:
+async def observed(client: AsyncHitherto, user: str) -> list[ObservedMemory]:
     """Every memory of a user, whatever its status, the oldest first."""
+    found = [each async for each in client.memories(user, statuses=EVERY_STATUS)]
     return [
         ObservedMemory(
             id=memory.id,
-            type=MEMORY_TYPE[memory.type],
+            type=memory.type,
             content=memory.content,
             importance=memory.importance,
-            status=MEMORY_STATUS[memory.status],
+            status=memory.status,
             version=memory.version,
         )
-        for memory in reversed(await memories(reader, user, token))
+        for memory in reversed(found)
     ]
 
 
-async def profile(reader: Reader, user: str, token: str = "") -> list[str]:
+async def profile(client: AsyncHitherto, user: str) -> list[str]:
     """What a profile says, as `path: value`; empty for a user without one."""
-    try:
-        found = await reader.GetProfile(
-            retrieval_service_pb2.GetProfileRequest(user_id=user, consistency_token=token)
-        )
-    except grpc.aio.AioRpcError as error:
-        if error.code() == grpc.StatusCode.NOT_FOUND:
-            return []
-        raise
-    return _flat(found.profile)
+    found = await client.get_profile(user)
+    return [] if found is None else _flat({name: getattr(found, name) for name in _LEARNT})
 
 
-async def summary(reader: Reader, user: str, token: str = "") -> dict[str, Any]:
+async def summary(client: AsyncHitherto, user: str) -> dict[str, Any]:
     """The summary of a user's latest conversation, with the fields of the model's answer."""
-    page = await reader.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id=user, consistency_token=token)
-    )
-    if not page.conversations:
-        return {}
-    found = json_format.MessageToDict(page.conversations[0], preserving_proto_field_name=True)
-    kept = ("title", "summary", "key_topics", "technical_topics", "outcome", "followup_suggestions")
-    return {name: value for name, value in found.items() if name in kept}
+    async for found in client.conversations(user, page_size=1):
+        fields = asdict(found)
+        return {name: fields[name] for name in _OF_A_SUMMARY if fields[name]}
+    return {}
 
 
-def _flat(found: profile_pb2.Profile) -> list[str]:
+def _flat(profile: Mapping[str, Any]) -> list[str]:
     texts: list[str] = []
 
     def walk(path: str, value: Any) -> None:
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             for key, inner in value.items():
                 walk(f"{path}.{key}" if path else key, inner)
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             for inner in value:
                 walk(path, inner)
         elif value not in ("", None):
             texts.append(f"{path}: {value}")
 
-    whole = json_format.MessageToDict(found)
-    walk("", {key: value for key, value in whole.items() if key not in _NOT_LEARNT})
+    walk("", profile)
     return texts
 
 
@@ -177,14 +151,13 @@ async def place_memories(
     embedder = ExtractionSettings().chosen_embedder
     async with ScriptedModel(script) as model:
         model.always(StatusFault(503), endpoint="embeddings")
-        async with writing(
+        async with serving(
             place, openai_base_url=model.base_url, extractor="openai", embedder=embedder
-        ) as service:
-            transcripts = [_told(user, known) for user, known in users.items()]
-            jobs = await submit(service.transcripts, transcripts)
+        ) as client:
+            jobs = await submit(client, [_told(user, known) for user, known in users.items()])
             async with asyncio.timeout(PATIENCE):
                 for job_id in jobs:
-                    job = await ended(service.transcripts, job_id)
+                    job = await ended(client, job_id)
                     wanted, stored = len(users[job.user_id]), job.result.memories_created
                     if job.error or (stored < wanted and whole):
                         raise BenchmarkFailed(
@@ -193,14 +166,16 @@ async def place_memories(
                         )
 
 
-def _told(user: str, memories: Sequence[SeededMemory]) -> conversation_pb2.Transcript:
-    transcript = conversation_pb2.Transcript(user_id=user, conversation_id=_CONVERSATION)
-    for number, item in sorted(enumerate(memories), key=lambda pair: pair[1].said_at):
-        message = transcript.messages.add(
-            id=f"b{number}",
-            role=conversation_pb2.ROLE_USER,
-            name=f"{user} {number}",
-            content=item.content,
-        )
-        message.created_at.FromDatetime(item.said_at)
-    return transcript
+def _told(user: str, memories: Sequence[SeededMemory]) -> TranscriptInput:
+    ordered = sorted(enumerate(memories), key=lambda pair: pair[1].said_at)
+    messages: list[MessageInput] = [
+        {
+            "id": f"b{number}",
+            "role": "user",
+            "name": f"{user} {number}",
+            "content": item.content,
+            "created_at": item.said_at,
+        }
+        for number, item in ordered
+    ]
+    return {"user_id": user, "conversation_id": _CONVERSATION, "messages": messages}

@@ -17,8 +17,9 @@ from benchmarks.extraction.rows import (
     TokenSpending,
 )
 from benchmarks.extraction.spend import spent_on
-from benchmarks.serving import BenchmarkDatabase, Reader, Writer, in_turns, reading, writing
-from hitherto.v1 import job_pb2, retrieval_service_pb2, search_pb2
+from benchmarks.serving import BenchmarkDatabase, in_turns, serving
+from hitherto_client import AsyncHitherto
+from hitherto_client.results import JobResult
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.startup import configured_embedder
@@ -80,27 +81,26 @@ async def run(
             for row in rows
         },
     )
-    results: list[job_pb2.JobResult] = []
-    async with reading(place) as reader:
-        async with writing(place) as service:
+    results: list[JobResult] = []
+    async with serving(place) as client:
 
-            async def one(row: ConversationCase) -> Observation:
-                seen, result = await _observe(row, service.transcripts, reader, patience)
+        async def one(row: ConversationCase) -> Observation:
+            seen, result = await _observe(row, client, patience)
+            if result is not None and result.extractor:
                 results.append(result)
-                done()
-                return seen
+            done()
+            return seen
 
-            observations = await in_turns(rows, one, at_once=AT_ONCE)
-        blocks = await _blocks(place, reader, observations)
-    told = next((result for result in results if result.extractor), job_pb2.JobResult())
+        observations = await in_turns(rows, one, at_once=AT_ONCE)
+    blocks = await _blocks(place, observations)
     embedder, nearness = await _nearness(observations)
     return EvaluationRun(
         observations=observations,
         nearness=nearness,
-        extractor=told.extractor,
-        model=told.model,
+        extractor=results[0].extractor if results else "",
+        model=results[0].model if results else "",
         embedder=embedder,
-        prompt_version=told.prompt_version,
+        prompt_version=results[0].prompt_version if results else "",
         seconds=time.monotonic() - started,
         blocks=blocks,
     )
@@ -111,20 +111,19 @@ def _user(row: ConversationCase) -> str:
 
 
 async def _observe(
-    row: ConversationCase, writer: Writer, reader: Reader, patience: float
-) -> tuple[Observation, job_pb2.JobResult]:
+    row: ConversationCase, client: AsyncHitherto, patience: float
+) -> tuple[Observation, JobResult | None]:
     user = _user(row)
-    before = await calls.observed(reader, user)
-    job, error = await calls.learn(writer, calls.transcript_of(row, user), patience=patience)
-    token = job.consistency_token
-    after = {memory.id: memory for memory in await calls.observed(reader, user, token)}
+    before = await calls.observed(client, user)
+    result, error = await calls.learn(client, calls.transcript_of(row, user), patience=patience)
+    after = {memory.id: memory for memory in await calls.observed(client, user)}
     known = {memory.content: memory for memory in before}
     known_ids = {memory.id for memory in before}
     new = [memory for key, memory in after.items() if key not in known_ids]
     spent = TokenSpending()
-    if not error:
-        summary = await calls.summary(reader, user, token)
-        spent = spent_on(row, job.result, [_answered(memory) for memory in new], summary)
+    if result is not None and not error:
+        summary = await calls.summary(client, user)
+        spent = spent_on(row, result, [_answered(memory) for memory in new], summary)
     seen = Observation(
         row=row,
         new=new,
@@ -132,11 +131,11 @@ async def _observe(
             MemoryOutcome(wanted, known[wanted.content], after[known[wanted.content].id])
             for wanted in row.existing_memories
         ],
-        profile=await calls.profile(reader, user, token),
+        profile=await calls.profile(client, user),
         spent=spent,
         error=error,
     )
-    return seen, job.result
+    return seen, result
 
 
 def _answered(memory: ObservedMemory) -> dict[str, object]:
@@ -152,7 +151,7 @@ def _answered(memory: ObservedMemory) -> dict[str, object]:
 
 
 async def _blocks(
-    place: BenchmarkDatabase, reader: Reader, observations: Sequence[Observation]
+    place: BenchmarkDatabase, observations: Sequence[Observation]
 ) -> dict[str, BlockSize]:
     """How long a prompt block of the first learnt memories is, by language."""
     learnt: dict[str, dict[str, SeededMemory]] = {}
@@ -173,17 +172,16 @@ async def _blocks(
         place, {users[language]: memories for language, memories in chosen.items()}, whole=False
     )
     blocks = {}
-    for language, user in users.items():
-        context = await reader.GetContext(
-            retrieval_service_pb2.GetContextRequest(
-                user_id=user,
+    async with serving(place) as client:
+        for language, user in users.items():
+            context = await client.get_context(
+                user,
                 max_memories=BLOCK_MEMORIES,
                 max_conversations=0,
                 max_entities=0,
-                template=search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW,
+                template="what_you_know",
             )
-        )
-        blocks[language] = BlockSize(len(context.memories), context.prompt_tokens)
+            blocks[language] = BlockSize(len(context.memories), context.prompt_tokens)
     return blocks
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.extraction.rows import ConversationCase, TokenSpending
-from hitherto.v1 import job_pb2
+from hitherto_client.results import JobResult
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.provider.protocol import Batch, PromptMemory, PromptMessage
@@ -18,7 +18,7 @@ REFERENCE_MODEL = "gpt-4o-mini"
 
 def spent_on(
     row: ConversationCase,
-    result: job_pb2.JobResult,
+    result: JobResult,
     learnt: Sequence[Mapping[str, Any]],
     summary: Mapping[str, Any],
 ) -> TokenSpending:

@@ -10,9 +10,10 @@ from typing import Any
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.naive import NaiveLists
 from benchmarks.locomo.scores import Covered, GoldEvidence
-from benchmarks.locomo.searching import REFERENCE, SECONDS, answered
-from benchmarks.serving import vectors_of
-from hitherto.v1 import retrieval_service_pb2
+from benchmarks.locomo.searching import AT_ONCE, REFERENCE
+from benchmarks.serving import in_turns, vectors_of
+from hitherto_client import AsyncHitherto
+from hitherto_client.results import Context
 from hitherto_retrieval.render.tokens import CountTokens, counter
 from hitherto_shared.embeddings.protocol import Embedder
 
@@ -44,24 +45,24 @@ class ContextFigures:
 
 
 async def tell_all(
-    reader: Any, data: Data, embedder: Embedder, done: Callable[[], None] = lambda: None
+    client: AsyncHitherto, data: Data, embedder: Embedder, done: Callable[[], None] = lambda: None
 ) -> ContextFigures:
     """Ask for every context at every budget, and make the naive lists.
 
     Args:
-        reader: The retrieval service's stub.
+        client: Of the services.
         data: Sessions and questions.
         embedder: Of the naive list by cosine.
         done: Called after each question at each budget.
 
     Raises:
-        BenchmarkFailed: A call failed.
+        HithertoCallError: A call failed.
     """
     told = ContextFigures()
     count = counter("o200k_base")
     evidence = GoldEvidence(data.sessions)
     for budget in BUDGETS:
-        replies = await _contexts(reader, data.questions, budget, done)
+        replies = await _contexts(client, data.questions, budget, done)
         blocks = [reply.prompt_block for reply in replies]
         told.degraded += sum(reply.degraded for reply in replies)
         told.tokens[budget] = sum(reply.prompt_tokens for reply in replies) / len(replies)
@@ -85,22 +86,20 @@ def _judged(
 
 
 async def _contexts(
-    reader: Any, questions: Sequence[BenchmarkQuestion], budget: int, done: Callable[[], None]
-) -> list[retrieval_service_pb2.GetContextResponse]:
-    async def ask(question: BenchmarkQuestion) -> retrieval_service_pb2.GetContextResponse:
+    client: AsyncHitherto,
+    questions: Sequence[BenchmarkQuestion],
+    budget: int,
+    done: Callable[[], None],
+) -> list[Context]:
+    async def ask(question: BenchmarkQuestion) -> Context:
         # What is not set is what a caller gets who sets nothing.
-        request = retrieval_service_pb2.GetContextRequest(
-            user_id=question.user,
-            query=question.text,
-            max_tokens=budget,
-            reference_time=REFERENCE,
+        found = await client.get_context(
+            question.user, question.text, max_tokens=budget, reference_time=REFERENCE
         )
-        reply: retrieval_service_pb2.GetContextResponse
-        reply = await reader.GetContext(request, timeout=SECONDS)
         done()
-        return reply
+        return found
 
-    return await answered(questions, ask, f"a context of {budget} tokens")
+    return await in_turns(questions, ask, at_once=AT_ONCE)
 
 
 async def _naive(

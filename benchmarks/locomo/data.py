@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import json_format
-
 from hitherto.v1 import conversation_pb2
+from hitherto_client.inputs import TranscriptInput
+from hitherto_client.wire import build
 
 LOCOMO = "LoCoMo"
 
@@ -95,9 +96,9 @@ def load(folder: Path, source: DataSet = SOURCES[0]) -> Data:
     sessions = [_parsed(line, source.transcripts) for line in rows]
     for number, session in enumerate(sessions, 1):
         try:
-            transcript(session)
+            build(conversation_pb2.Transcript, **transcript(session))
             _ = session["summary"], [(one["content"], one["evidence"]) for one in session["facts"]]
-        except (AttributeError, KeyError, TypeError, json_format.ParseError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"line {number} of {source.transcripts} cannot be used"
                 f" ({type(error).__name__}: {error}): see benchmarks/README.md"
@@ -122,20 +123,22 @@ def load(folder: Path, source: DataSet = SOURCES[0]) -> Data:
     return Data(sessions, answerable, source.name)
 
 
-def transcript(session: Mapping[str, Any]) -> conversation_pb2.Transcript:
+def transcript(session: Mapping[str, Any]) -> TranscriptInput:
     """A session as it is sent: whole and ended; roles in upper or lower case."""
-    messages = [
-        {**message, "role": f"ROLE_{message['role'].upper()}"} for message in session["messages"]
-    ]
-    return json_format.ParseDict(
+    messages: list[Any] = [
         {
-            "user_id": session["user_id"],
-            "conversation_id": session["conversation_id"],
-            "messages": messages,
-            "ended": True,
-        },
-        conversation_pb2.Transcript(),
-    )
+            **message,
+            "role": message["role"].lower(),
+            "created_at": datetime.fromisoformat(message["created_at"]),
+        }
+        for message in session["messages"]
+    ]
+    return {
+        "user_id": session["user_id"],
+        "conversation_id": session["conversation_id"],
+        "messages": messages,
+        "ended": True,
+    }
 
 
 def choose(data: Data, limit: int | None) -> Data:

@@ -11,16 +11,8 @@ import psycopg
 
 from benchmarks import BenchmarkFailed
 from benchmarks.locomo.data import transcript
-from benchmarks.serving import (
-    BenchmarkDatabase,
-    Reader,
-    Writing,
-    all_vectors,
-    ended,
-    memories,
-    submit,
-)
-from hitherto.v1 import job_pb2, retrieval_service_pb2
+from benchmarks.serving import EVERY_STATUS, BenchmarkDatabase, all_vectors, ended, submit
+from hitherto_client import AsyncHitherto
 from hitherto_shared.database.connect import with_role
 
 PATIENCE = 600.0
@@ -41,8 +33,7 @@ class LoadedCounts:
 
 async def load_into(
     place: BenchmarkDatabase,
-    writer: Writing,
-    reader: Reader,
+    client: AsyncHitherto,
     sessions: Sequence[Mapping[str, Any]],
     done: Callable[[], None] = lambda: None,
 ) -> LoadedCounts:
@@ -50,8 +41,7 @@ async def load_into(
 
     Args:
         place: Where the services work.
-        writer: The extraction service.
-        reader: The retrieval service's stub.
+        client: Of the services there.
         sessions: Rows of the data set.
         done: Called after each session.
 
@@ -59,9 +49,9 @@ async def load_into(
         BenchmarkFailed: It took too long.
     """
     succeeded = 0
-    for job_id in await submit(writer.transcripts, [transcript(row) for row in sessions]):
-        job = await _in_time(ended(writer.transcripts, job_id), "a job did not end")
-        succeeded += job.state == job_pb2.JOB_STATE_SUCCEEDED
+    for job_id in await submit(client, map(transcript, sessions)):
+        job = await _in_time(ended(client, job_id), "a job did not end")
+        succeeded += job.succeeded
         done()
     await _in_time(all_vectors(place.conninfo), "texts still wait for their vectors")
     # What autovacuum does within a minute or so: without it searches take twice as long till then.
@@ -69,11 +59,14 @@ async def load_into(
     async with await psycopg.AsyncConnection.connect(login, autocommit=True) as database:
         await database.execute("ANALYZE")
     users = sorted({session["user_id"] for session in sessions})
-    held = [memory for user in users for memory in await memories(reader, user)]
+    held = [
+        memory for user in users async for memory in client.memories(user, statuses=EVERY_STATUS)
+    ]
+    summaries = [summary for user in users async for summary in client.conversations(user)]
     return LoadedCounts(
         sessions=len(sessions),
         succeeded=succeeded,
-        summaries=sum([await _summaries(reader, user) for user in users]),
+        summaries=len(summaries),
         messages=sum(len(session["messages"]) for session in sessions),
         memories=len(held),
         with_sources=sum(bool(memory.source_message_ids) for memory in held),
@@ -89,10 +82,3 @@ async def _in_time(work: Awaitable[Any], otherwise: str) -> Any:
             f"{otherwise} after {PATIENCE:.0f} s: run it again on a machine with less to do, or "
             "look at what the service logs"
         ) from None
-
-
-async def _summaries(reader: Reader, user: str) -> int:
-    page = await reader.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id=user)
-    )
-    return int(page.total_size)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from benchmarks.command import Progress, counting
 from benchmarks.locomo.context import BUDGETS, ContextFigures, tell_all
@@ -24,7 +23,8 @@ from benchmarks.locomo.variants import (
     Variant,
     idle,
 )
-from benchmarks.serving import BenchmarkDatabase, reading, writing
+from benchmarks.serving import BenchmarkDatabase, serving
+from hitherto_client import AsyncHitherto
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.startup import configured_embedder
 
@@ -84,39 +84,41 @@ async def measure(
         parts: What is asked, of `PARTS`.
 
     Raises:
-        BenchmarkFailed: The data did not become findable, or a search failed.
+        BenchmarkFailed: The data did not become findable.
+        HithertoCallError: A call failed.
         ValueError: The environment lacks something; the message names the variable.
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         chosen = await stack.enter_async_context(model_for(kind, data.sessions))
-        writer = await stack.enter_async_context(writing(place, **chosen))
-        reader = await stack.enter_async_context(
-            reading(place, embedding_deadline_ms=_EMBEDDING_MS, **chosen)
+        client = await stack.enter_async_context(
+            serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
         )
         extracted = counting(progress, f"{kind}: extracting", len(data.sessions))
-        held = await load_into(place, writer, reader, data.sessions, done=extracted)
+        held = await load_into(place, client, data.sessions, done=extracted)
         loaded = time.monotonic()
         embedder = configured_embedder(SharedSettings(**chosen))
         stack.push_async_callback(embedder.close)
         run = EmbedderRun(data.name, kind, embedder.name, held, data.questions, data.ceiling)
         if BLOCK in parts:
             asked = counting(progress, f"{kind}: contexts", len(data.questions) * len(BUDGETS))
-            run.told = await tell_all(reader, data, embedder, asked)
+            run.told = await tell_all(client, data, embedder, asked)
             run.degraded += run.told.degraded
         for corpus in CORPORA if SEARCH in parts else ():
-            await _ask(reader, corpus, run, progress)
+            await _ask(client, corpus, run, progress)
     run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
     return run
 
 
-async def _ask(reader: Any, corpus: SearchedCorpus, run: EmbedderRun, progress: Progress) -> None:
+async def _ask(
+    client: AsyncHitherto, corpus: SearchedCorpus, run: EmbedderRun, progress: Progress
+) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
     found = run.scores[corpus.name] = {}
 
     async def ask(variant: Variant, *, explain: bool = False) -> Answers:
         answers = await ask_all(
-            reader,
+            client,
             run.questions,
             corpus,
             variant,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hitherto.v1 import search_pb2
+from hitherto_client.words import SearchScope
 from hitherto_retrieval.search.ranking.balanced import Balanced
 from hitherto_retrieval.search.ranking.seed003 import Seed003
 
@@ -23,7 +23,7 @@ class SearchedCorpus:
     """
 
     name: str
-    scopes: Sequence[search_pb2.SearchScope.ValueType]
+    scopes: Sequence[SearchScope]
     ablated: bool = True
 
 
@@ -40,11 +40,9 @@ class Variant:
     without: str = ""
 
 
-FACTS = SearchedCorpus("facts", [search_pb2.SEARCH_SCOPE_MEMORIES])
-MESSAGES = SearchedCorpus("messages", [search_pb2.SEARCH_SCOPE_MESSAGES])
-BOTH = SearchedCorpus(
-    "both", [search_pb2.SEARCH_SCOPE_MEMORIES, search_pb2.SEARCH_SCOPE_MESSAGES], ablated=False
-)
+FACTS = SearchedCorpus("facts", ("memories",))
+MESSAGES = SearchedCorpus("messages", ("messages",))
+BOTH = SearchedCorpus("both", ("memories", "messages"), ablated=False)
 CORPORA = (FACTS, MESSAGES, BOTH)
 
 BALANCED = Variant(Balanced.name, Balanced.name)

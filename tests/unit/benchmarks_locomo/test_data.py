@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.locomo.data import SOURCES, Data, DataSet, choose, load, transcript
 from hitherto.v1 import conversation_pb2
+from hitherto_client.wire import build
 from tests.unit.benchmarks_locomo.runs import questions
 
 TRANSCRIPTS, QUESTIONS = SOURCES[0].transcripts, SOURCES[0].questions
@@ -118,7 +119,7 @@ def test_a_quick_look_asks_questions_from_everywhere() -> None:
 
 
 def test_a_session_is_sent_whole_with_its_speakers_and_times() -> None:
-    sent = transcript(SESSION)
+    sent = build(conversation_pb2.Transcript, **transcript(SESSION))
     assert (sent.user_id, sent.conversation_id, sent.ended) == ("ann", "ann-1", True)
     (message,) = sent.messages
     assert (message.id, message.name, message.content) == ("D1:1", "Ann", "Chào!")

@@ -9,6 +9,8 @@ import pytest
 from benchmarks.locomo.scores import score
 from benchmarks.locomo.searching import behind
 from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
+from hitherto_client.results import SearchResult
+from hitherto_client.wire import read
 
 
 def test_recall_counts_gold_messages_behind_the_first_results() -> None:
@@ -37,5 +39,5 @@ def test_nothing_found_scores_nothing() -> None:
 def test_a_message_stands_for_itself_and_a_memory_for_what_it_came_from() -> None:
     message = search_pb2.SearchResult(message=conversation_pb2.Message(id="m1"))
     memory = search_pb2.SearchResult(memory=memory_pb2.Memory(source_message_ids=["m1", "m2"]))
-    assert behind(message) == ["m1"]
-    assert behind(memory) == ["m1", "m2"]
+    assert list(behind(read(SearchResult, message))) == ["m1"]
+    assert list(behind(read(SearchResult, memory))) == ["m1", "m2"]
