@@ -21,6 +21,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TypeVar
 
 import psycopg
@@ -139,26 +140,18 @@ async def write_meanwhile(
     choose = random.Random(_SEED)
     times = []
     while not stop.is_set():
-        scope = Scope(TENANT, f"u{choose.randrange(user_count)}")
-        number = choose.randrange(per_user) + 1
-
-        async def change(connection: Connection) -> None:
-            async with connection.transaction():
-                await users.lock_user(connection, scope)  # noqa: B023 - awaited at once
-                await connection.execute(
-                    _TOUCH,
-                    {
-                        "tenant_id": TENANT,
-                        "user_id": scope.user_id,  # noqa: B023
-                        "lexical_no": number,  # noqa: B023
-                    },
-                )
-
+        user, number = choose.randrange(user_count), choose.randrange(per_user) + 1
         begun = time.perf_counter()
-        await database.run(change, timeout=30.0)
+        await database.run(partial(_change, Scope(TENANT, f"u{user}"), number), timeout=30.0)
         times.append(time.perf_counter() - begun)
         await asyncio.sleep(_PAUSE_SECONDS)
     return times
+
+
+async def _change(scope: Scope, number: int, connection: Connection) -> None:
+    async with connection.transaction():
+        await users.lock_user(connection, scope)
+        await connection.execute(_TOUCH, {**scope.parameters, "lexical_no": number})
 
 
 async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, float]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import Any
 
 from benchmarks import BenchmarkFailed
-from benchmarks.extraction.rows import ConversationCase, ObservedMemory
+from benchmarks.extraction.rows import ConversationCase, ObservedMemory, SeededMemory
 from benchmarks.serving import EVERY_STATUS, BenchmarkDatabase, ended, serving, submit
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import MessageInput, TranscriptInput
@@ -104,16 +103,6 @@ def _flat(profile: Mapping[str, Any]) -> list[str]:
 
     walk("", profile)
     return texts
-
-
-@dataclass(frozen=True, slots=True)
-class SeededMemory:
-    """One memory to put in place."""
-
-    type: str
-    content: str
-    importance: float
-    said_at: datetime
 
 
 async def place_memories(

@@ -80,14 +80,26 @@ class Expectation(_Strict):
         return self
 
 
-class Existing(_Strict):
-    """A memory that the user has before the conversation, and what must become of it.
+class SeededMemory(_Strict):
+    """A memory that a user has before a conversation.
 
     Attributes:
         type: Its type.
         content: Its text.
         importance: Its importance.
         said_at: Since when it is known; before the conversation.
+    """
+
+    type: MemoryType
+    content: Text
+    importance: Importance = 0.5
+    said_at: AwareDatetime
+
+
+class Existing(SeededMemory):
+    """A memory from before the conversation, and what must become of it.
+
+    Attributes:
         then: `untouched`: stays word for word in the same version. `kept`: stays true; it may be
             confirmed. `updated`: gets a new version with other words. `contradicted` and
             `achieved`: gets this status.
@@ -95,10 +107,6 @@ class Existing(_Strict):
             same is recognised.
     """
 
-    type: MemoryType
-    content: Text
-    importance: Importance = 0.5
-    said_at: AwareDatetime
     then: Literal["untouched", "kept", "updated", "contradicted", "achieved"]
     contains: Terms = ()
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.extraction import calls
-from benchmarks.extraction.calls import SeededMemory, place_memories
+from benchmarks.extraction.calls import place_memories
 from benchmarks.extraction.matching import Nearness, embed_all
 from benchmarks.extraction.rows import (
     ConversationCase,
     MemoryOutcome,
     Observation,
     ObservedMemory,
+    SeededMemory,
     TokenSpending,
 )
 from benchmarks.extraction.spend import spent_on
@@ -71,16 +72,7 @@ async def run(
         BenchmarkFailed: The memories to begin with could not be stored.
     """
     started = time.monotonic()
-    await place_memories(
-        place,
-        {
-            _user(row): [
-                SeededMemory(known.type, known.content, known.importance, known.said_at)
-                for known in row.existing_memories
-            ]
-            for row in rows
-        },
-    )
+    await place_memories(place, {_user(row): row.existing_memories for row in rows})
     results: list[JobResult] = []
     async with serving(place) as client:
 
@@ -160,7 +152,14 @@ async def _blocks(
         for memory in seen.learnt:
             group.setdefault(
                 memory.content,
-                SeededMemory(memory.type, memory.content, memory.importance, seen.row.began_at),
+                SeededMemory.model_validate(
+                    {
+                        "type": memory.type,
+                        "content": memory.content,
+                        "importance": memory.importance,
+                        "said_at": seen.row.began_at,
+                    }
+                ),
             )
     chosen = {
         language: list(group.values())[:BLOCK_MEMORIES]

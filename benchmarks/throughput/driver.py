@@ -18,7 +18,8 @@ from psycopg import AsyncConnection
 
 from benchmarks import BenchmarkFailed
 from benchmarks.words import sentence
-from hitherto.v1 import conversation_pb2, extraction_service_pb2, extraction_service_pb2_grpc
+from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
+from hitherto_client.wire import build
 
 MESSAGES = 20
 _WORDS = (10, 40)
@@ -50,17 +51,21 @@ def request(phase: str, number: int, users: int) -> extraction_service_pb2.Submi
     """
     rng = random.Random(f"{phase} {number}")
     began = _FIRST + timedelta(hours=number)
-    transcript = conversation_pb2.Transcript(
-        user_id=f"user-{number % users}", conversation_id=f"{phase}-{number}"
-    )
-    for i in range(MESSAGES):
-        message = transcript.messages.add(
-            id=f"m{i}",
-            role=conversation_pb2.ROLE_ASSISTANT if i % 2 else conversation_pb2.ROLE_USER,
-            content=sentence(rng, rng.randint(*_WORDS)),
-        )
-        message.created_at.FromDatetime(began + timedelta(minutes=i))
-    return extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[transcript])
+    messages = [
+        {
+            "id": f"m{i}",
+            "role": "assistant" if i % 2 else "user",
+            "content": sentence(rng, rng.randint(*_WORDS)),
+            "created_at": began + timedelta(minutes=i),
+        }
+        for i in range(MESSAGES)
+    ]
+    transcript = {
+        "user_id": f"user-{number % users}",
+        "conversation_id": f"{phase}-{number}",
+        "messages": messages,
+    }
+    return build(extraction_service_pb2.SubmitTranscriptsRequest, transcripts=[transcript])
 
 
 class Driver:
@@ -102,36 +107,16 @@ class Driver:
         Raises:
             BenchmarkFailed: Some jobs did not succeed.
         """
-        began = time.monotonic()
-        room = asyncio.Semaphore(in_flight)
-        sending: set[asyncio.Task[None]] = set()
-        done = sent = accepted = 0
-
-        async def send(number: int) -> None:
-            nonlocal accepted
-            await self.submit(phase, number)
-            accepted += 1
-
-        moved = began
-        while done < transcripts:
-            while sent < transcripts and not room.locked():
-                await room.acquire()
-                sending.add(asyncio.create_task(send(sent)))
-                sent += 1
+        began = moved = time.monotonic()
+        done = sent = 0
+        while done < transcripts and time.monotonic() - moved <= _STALLED_SECONDS:
+            following = range(sent, min(done + in_flight, transcripts))
+            await asyncio.gather(*(self.submit(phase, number) for number in following))
+            sent += len(following)
             await asyncio.sleep(_LOOK_SECONDS)
-            # Before the question: what is accepted while it is asked counts as unfinished.
-            known = accepted
-            now_done = max(done, known - await self.unfinished())
-            for task in [task for task in sending if task.done()]:
-                sending.discard(task)
-                task.result()
-            for _ in range(now_done - done):
-                room.release()
-            if now_done > done:
+            if (now_done := sent - await self.unfinished()) > done:
                 done, moved = now_done, time.monotonic()
                 finished(done)
-            elif time.monotonic() - moved > _STALLED_SECONDS:
-                break
         seconds = time.monotonic() - began
         await self._check(phase, transcripts)
         return seconds

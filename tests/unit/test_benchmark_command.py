@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import grpc
 import pytest
 
 from benchmarks import BenchmarkFailed
@@ -18,6 +19,7 @@ from benchmarks.report import (
     write_result,
 )
 from benchmarks.throughput.__main__ import BENCHMARK as THROUGHPUT
+from hitherto_client.errors import HithertoCallError
 
 
 def result(**figures: float) -> BenchmarkResult:
@@ -74,6 +76,11 @@ def test_a_run_is_shown_and_written_and_its_tables_can_be_printed_again(
     ("outcome", "code", "said"),
     [
         (BenchmarkFailed("the service did not come up"), 1, "made: the service did not come up"),
+        (
+            HithertoCallError(grpc.StatusCode.UNAVAILABLE, "it is gone"),
+            1,
+            "made: a call failed: UNAVAILABLE: it is gone",
+        ),
         (ValueError("no such row"), 2, "made: no such row"),
         (Skipped("set DATA_DIR"), 0, "made: skipped: set DATA_DIR"),
     ],
