@@ -20,6 +20,7 @@ from hitherto.v1 import (
     search_pb2,
     session_pb2,
 )
+from hitherto_client.wire import word
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
@@ -64,11 +65,11 @@ def memory(one: memory_pb2.Memory) -> dict[str, Any]:
     return _present(
         kind="memory",
         id=one.id,
-        type=_word(memory_pb2.MemoryType.Name(one.type), "MEMORY_TYPE_"),
+        type=_word(memory_pb2.MemoryType, one.type),
         content=_cut(one.content),
         detail=_cut(one.detail),
-        said_by=_word(memory_pb2.Origin.Name(one.origin), "ORIGIN_"),
-        status=_word(memory_pb2.MemoryStatus.Name(one.status), "MEMORY_STATUS_"),
+        said_by=_word(memory_pb2.Origin, one.origin),
+        status=_word(memory_pb2.MemoryStatus, one.status),
         since=_day(one, "valid_from"),
         until=_day(one, "valid_to"),
     )
@@ -80,7 +81,7 @@ def message(one: conversation_pb2.Message) -> dict[str, Any]:
         kind="message",
         id=one.id,
         conversation_id=one.conversation_id,
-        said_by=_word(conversation_pb2.Role.Name(one.role), "ROLE_"),
+        said_by=_word(conversation_pb2.Role, one.role),
         name=one.name,
         content=_cut(one.content),
         when=_time(one, "created_at"),
@@ -95,7 +96,7 @@ def summary(one: conversation_pb2.ConversationSummary) -> dict[str, Any]:
         title=one.title,
         content=_cut(one.summary),
         topics=list(one.key_topics),
-        outcome=_word(conversation_pb2.Outcome.Name(one.outcome), "OUTCOME_"),
+        outcome=_word(conversation_pb2.Outcome, one.outcome),
         followup_suggestions=list(one.followup_suggestions),
         when=_time(one, "updated_at"),
     )
@@ -113,7 +114,7 @@ def entity(one: entity_pb2.Entity) -> dict[str, Any]:
     """A person, project or thing."""
     return _present(
         name=one.name,
-        type=_word(entity_pb2.EntityType.Name(one.type), "ENTITY_TYPE_"),
+        type=_word(entity_pb2.EntityType, one.type),
         aliases=list(one.aliases),
         mentions=one.mention_count,
         details=json_format.MessageToDict(one.metadata),
@@ -139,7 +140,7 @@ def pending_action(one: session_pb2.PendingAction) -> dict[str, Any]:
         id=one.id,
         type=one.type,
         description=_cut(one.description),
-        status=_word(session_pb2.PendingActionState.Name(one.status), "PENDING_ACTION_STATE_"),
+        status=_word(session_pb2.PendingActionState, one.status),
     )
 
 
@@ -159,9 +160,8 @@ def _present(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in ("", None, [], {})}
 
 
-def _word(name: str, prefix: str) -> str:
-    word = name.removeprefix(prefix).lower()
-    return "" if word == "unspecified" else word
+def _word(enum: Any, number: int) -> str:
+    return word(enum.DESCRIPTOR, number) if number else ""
 
 
 def _cut(text: str) -> str:

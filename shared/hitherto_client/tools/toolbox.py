@@ -9,21 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from google.protobuf import json_format
-from google.protobuf.struct_pb2 import Struct
 
-from hitherto.v1 import entity_pb2, memory_pb2, memory_service_pb2, search_pb2, session_service_pb2
+from hitherto.v1 import memory_service_pb2, session_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.tools import results
 from hitherto_client.tools.arguments import ToolArgumentError, check, moment, read_arguments
 from hitherto_client.tools.definitions import ALIASES, DEFAULT_RESULTS, SOURCES, TOOLS
+from hitherto_client.wire import build
 
 _TOOLS = {tool.name: tool for tool in TOOLS}
-_SCOPES = {
-    source: search_pb2.SearchScope.Value(f"SEARCH_SCOPE_{source.upper()}") for source in SOURCES
-}
 
 
 class UnboundCredentialError(PermissionError):
@@ -167,7 +163,8 @@ class Toolbox:
         )
 
     def _search(self, arguments: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-        request = retrieval.SearchMemoriesRequest(
+        request = build(
+            retrieval.SearchMemoriesRequest,
             user_id=self._user_id,
             query=arguments["query"],
             limit=arguments.get("limit", DEFAULT_RESULTS),
@@ -184,25 +181,22 @@ class Toolbox:
         return reply | _why(found.reason)
 
     def _save_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        source = "EXPLICIT" if arguments.get("stated_by_user", True) else "INFERENCE"
-        request = memory_service_pb2.SaveMemoryRequest(
+        request = build(
+            memory_service_pb2.SaveMemoryRequest,
             user_id=self._user_id,
             content=arguments["content"],
             tags=arguments.get("tags", ()),
             importance=arguments.get("importance"),
             conversation_id=self._conversation_id,
-            type=_value(memory_pb2.MemoryType, "MEMORY_TYPE_", arguments.get("type")),
-            source=memory_pb2.MemorySource.Value(f"MEMORY_SOURCE_{source}"),
+            type=arguments.get("type"),
+            source="explicit" if arguments.get("stated_by_user", True) else "inference",
         )
         saved = self._client.memories.SaveMemory(request)
         self._token = saved.consistency_token
         return {"saved": results.memory(saved.memory), "already_known": saved.deduplicated}
 
     def _search_memory(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        types = [
-            _value(memory_pb2.MemoryType, "MEMORY_TYPE_", one) for one in arguments.get("types", ())
-        ]
-        return self._search(arguments, types=types)
+        return self._search(arguments, types=arguments.get("types"))
 
     def _get_profile(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = retrieval.GetProfileRequest(user_id=self._user_id, consistency_token=self._token)
@@ -223,16 +217,17 @@ class Toolbox:
         }
         return self._search(
             arguments,
-            scopes=[_SCOPES[source] for source in arguments.get("sources") or SOURCES],
+            scopes=arguments.get("sources") or SOURCES,
             entity=arguments.get("entity_filter", ""),
             **bounds,
         )
 
     def _find_entity(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        request = retrieval.FindEntitiesRequest(
+        request = build(
+            retrieval.FindEntitiesRequest,
             user_id=self._user_id,
             name=arguments["name"],
-            type=_value(entity_pb2.EntityType, "ENTITY_TYPE_", arguments.get("type")),
+            type=arguments.get("type"),
             limit=arguments.get("limit", DEFAULT_RESULTS),
             consistency_token=self._token,
         )
@@ -251,31 +246,26 @@ class Toolbox:
         return {"conversations": told} | _why(found.reason)
 
     def _query_user_knowledge(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return self._search(arguments, scopes=[_SCOPES["messages"], _SCOPES["documents"]])
+        return self._search(arguments, scopes=["messages", "documents"])
 
     def _prepare_action(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        params = Struct()
         try:
-            json_format.ParseDict(dict(arguments["params"]), params)
-        except (json_format.ParseError, RecursionError, ValueError):
+            request = build(
+                session_service_pb2.AddPendingActionRequest,
+                user_id=self._user_id,
+                session_id=self.session_id,
+                type=arguments["action_type"],
+                params=arguments["params"],
+                description=arguments["description"],
+            )
+        except ValueError:
             raise ToolArgumentError("params must be a JSON object") from None
-        request = session_service_pb2.AddPendingActionRequest(
-            user_id=self._user_id,
-            session_id=self.session_id,
-            type=arguments["action_type"],
-            params=params,
-            description=arguments["description"],
-        )
         made = self._client.sessions.AddPendingAction(request)
         self.session_id, self._token = made.session_id, made.consistency_token
         return {
             "pending_action": results.pending_action(made.pending_action),
             "next": "Ask the user to confirm it. It is not executed before that.",
         }
-
-
-def _value(enum: Any, prefix: str, word: str | None) -> Any:
-    return enum.Value(f"{prefix}{word.upper()}") if word else 0
 
 
 def _why(reason: str) -> dict[str, Any]:
