@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from psycopg import sql
 
 from benchmarks.processes import Processes
 from benchmarks.report import percentile
-from benchmarks.retrieval.caller import CallerLoad, CallerResult
+from benchmarks.retrieval.caller import CallerResult
 from benchmarks.retrieval.figures import IsolationCost, LatencyFigures, MeasurementConditions
 from benchmarks.retrieval.plan import MeasurementGroup, RetrievalOptions
 from benchmarks.retrieval.requests import RequestStream
@@ -101,15 +101,10 @@ async def measure_group(
                 limit=options.limit,
                 floor=floor,
             )
-            load = CallerLoad(
-                port=process.port,
-                callers=group.place.callers,
-                seconds=options.seconds / SLICES if turn else _WARM_UP_SECONDS,
-                asking=asdict(asking),
-                key="" if floor else stage.key,
-            )
+            seconds = options.seconds / SLICES if turn else _WARM_UP_SECONDS
+            key = "" if floor else stage.key
             before = stage.cpu(process)
-            seen = await stage.call(load)
+            seen = await stage.call(process.port, asking, group.place.callers, seconds, key)
             if turn:
                 spent = stage.cpu(process)
                 sums[subject].add(seen, {name: spent[name] - before[name] for name in spent})
@@ -147,20 +142,15 @@ async def measure_walls(
         ]
         try:
             for turn in range(TURNS):
-                for walls in (True, False):
+                for walls, service in ((True, walled), (False, trusting)):
                     _enforce(connection, walls=walls)
                     for warm in (True, False):
                         asking = RequestStream(
                             "search", users, f"walls {walls} {turn} {warm}", options.limit
                         )
-                        load = CallerLoad(
-                            port=walled.port if walls else trusting.port,
-                            callers=1,
-                            seconds=_WALLS_WARM_UP_SECONDS if warm else options.seconds / TURNS,
-                            asking=asdict(asking),
-                            key=stage.key if walls else "",
-                        )
-                        seen = await stage.call(load)
+                        seconds = _WALLS_WARM_UP_SECONDS if warm else options.seconds / TURNS
+                        key = stage.key if walls else ""
+                        seen = await stage.call(service.port, asking, 1, seconds, key)
                         if not warm:
                             times[walls] += seen.ms
                 measured(turn + 1)

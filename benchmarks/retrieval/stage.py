@@ -14,6 +14,7 @@ import grpc
 from benchmarks import BenchmarkFailed, floor, model_server
 from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.retrieval.caller import LINE_BYTES, CallerLoad, CallerResult
+from benchmarks.retrieval.requests import RequestStream
 from benchmarks.retrieval.writing import TENANT
 from benchmarks.watching import cpu_seconds
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
@@ -48,13 +49,16 @@ class Stage:
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
 
-    async def call(self, work: CallerLoad) -> CallerResult:
-        """Let the calling process work.
+    async def call(
+        self, port: int, asking: RequestStream, callers: int, seconds: float, key: str
+    ) -> CallerResult:
+        """Let the calling process work; the arguments are those of `CallerLoad`.
 
         Raises:
             BenchmarkFailed: A call was answered with an error.
         """
-        self._writer.write(json.dumps(asdict(work)).encode() + b"\n")
+        load = CallerLoad(port, callers, seconds, asdict(asking), key)
+        self._writer.write(json.dumps(asdict(load)).encode() + b"\n")
         await self._writer.drain()
         line = await self._reader.readline()
         if not line:
@@ -62,7 +66,7 @@ class Stage:
         seen = CallerResult(**json.loads(line))
         if seen.error:
             raise BenchmarkFailed(
-                f"{work.asking['kind']} was answered with {seen.error}; the log of the service "
+                f"{asking.kind} was answered with {seen.error}; the log of the service "
                 f"ends: {self.service.said}"
             )
         return seen
