@@ -67,8 +67,8 @@ class _Method:
         needs: The requirements on its callers; None for health, which has none.
         decoder: Of its requests.
         max_bytes: Of one request; None if gRPC's own limit is enough.
-        behaviour: The handler.
-        serialize: Of its responses.
+        behaviour: The handler; it may return a response that it has serialized itself.
+        serialize: Of its other responses.
         streams_requests: Whether it takes a stream of requests.
     """
 
@@ -168,7 +168,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                     place, body, meter = await self._enter(method, metadata, call_id, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
-                        response = method.serialize(await method.behaviour(request, context))
+                        response = await method.behaviour(request, context)
+                        if not isinstance(response, bytes):
+                            response = method.serialize(response)
                         if meter is not None:
                             meter.count(len(response))
                 except Exception as error:

@@ -1,7 +1,7 @@
-"""Writes the replies of searches and contexts.
+"""Writes the replies of searches and contexts, as they are sent.
 
-Items are written to bytes first, which are kept with items that outlive the call, and then read by
-the reply all at once. Reading a message takes a tenth of the time of making it from its fields.
+Items are written to bytes, which are kept with items that outlive the call. A reply is its other
+fields followed by these: fields may come in any order.
 """
 
 from __future__ import annotations
@@ -77,49 +77,43 @@ _CONTEXT, _SEARCH = _tags(pb.GetContextResponse), _tags(pb.SearchMemoriesRespons
 _RESULT = _tags(search_pb2.SearchResult)
 
 
-def context_reply(found: UserContext, legs: Legs) -> pb.GetContextResponse:
-    """The reply of GetContext."""
+def context_reply(found: UserContext, legs: Legs) -> bytes:
+    """The `GetContextResponse`."""
     reply: Fields = {
         "prompt_block": found.block.text,
         "prompt_tokens": found.block.tokens,
         "legs": _legs(legs),
         "degraded": legs.degraded,
     }
-    made = pb.GetContextResponse(**reply)
-    made.MergeFromString(
-        b"".join(
-            [
-                _written(_CONTEXT["profile"], found.profile, profile_message),
-                *[_memory(_CONTEXT["memories"], each) for each in found.memories],
-                *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
-                *_fields(_CONTEXT["previous_items"], map(_previous, found.previous)),
-                *_all_written(_CONTEXT["conversations"], found.conversations, summary_message),
-                *_all_written(_CONTEXT["entities"], found.entities, entity_message),
-                *_all_written(_CONTEXT["preferences"], found.preferences, preference_message),
-            ]
-        )
+    return b"".join(
+        [
+            pb.GetContextResponse(**reply).SerializeToString(),
+            _written(_CONTEXT["profile"], found.profile, profile_message),
+            *[_memory(_CONTEXT["memories"], each) for each in found.memories],
+            *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
+            *_fields(_CONTEXT["previous_items"], map(_previous, found.previous)),
+            *_all_written(_CONTEXT["conversations"], found.conversations, summary_message),
+            *_all_written(_CONTEXT["entities"], found.entities, entity_message),
+            *_all_written(_CONTEXT["preferences"], found.preferences, preference_message),
+        ]
     )
-    return made
 
 
-def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
-    """The reply of SearchMemories; `explain` adds the components of scores."""
+def search_reply(found: SearchOutcome, legs: Legs, *, explain: bool) -> bytes:
+    """The `SearchMemoriesResponse`; `explain` adds the components of scores."""
     reply: Fields = {
         "candidates_total": found.scored,
         "legs": _legs(legs),
         "degraded": legs.degraded,
     }
-    made = pb.SearchMemoriesResponse(**reply)
     results = (_result(hit, explain=explain) for hit in found.hits)
-    made.MergeFromString(
-        b"".join(
-            [
-                *_fields(_SEARCH["results"], results),
-                *_all_written(_SEARCH["entities"], found.entities, entity_message),
-            ]
-        )
+    return b"".join(
+        [
+            pb.SearchMemoriesResponse(**reply).SerializeToString(),
+            *_fields(_SEARCH["results"], results),
+            *_all_written(_SEARCH["entities"], found.entities, entity_message),
+        ]
     )
-    return made
 
 
 def _field(tag: bytes, content: bytes) -> bytes:

@@ -109,9 +109,9 @@ class RetrievalHandlers(
         self._defaults = defaults
         self._dimensions = dimensions
 
-    async def GetContext(
+    async def GetContext(  # type: ignore[override] - the reply as it is sent
         self, request: pb.GetContextRequest, context: CallContext
-    ) -> pb.GetContextResponse:
+    ) -> pb.GetContextResponse | bytes:
         """Everything that an assistant should know before it answers."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
@@ -134,9 +134,9 @@ class RetrievalHandlers(
         items = [*found.memories, *(hit.item for hit in found.found.hits)]
         return await beside_loop(_work_of(items), context_reply, found, legs)
 
-    async def SearchMemories(
+    async def SearchMemories(  # type: ignore[override] - the reply as it is sent
         self, request: pb.SearchMemoriesRequest, context: CallContext
-    ) -> pb.SearchMemoriesResponse:
+    ) -> pb.SearchMemoriesResponse | bytes:
         """The best results for a question."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
