@@ -6,8 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from hitherto_retrieval.opening import Opener
@@ -100,7 +99,7 @@ class ContextBuilder:
     def begin(
         self, scope: Scope, wanted: ContextRequest, *, deadline: float, opener: Opener
     ) -> Building:
-        """A context by the loop's time `deadline`; a context manager that ends what it began."""
+        """A context by the loop's time `deadline`."""
         believed = None
         if wanted.question.moment is None:
             believed = self._search.snapshots.believed(scope)
@@ -178,20 +177,6 @@ class Building:
         """Note that the user turned out to have no memories, or memory switched off."""
         if self._searching is not None:
             self._searching.nothing_to_read()
-
-    def __enter__(self) -> Self:
-        if self._searching is not None:
-            self._searching.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._searching is not None:
-            self._searching.__exit__(kind, error, trace)
 
     async def finish(self, database: Reads, legs: Legs) -> UserContext:
         """The context; `statements` must have run."""

@@ -168,9 +168,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                     place, body, meter = await self._enter(method, metadata, call_id, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
-                        response = await method.behaviour(request, context)
-                        if not isinstance(response, bytes):
-                            response = method.serialize(response)
+                        reply = await method.behaviour(request, context)
+                        response = reply if isinstance(reply, bytes) else method.serialize(reply)
                         if meter is not None:
                             meter.count(len(response))
                 except Exception as error:

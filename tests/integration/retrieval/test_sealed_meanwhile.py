@@ -54,14 +54,14 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
     )
     try:
-        with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
-            await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
-            assert not searching.user.may_be_sealed
-            key = await keys.make(ANA.tenant_id, ANA.user_id)
-            await hide(superuser_conninfo, key, [SECRET], embedder=OfflineEmbedder())
-            if not key_is_there:
-                await keys.erase(ANA.tenant_id, ANA.user_id)
-            found = await searching.finish(reader, legs)
+        searching = search.begin(ANA, question, deadline=deadline, opener=opener)
+        await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
+        assert not searching.user.may_be_sealed
+        key = await keys.make(ANA.tenant_id, ANA.user_id)
+        await hide(superuser_conninfo, key, [SECRET], embedder=OfflineEmbedder())
+        if not key_is_there:
+            await keys.erase(ANA.tenant_id, ANA.user_id)
+        found = await searching.finish(reader, legs)
     finally:
         await queries.close()
     told = {hit.item.content for hit in found.hits if isinstance(hit.item, Memory)}
@@ -88,9 +88,9 @@ async def test_h3_who_encrypts_nothing_asks_for_no_key(
         queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
     )
     try:
-        with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
-            await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
-            found = await searching.finish(reader, Legs())
+        searching = search.begin(ANA, question, deadline=deadline, opener=opener)
+        await reader.run(lambda c: ask(c, *searching.statements), timeout=120)
+        found = await searching.finish(reader, Legs())
     finally:
         await queries.close()
     assert len(found.hits) == 1

@@ -109,7 +109,7 @@ class RetrievalHandlers(
         self._defaults = defaults
         self._dimensions = dimensions
 
-    async def GetContext(  # type: ignore[override] - the reply as it is sent
+    async def GetContext(  # type: ignore[override]  # bytes
         self, request: pb.GetContextRequest, context: CallContext
     ) -> pb.GetContextResponse | bytes:
         """Everything that an assistant should know before it answers."""
@@ -119,22 +119,22 @@ class RetrievalHandlers(
         checks.done()
         opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
-        with self._context.begin(
+        building = self._context.begin(
             opened.scope, wanted, deadline=opened.deadline, opener=opened.opener
-        ) as building:
-            await opened.ask(*building.statements)
-            reading = self._reading(opened, building.user)
-            if reading.empty:
-                building.nothing_to_read()
-                self._search.snapshots.let_go(opened.scope)
-                return pb.GetContextResponse(reason=reading.reason)
-            found = await building.finish(reading.database, legs)
+        )
+        await opened.ask(*building.statements)
+        reading = self._reading(opened, building.user)
+        if reading.empty:
+            building.nothing_to_read()
+            self._search.snapshots.let_go(opened.scope)
+            return pb.GetContextResponse(reason=reading.reason)
+        found = await building.finish(reading.database, legs)
         if _counts_access(request):
             self._accesses.returned(reading.scope, _memories_in(found))
         items = [*found.memories, *(hit.item for hit in found.found.hits)]
         return await beside_loop(_work_of(items), context_reply, found, legs)
 
-    async def SearchMemories(  # type: ignore[override] - the reply as it is sent
+    async def SearchMemories(  # type: ignore[override]  # bytes
         self, request: pb.SearchMemoriesRequest, context: CallContext
     ) -> pb.SearchMemoriesResponse | bytes:
         """The best results for a question."""
@@ -144,22 +144,22 @@ class RetrievalHandlers(
         checks.done()
         opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
-        with self._search.begin(
+        searching = self._search.begin(
             opened.scope,
             question,
             deadline=opened.deadline,
             opener=opened.opener,
             believed=self._search.snapshots.believed(opened.scope),
-        ) as searching:
-            await opened.ask(*searching.statements)
-            reading = self._reading(opened, searching.user)
-            active = reading.user.active_model
-            check_size(question, active[1] if active is not None else self._dimensions)
-            if reading.empty:
-                searching.nothing_to_read()
-                self._search.snapshots.let_go(opened.scope)
-                return pb.SearchMemoriesResponse(reason=reading.reason)
-            found = await searching.finish(reading.database, legs)
+        )
+        await opened.ask(*searching.statements)
+        reading = self._reading(opened, searching.user)
+        active = reading.user.active_model
+        check_size(question, active[1] if active is not None else self._dimensions)
+        if reading.empty:
+            searching.nothing_to_read()
+            self._search.snapshots.let_go(opened.scope)
+            return pb.SearchMemoriesResponse(reason=reading.reason)
+        found = await searching.finish(reading.database, legs)
         if _counts_access(request):
             self._accesses.returned(reading.scope, _memories_of(hit.item for hit in found.hits))
         items = [hit.item for hit in found.hits]

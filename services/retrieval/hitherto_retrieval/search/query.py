@@ -37,6 +37,44 @@ class QueryVector:
     reason: str = ""
 
 
+class Embedding:
+    """A question on its way to the model and back.
+
+    It needs no task: the call goes on whether or not anybody waits for it.
+
+    Args:
+        vector: The vector, once the model has answered.
+        timeout: Time limit of the wait from now on, in seconds.
+        without: Notes that there is no vector, and why.
+    """
+
+    __slots__ = ("_seconds", "_until", "_vector", "_without")
+
+    def __init__(
+        self,
+        vector: asyncio.Future[Vector],
+        timeout: float,
+        without: Callable[[str, str], QueryVector],
+    ) -> None:
+        self._vector = vector
+        self._seconds = timeout
+        self._until = asyncio.get_running_loop().time() + timeout
+        self._without = without
+
+    async def result(self) -> QueryVector:
+        """The vector, or why there is none within the time limit."""
+        vector = self._vector
+        if not vector.done():
+            left = self._until - asyncio.get_running_loop().time()
+            await asyncio.wait((vector,), timeout=max(left, 0.0))
+        if not vector.done():
+            return self._without("timed_out", f"no embedding within {self._seconds * 1000:.0f} ms")
+        try:
+            return QueryVector(vector.result(), "ran")
+        except ModelError as error:
+            return self._without("failed", str(error))
+
+
 class QueryEmbedder:
     """Embeds questions with the active model.
 
@@ -77,23 +115,23 @@ class QueryEmbedder:
         return self._embedder.name, self._embedder.dimensions
 
     async def embed(self, query: str, *, timeout: float, tenant_id: str = "") -> QueryVector:
-        """The vector of `query` within `timeout` seconds, or why there is none.
+        """The vector of `query` within `timeout` seconds, or why there is none."""
+        return await self.begin(query, timeout=timeout, tenant_id=tenant_id).result()
+
+    def begin(self, query: str, *, timeout: float, tenant_id: str = "") -> Embedding:
+        """Start to embed `query`.
 
         If several callers request the same question at once, the first caller's tenant pays.
         """
         text = nfc(query)[:_MAX_CHARACTERS].strip()
         known = self._cache.get(text)
-        if known is not None:
+        if known is None:
+            vector = self._asked.get(text) or self._ask(tenant_id, text)
+        else:
             self._cache.move_to_end(text)
-            return QueryVector(known, "ran")
-        future = self._asked.get(text) or self._ask(tenant_id, text)
-        try:
-            async with asyncio.timeout(timeout):
-                return QueryVector(await asyncio.shield(future), "ran")
-        except TimeoutError:
-            return self._none("timed_out", f"no embedding within {timeout * 1000:.0f} ms")
-        except ModelError as error:
-            return self._none("failed", str(error))
+            vector = asyncio.get_running_loop().create_future()
+            vector.set_result(known)
+        return Embedding(vector, timeout, self._none)
 
     async def close(self) -> None:
         """Stop embedding."""
@@ -185,10 +223,10 @@ class QueryEmbedders:
         self.likely = (embedders.configured.name, embedders.configured.dimensions)
         """The model that was active at the last request."""
 
-    async def embed(
+    def begin(
         self, model: tuple[str, int], query: str, *, timeout: float, tenant_id: str = ""
-    ) -> QueryVector:
-        """The vector of `query` under `model`, or why there is none; `tenant_id` pays."""
+    ) -> Embedding | QueryVector:
+        """Start to embed `query` under `model`, or why that is impossible; `tenant_id` pays."""
         self.likely = model
         asked = self._made.get(model)
         if asked is None:
@@ -201,7 +239,7 @@ class QueryEmbedders:
                 call_seconds=self._call_seconds,
                 paid=self._paid,
             )
-        return await asked.embed(query, timeout=timeout, tenant_id=tenant_id)
+        return asked.begin(query, timeout=timeout, tenant_id=tenant_id)
 
     async def close(self) -> None:
         """Stop embedding."""

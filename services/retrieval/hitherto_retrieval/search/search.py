@@ -11,8 +11,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.beginning import Beginning
@@ -37,7 +36,7 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
-from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
+from hitherto_retrieval.search.query import Embedding, QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Question, SearchOutcome
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.related_conversations import RelatedConversations
@@ -104,7 +103,7 @@ class Search:
         opener: Opener,
         believed: Believed | None = None,
     ) -> Searching:
-        """A search by the loop's time `deadline`; a context manager that ends what it began."""
+        """A search by the loop's time `deadline`."""
         return Searching(self, scope, question, deadline, opener, believed)
 
     def name_of_reader(self, scope: Scope) -> str | None:
@@ -154,8 +153,11 @@ class Searching:
             believed=believed if question.of_the_present else None,
         )
         self._entities: Sequence[Entity] = ()
-        self._embedding: asyncio.Task[QueryVector] | None = None
+        self._embedding: Embedding | QueryVector | None = None
         self._embedded_as: tuple[tuple[str, int], str] | None = None
+        own_name = search.name_of_reader(scope)
+        if own_name is not None:
+            self._embed(search.queries.likely, own_name)
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
@@ -166,21 +168,6 @@ class Searching:
     def user(self) -> UserReadState:
         """The user's switches, once the statements have been asked."""
         return self._beginning.user
-
-    def __enter__(self) -> Self:
-        own_name = self._search.name_of_reader(self._scope)
-        if own_name is not None:
-            self._embed(self._search.queries.likely, own_name)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._embedding is not None:
-            self._embedding.cancel()
 
     def nothing_to_read(self) -> None:
         """Note that the user turned out to have no memories, or memory switched off."""
@@ -270,14 +257,12 @@ class Searching:
         text = about_the_user(self._question.text, own_name)
         if self._embedded_as == (model, text):
             return
-        if self._embedding is not None:
-            self._embedding.cancel()
         self._embedded_as = model, text
         remaining = self._deadline - asyncio.get_running_loop().time()
         answer = min(_ANSWER_SECONDS, remaining / 4)
         share = max(0.0, min(self._search.embedding_seconds, remaining / 2 - answer))
-        self._embedding = asyncio.ensure_future(
-            self._search.queries.embed(model, text, timeout=share, tenant_id=self._scope.tenant_id)
+        self._embedding = self._search.queries.begin(
+            model, text, timeout=share, tenant_id=self._scope.tenant_id
         )
 
     async def _vector(self, user: UserReadState) -> QueryVector:
@@ -289,7 +274,9 @@ class Searching:
             return QueryVector(self._question.vector, "ran")
         if self._embedding is None:
             return QueryVector(None, "skipped", _NO_QUERY)
-        return await self._embedding
+        if isinstance(self._embedding, QueryVector):
+            return self._embedding
+        return await self._embedding.result()
 
     def _words(self, user: UserReadState, legs: Legs) -> Mapping[Kind, Scores]:
         """The keyword leg: for each kind, the scores of texts with a word of the question."""

@@ -79,14 +79,16 @@ class HeldSurroundings:
         """The entities with one of the names, as in `people.lookup`."""
         if not names:
             return []
-        found = [each.entity for each in self._mentioned if not each.called.isdisjoint(names)]
+        wanted = frozenset(names)
+        found = [each.entity for each in self._mentioned if not each.called.isdisjoint(wanted)]
         return found[:NAMED]
 
     def known(self, *, named: Sequence[str], limit: int) -> list[Entity]:
         """See `people.known_entities`."""
         if not named:
             return [each.entity for each in self._mentioned[:limit]]
-        first = sorted(self._mentioned, key=lambda each: each.called.isdisjoint(named))
+        wanted = frozenset(named)
+        first = sorted(self._mentioned, key=lambda each: each.called.isdisjoint(wanted))
         return [each.entity for each in first[:limit]]
 
     def summaries(self, conversation_ids: Sequence[str]) -> dict[str, Summary]:

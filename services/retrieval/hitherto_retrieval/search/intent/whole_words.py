@@ -29,6 +29,7 @@ _SHORTEST_PLAIN = 5
 short."""
 _ASCII_RUN = re.compile(r"[!-~]+")
 _ADDRESS = re.compile(r"\w@\w|://|\\|\w\.\w|\A[/~]\w")
+_SIGN_OF_AN_ADDRESS = re.compile(r"[@/\\.~]")
 
 
 def readable(text: str) -> str:
@@ -38,6 +39,8 @@ def readable(text: str) -> str:
     and file names. Only the first 1,000 characters are read, as for the time of a question.
     """
     lower = spelt(text[:MAX_CHARACTERS])
+    if not _SIGN_OF_AN_ADDRESS.search(lower):
+        return lower
     return _ASCII_RUN.sub(lambda run: " " if _ADDRESS.search(run[0]) else run[0], lower)
 
 
@@ -69,10 +72,14 @@ class WholeWords:
     def __init__(self, words: Iterable[str], plain: Iterable[str] = ()) -> None:
         self._words = _patterns(words)
         self._plain = self._words | _patterns(plain)
+        self._ascii = {word: each for word, each in self._plain.items() if word.isascii()}
 
     def find(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Each word with its start and end in a `readable` text, word by word."""
-        for word, pattern in (self._plain if is_plain(text) else self._words).items():
+        words = self._ascii
+        if not text.isascii():
+            words = self._plain if is_plain(text) else self._words
+        for word, pattern in words.items():
             # Most words do not occur at all, and a substring test shows that faster than a pattern.
             if word in text:
                 for match in pattern.finditer(text):
