@@ -6,13 +6,14 @@ equally important memories, and is looked up for those alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.held_vectors import since_epoch
+from hitherto_retrieval.storage.uses import NEVER_USED
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
@@ -43,13 +44,11 @@ class HeldLists:
         """As `memories.newest`."""
         return self._unexpired(at, limit)
 
-    def top(
-        self, last_used: Callable[[int], int | None], at: datetime, *, limit: int, fresh: int
-    ) -> list[int]:
+    def top(self, last_used: Sequence[int], at: datetime, *, limit: int, fresh: int) -> list[int]:
         """As `memories.top`.
 
         Args:
-            last_used: When the memory at a place was last used, in microseconds; None for never.
+            last_used: When each memory was last used, in microseconds, or `NEVER_USED`.
             at: The database's clock.
             limit: Number of places.
             fresh: How many of them go to the newest memories.
@@ -70,8 +69,10 @@ class HeldLists:
 
         ranks: dict[int, tuple[float, int, int]] = {}
         for place in (*listed, *others):
-            used = last_used(place)
-            ranks[place] = importance[place], self._created[place] if used is None else used, place
+            used = last_used[place]
+            if used == NEVER_USED:
+                used = self._created[place]
+            ranks[place] = importance[place], used, place
         listed += sorted(others, key=ranks.__getitem__, reverse=True)[:wanted]
         return sorted(listed, key=ranks.__getitem__, reverse=True)
 

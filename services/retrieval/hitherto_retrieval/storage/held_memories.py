@@ -31,7 +31,7 @@ from hitherto_retrieval.storage.held_vectors import (
 )
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows
-from hitherto_retrieval.storage.uses import Uses
+from hitherto_retrieval.storage.uses import NEVER_USED, PlacesOfUses, Uses
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 _BYTES_OF_A_MEMORY = 5_500
@@ -90,7 +90,7 @@ class HeldMemories:
         # A vector of an earlier wording, which is not held, would be one of those compared.
         self._complete = not coded or compared == int(vectors.has.sum())
         self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(rows)}
-        self._ids: Sequence[bytes] = [row[0].bytes for row in rows]
+        self._places_of_uses = PlacesOfUses([row[0].bytes for row in rows])
         self._by_number: Mapping[int, int] = {row[25]: n for n, row in enumerate(rows)}
         self._importance = np.asarray([row[4] for row in rows], dtype=np.float64)
         self._created = microseconds([row[10] for row in rows])
@@ -152,18 +152,19 @@ class HeldMemories:
     def _with_usage(self, places: Sequence[int], uses: Uses) -> list[Memory]:
         """The memories at `places`, as they were used."""
         shown, made = self._shown, []
+        counts, times = uses.columns(self._places_of_uses)
         for place in places:
             unused = shown.get(place)
             if unused is None:
                 unused = shown[place] = memories_of.UnusedMemory(self._whole[place])
-            count, at = uses.of(self._ids[place])
-            made.append(unused.used(count, None if at is None else moment_at(at)))
+            at = times[place]
+            made.append(unused.used(counts[place], None if at == NEVER_USED else moment_at(at)))
         return made
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
         """As `memories.top`, by the database's clock `at`."""
-        ids = self._ids
-        listed = self._lists.top(lambda place: uses.of(ids[place])[1], at, limit=limit, fresh=fresh)
+        _, times = uses.columns(self._places_of_uses)
+        listed = self._lists.top(times, at, limit=limit, fresh=fresh)
         return self._with_usage(listed, uses)
 
     def newest(self, uses: Uses, at: datetime, *, limit: int) -> list[Memory]:
