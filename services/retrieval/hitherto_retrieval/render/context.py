@@ -24,7 +24,7 @@ class LearntPreference:
     confidence: float
 
 
-# Not frozen for the same reason as entries.
+# Not frozen for the same reason as entries, and made by position as candidates are.
 @dataclass(slots=True)
 class RelevantItem:
     """One result for the current message: a memory, a summary, a message or a document.
@@ -60,7 +60,8 @@ class RelevantItem:
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0) -> RelevantItem:
         """The item for a memory that matches the current message."""
-        return cls("memory", memory.type, memory.content, memory=memory, score=score)
+        kind, text = memory.type, memory.content
+        return cls("memory", kind, text, "", memory, None, "", None, None, score)
 
     @classmethod
     def of_summary(cls, summary: Summary, score: float = 0.0) -> RelevantItem:
@@ -69,10 +70,14 @@ class RelevantItem:
             "conversation",
             summary.title,
             summary.summary,
-            summary_of=summary,
-            at=summary.last_said_at or summary.created_at,
-            score=score,
-            kept=summary.kept,
+            "",
+            None,
+            summary,
+            "",
+            None,
+            summary.last_said_at or summary.created_at,
+            score,
+            summary.kept,
         )
 
     @classmethod
@@ -82,11 +87,14 @@ class RelevantItem:
             "message",
             message.name or message.role,
             message.content,
-            role=message.role,
-            said_in=message.conversation_id,
-            at=message.said_at,
-            score=score,
-            kept=message.kept,
+            "",
+            None,
+            None,
+            message.role,
+            message.conversation_id,
+            message.said_at,
+            score,
+            message.kept,
         )
 
     @property

@@ -96,7 +96,7 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
                 items.append(item)
             elif context.asked:
                 scores.setdefault(item.conversation_id, item.score)
-        elif item.memory.status in _HIDDEN_STATUSES or item.memory.memory_id in shown:
+        elif item.memory.status in _HIDDEN_STATUSES or (shown and item.memory.memory_id in shown):
             continue
         elif len(items) < memory_items:
             items.append(item)
@@ -107,7 +107,7 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
     # A less trusted origin never ranks above the user's own statements, whatever importance it
     # claims.
     for memory in sorted(context.memories, key=lambda each: each.origin not in _TRUSTED):
-        if memory.status not in _HIDDEN_STATUSES and memory.memory_id not in shown:
+        if memory.status not in _HIDDEN_STATUSES and not (shown and memory.memory_id in shown):
             memories.setdefault(memory.memory_id, (memory, None))
     return Material(
         lines=profile_lines(context.profile, context.preferences),

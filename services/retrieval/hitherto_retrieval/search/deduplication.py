@@ -41,10 +41,9 @@ def each_once(hits: Sequence[Hit]) -> list[Hit]:
         if sources and shown.issuperset(sources):
             continue
         standing, shows = hit, sources
-        if isinstance(hit.item, Message) and hit.ranked and hit.ranked.lifted_by_facts:
-            better = made_of.get(sources[0])
-            if better is not None:
-                standing, shows = _in_place(better, hit.score), sources_of(better.item)
+        better = made_of.get(sources[0]) if isinstance(hit.item, Message) else None
+        if better is not None and hit.ranked and hit.ranked.lifted_by_facts:
+            standing, shows = _in_place(better, hit.score), sources_of(better.item)
         shown.update(shows)
         kept.append(standing)
     return kept
@@ -136,16 +135,15 @@ _SOURCES = "sources"
 
 def sources_of(item: Item) -> Sequence[Source]:
     """The messages that an item shows; none for a summary or a document."""
-    if not isinstance(item, Memory | Message):
+    if isinstance(item, Message):
+        return ((item.conversation_id, item.message_id),)
+    if not isinstance(item, Memory):
         return ()
     kept = item.kept
     if kept is not None and _SOURCES in kept:
         known: Sequence[Source] = kept[_SOURCES]
         return known
-    if isinstance(item, Message):
-        found = [(item.conversation_id, item.message_id)]
-    else:
-        found = [(source.conversation_id, source.message_id) for source in item.sources]
+    found = [(source.conversation_id, source.message_id) for source in item.sources]
     if kept is not None:
         kept[_SOURCES] = found
     return found

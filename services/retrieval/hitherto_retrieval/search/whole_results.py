@@ -83,7 +83,8 @@ async def read_results(
         said = await _excerpts(asking, scope, keys_of, excerpt, moment, passages)
     hits = []
     for ranked, keys in zip(best, keys_of, strict=True):
-        kind, key = ranked.candidate.kind, ranked.candidate.key
+        candidate = ranked.candidate
+        kind, key = candidate.kind, candidate.key
         item = found[kind].get(key)
         if item is not None and not (kind == "message" and key in withheld):
             hits.append(Hit(item, ranked.score, ranked, _united(said, keys) if keys else ()))

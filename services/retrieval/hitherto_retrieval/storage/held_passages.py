@@ -288,17 +288,7 @@ class HeldMessages:
         cosines = self.vectors.cosines(places, vector)
         scores = bm25.of_each([row[2] for row in rows])
         return [
-            Candidate(
-                kind="message",
-                key=keys[place],
-                happened_at=row[3],
-                created_at=row[4],
-                conversation_id=row[0],
-                speaker=row[7],
-                role=row[6],
-                bm25=score,
-                cosine=cosine,
-            )
+            Candidate("message", keys[place], row[3], row[4], row[0], score, cosine, row[7], row[6])
             for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
         ]
 
@@ -347,15 +337,7 @@ class HeldSummaries:
         cosines = self.vectors.cosines(places, vector)
         scores = bm25.of_each([self.rows[place][1] for place in places])
         return [
-            Candidate(
-                kind="summary",
-                key=row[0],
-                happened_at=row[2],
-                created_at=row[3],
-                conversation_id=row[0],
-                bm25=score,
-                cosine=cosine,
-            )
+            Candidate("summary", row[0], row[2], row[3], row[0], score, cosine)
             for row, cosine, score in zip(
                 (self.rows[place] for place in places), cosines, scores, strict=True
             )

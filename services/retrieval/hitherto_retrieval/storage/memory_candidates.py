@@ -276,17 +276,19 @@ def candidates_of(rows: Rows, sought: Sought) -> list[Candidate]:
     bm25 = sought.bm25.of_each([-1 if row[5] is None else row[5] for row in rows])
     return [
         Candidate(
-            kind="memory",
-            key=memory_id,
-            happened_at=valid_from,
-            created_at=created_at,
-            conversation_id=conversation_id,
-            importance=importance,
-            bm25=words,
-            cosine=cosine,
-            source_cosine=source_cosine,
-            entities=entities,
-            most_recent=memory_id in newest,
+            "memory",
+            memory_id,
+            valid_from,
+            created_at,
+            conversation_id,
+            words,
+            cosine,
+            "",
+            "",
+            importance,
+            source_cosine,
+            entities,
+            bool(newest) and memory_id in newest,
         )
         for (
             memory_id,

@@ -153,7 +153,13 @@ def _all_parts(
     called: dict[str, bool] = {"": False}
     found: list[tuple[float, ...]] = []
     for candidate in candidates:
-        cosine, bm25 = _above_0(candidate.cosine), candidate.bm25
+        # Written out, because this runs for every candidate of every search.
+        cosine, bm25 = candidate.cosine, candidate.bm25
+        if cosine is None or not cosine > 0.0:
+            cosine = 0.0
+        of_source = candidate.source_cosine
+        if of_source is None or not of_source > 0.0:
+            of_source = 0.0
         words = bm25 / (bm25 + _BM25_HALF)
         learnt = 0.0
         if candidate.kind == "message":
@@ -170,7 +176,7 @@ def _all_parts(
             (
                 semantic * cosine,
                 learnt,
-                source * _above_0(candidate.source_cosine),
+                source * of_source,
                 keyword * words,
                 date * _timeliness(candidate, intent, recent) if dated else 0.0,
                 entity if candidate.entities else 0.0,
