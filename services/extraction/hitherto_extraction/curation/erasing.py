@@ -264,18 +264,18 @@ class Erasing:
         await erasure.leave_lists(connection, scope, receipt_id)
         await erasure.require_none_left(connection, scope, tables)
         await erasure.count_tables(connection, scope, receipt_id, tables)
-        held = await erasure.read(connection, scope.tenant_id, receipt_id)
-        erased_at = await users.database_now(connection)
-        payload = signed_payload(self._signer, replace(held, erased_at=erased_at))
-        await erasure.complete(
-            connection,
-            scope.tenant_id,
-            receipt_id,
-            erased_at=erased_at,
+        ended = replace(
+            await erasure.read(connection, scope.tenant_id, receipt_id),
+            erased_at=await users.database_now(connection),
+        )
+        payload = signed_payload(self._signer, ended)
+        signed = replace(
+            ended,
             signed_payload=payload,
             signature=self._signer.sign(payload.encode()),
             key_id=self._signer.key_id,
         )
+        await erasure.complete(connection, scope.tenant_id, signed)
         connection.once_committed(metrics.ERASURES.labels("user").inc)
         return True
 

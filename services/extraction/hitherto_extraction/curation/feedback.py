@@ -15,26 +15,16 @@ from hitherto_extraction.pipeline import behaviour
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.storage import editing, ledger, preferences, users
 from hitherto_extraction.storage.ledger import ChangeEvent
+from hitherto_extraction.storage.preferences import AnswerFeedback
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound
-from hitherto_shared.identifiers import parse_uuid, uuid7
+from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import CURRENT_STATUSES, Preference, Scope
 
 GOOD = 4
 BAD = 2
 STEP = 0.1
 """The change of a confidence or an importance by a rating."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerFeedback:
-    """A rating, or an answer before and after the user changed it."""
-
-    conversation_id: str
-    message_id: str
-    rating: int | None = None
-    original: str | None = None
-    edited: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +77,7 @@ async def record_feedback(
             shifted = await _shift_memories(connection, scope, items, step, actor)
             moved = FeedbackEffects(changed, shifted)
         await preferences.write_preferences(connection, scope, moved.preferences)
-    await preferences.add_feedback(
-        connection,
-        scope,
-        uuid7(),
-        conversation_id=feedback.conversation_id,
-        message_id=feedback.message_id,
-        rating=feedback.rating,
-        original=feedback.original,
-        edited=feedback.edited,
-        memory_ids=moved.memory_ids,
-    )
+    await preferences.add_feedback(connection, scope, feedback, memory_ids=moved.memory_ids)
     return moved
 
 

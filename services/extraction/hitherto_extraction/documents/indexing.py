@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from hitherto_extraction.documents.entities import Mention, settle
@@ -58,24 +58,34 @@ def compare(
     return ChunkChanges(stays, [chunk for chunk in held if chunk.chunk_id not in stays], comes)
 
 
-async def replace_chunks(
-    connection: Connection,
-    scope: Scope,
-    document_id: UUID,
-    contents: Sequence[str],
-    *,
-    heading: str,
-    heading_before: str,
-    terms: Mapping[int, Counter[str]],
-    model: str,
-    vectors: Mapping[int, Vector],
-) -> None:
-    """Make `contents` the chunks of a document, in order.
+@dataclass(frozen=True, slots=True)
+class PreparedDocument:
+    """A document and what is to be written; a skipped one has only its id.
 
-    `heading` precedes each of them in the indexes, as `heading_before` preceded the stored ones.
-    Terms and vectors of chunks are given by position, as far as they are computed already; a new
-    chunk without a vector waits for it.
+    Attributes:
+        heading: Precedes each chunk in the indexes.
+        terms: Terms of new chunks by position, as far as they are computed already.
+        vectors: Their vectors, in the same way.
     """
+
+    document_id: UUID
+    content_hash: bytes = b""
+    heading: str = ""
+    chunks: Sequence[str] = ()
+    mentions: Sequence[Mention] = ()
+    terms: Mapping[int, Counter[str]] = field(default_factory=dict)
+    model: str = ""
+    vectors: Mapping[int, Vector] = field(default_factory=dict)
+
+
+async def replace_chunks(
+    connection: Connection, scope: Scope, prepared: PreparedDocument, *, heading_before: str
+) -> None:
+    """Store the chunks of a document, in order; a new one without a vector waits for it.
+
+    `heading_before` preceded the stored chunks in the indexes.
+    """
+    document_id, contents, heading = prepared.document_id, prepared.chunks, prepared.heading
     held = await chunks.read(connection, scope, document_id)
     change = compare(contents, held, same_heading=heading == heading_before)
     if change.goes:
@@ -83,7 +93,7 @@ async def replace_chunks(
         await chunks.delete(connection, scope, [chunk.chunk_id for chunk in change.goes])
     await chunks.move(connection, scope, change.stays)
     counted = [
-        terms.get(position) or count_terms(indexed_text(heading, contents[position]))
+        prepared.terms.get(position) or count_terms(indexed_text(heading, contents[position]))
         for position in change.comes
     ]
     numbers = (await index.add(connection, scope, {DOCUMENTS: counted}))[DOCUMENTS]
@@ -95,12 +105,12 @@ async def replace_chunks(
     found = {
         EmbeddableText(
             (scope.tenant_id, scope.user_id, str(chunk.chunk_id), 0), (chunk.content,)
-        ): [vectors[chunk.position]]
+        ): [prepared.vectors[chunk.position]]
         for chunk in new
-        if chunk.position in vectors
+        if chunk.position in prepared.vectors
     }
-    await store.write(connection, DOCUMENTS, found, model=model)
-    await store.settle(connection, DOCUMENTS, found, model=model, state="stored")
+    await store.write(connection, DOCUMENTS, found, model=prepared.model)
+    await store.settle(connection, DOCUMENTS, found, model=prepared.model, state="stored")
 
 
 async def replace_mentions(

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking, indexing
-from hitherto_extraction.documents.entities import Mention, mentioned
+from hitherto_extraction.documents.entities import mentioned
+from hitherto_extraction.documents.indexing import PreparedDocument
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
@@ -43,23 +43,6 @@ _ENOUGH_TEXTS = 384
 _TEXTS_AT_ONCE = 512
 """Number of chunks embedded together; more only for a very long document."""
 _COUNTS = {"documents": 0, "chunks": 0, "entities": 0}
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedDocument:
-    """A document and what is to be written; `terms` and `vectors` of new chunks, by position.
-
-    A skipped one has only its id.
-    """
-
-    document_id: UUID
-    content_hash: bytes = b""
-    heading: str = ""
-    chunks: Sequence[str] = ()
-    mentions: Sequence[Mention] = ()
-    terms: Mapping[int, Counter[str]] = field(default_factory=dict)
-    model: str = ""
-    vectors: Mapping[int, Vector] = field(default_factory=dict)
 
 
 class ContentChanged(Exception):
@@ -247,17 +230,7 @@ class Ingestion:
             return {}
         if state.content_hash != prepared.content_hash:
             raise ContentChanged
-        await indexing.replace_chunks(
-            connection,
-            scope,
-            document_id,
-            prepared.chunks,
-            heading=prepared.heading,
-            heading_before=state.heading,
-            terms=prepared.terms,
-            model=prepared.model,
-            vectors=prepared.vectors,
-        )
+        await indexing.replace_chunks(connection, scope, prepared, heading_before=state.heading)
         entities = await indexing.replace_mentions(
             connection, scope, document_id, prepared.mentions
         )

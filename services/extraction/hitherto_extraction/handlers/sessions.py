@@ -14,7 +14,6 @@ from hitherto_extraction.once import IdempotentResult, UserCall
 from hitherto_extraction.sessions.actions import (
     DECISIONS,
     Decision,
-    Proposal,
     add_action,
     read_action,
     resolve_action,
@@ -25,6 +24,7 @@ from hitherto_extraction.sessions.context import (
     read_session,
     update_session,
 )
+from hitherto_extraction.storage.sessions import Proposal
 from hitherto_shared.convert import (
     ACTION_STATE,
     context_items,

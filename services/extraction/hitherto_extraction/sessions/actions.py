@@ -17,6 +17,7 @@ from typing import Any
 
 from hitherto_extraction.sessions.context import admit
 from hitherto_extraction.storage import sessions
+from hitherto_extraction.storage.sessions import Proposal
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import Conflict, NotFound, WrongState
 from hitherto_shared.models import PendingAction, Scope
@@ -29,16 +30,6 @@ DECISIONS = _NEXT["pending_confirmation"]
 """The possible resolutions of an action."""
 
 _TRIES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """An action that an assistant proposes."""
-
-    session_id: str
-    type: str
-    params: Mapping[str, Any]
-    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +52,8 @@ async def add_action(
     """
     await admit(connection, scope, memory_enabled=memory_enabled)
     for _ in range(_TRIES):
-        added = await sessions.add_action(
-            connection,
-            scope,
-            f"act_{secrets.token_hex(4)}",
-            proposal.session_id,
-            type=proposal.type,
-            params=proposal.params,
-            description=proposal.description,
-        )
+        action_id = f"act_{secrets.token_hex(4)}"
+        added = await sessions.add_action(connection, scope, action_id, proposal)
         if added is not None:
             return added
     raise Conflict(

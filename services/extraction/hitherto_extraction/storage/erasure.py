@@ -16,6 +16,7 @@ from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage import users
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -288,28 +289,9 @@ async def require_none_left(connection: Connection, scope: Scope, tables: Sequen
         raise RowsRemain
 
 
-async def complete(
-    connection: Connection,
-    tenant_id: str,
-    receipt_id: UUID,
-    *,
-    erased_at: datetime,
-    signed_payload: str,
-    signature: bytes,
-    key_id: str,
-) -> None:
-    """Close the receipt."""
-    await connection.execute(
-        _COMPLETE,
-        {
-            "tenant_id": tenant_id,
-            "receipt_id": receipt_id,
-            "erased_at": erased_at,
-            "signed_payload": signed_payload,
-            "signature": signature,
-            "key_id": key_id,
-        },
-    )
+async def complete(connection: Connection, tenant_id: str, receipt: Receipt) -> None:
+    """Close the receipt, which has its signature and the time of the end."""
+    await connection.execute(_COMPLETE, {"tenant_id": tenant_id, **fields_of(receipt)})
 
 
 async def reinstate(connection: Connection, tenant_id: str, receipt_id: UUID) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MESSAGE
+from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Preference, Scope
 
 _READ = """
@@ -49,12 +52,23 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerFeedback:
+    """A rating, or an answer before and after the user changed it."""
+
+    conversation_id: str
+    message_id: str
+    rating: int | None = None
+    original: str | None = None
+    edited: str | None = None
+
+
 async def read_preferences(
     connection: Connection, scope: Scope
 ) -> dict[tuple[str, str], Preference]:
     """All preferences inferred from a user's behaviour, by type and key."""
-    cursor = await connection.execute(_READ, scope.parameters)
-    return {(row[0], row[1]): Preference(*row) for row in await cursor.fetchall()}
+    found = await connection.fetch(Preference, _READ, scope.parameters)
+    return {(each.type, each.key): each for each in found}
 
 
 async def write_preferences(
@@ -97,25 +111,10 @@ async def items_of_answer(
 async def add_feedback(
     connection: Connection,
     scope: Scope,
-    feedback_id: UUID,
+    feedback: AnswerFeedback,
     *,
-    conversation_id: str,
-    message_id: str,
-    rating: int | None,
-    original: str | None,
-    edited: str | None,
     memory_ids: Sequence[UUID],
 ) -> None:
     """Store a user's feedback on an answer, and the memories that it affected."""
-    await connection.later(
-        _ADD_FEEDBACK,
-        scope.bind(
-            feedback_id=feedback_id,
-            conversation_id=conversation_id,
-            message_id=message_id,
-            rating=rating,
-            original=original,
-            edited=edited,
-            memory_ids=list(memory_ids),
-        ),
-    )
+    values = scope.bind(**fields_of(feedback), feedback_id=uuid7(), memory_ids=list(memory_ids))
+    await connection.later(_ADD_FEEDBACK, values)

@@ -6,10 +6,12 @@ Items past their expiry, by the database's clock, count as absent; a sweep delet
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import PendingAction, Scope
 
@@ -145,6 +147,16 @@ WHERE t.tenant_id = over.tenant_id AND t.user_id = over.user_id
 _DROPS = (_DROP_CONTEXTS, _DROP_RECENT, _DROP_ACTIONS)
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An action that an assistant proposes."""
+
+    session_id: str
+    type: str
+    params: Mapping[str, Any]
+    description: str
+
+
 async def write_context(
     connection: Connection,
     scope: Scope,
@@ -189,24 +201,12 @@ async def add_action(
     connection: Connection,
     scope: Scope,
     action_id: str,
-    session_id: str,
-    *,
-    type: str,
-    params: Mapping[str, Any],
-    description: str,
+    proposal: Proposal,
 ) -> PendingAction | None:
     """Add an action that waits for confirmation; None if the user has one with this id."""
+    values = scope.bind(**fields_of(proposal), action_id=action_id, seconds=ACTION_SECONDS)
     return await connection.fetch_one(
-        PendingAction,
-        _ADD_ACTION,
-        scope.bind(
-            action_id=action_id,
-            session_id=session_id,
-            type=type,
-            params=Jsonb(params),
-            description=description,
-            seconds=ACTION_SECONDS,
-        ),
+        PendingAction, _ADD_ACTION, {**values, "params": Jsonb(proposal.params)}
     )
 
 
