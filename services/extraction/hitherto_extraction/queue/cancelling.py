@@ -115,10 +115,8 @@ async def own_backlog(
     conversations, watermarks, lasts = (
         [list(column) for column in zip(*backlog, strict=True)] if backlog else ([], [], [])
     )
-    cursor = await connection.execute(
-        _OWN_BACKLOG, scope.bind(conversations=conversations, watermarks=watermarks, lasts=lasts)
-    )
-    owned = {row[0] for row in await cursor.fetchall()}
+    values = scope.bind(conversations=conversations, watermarks=watermarks, lasts=lasts)
+    owned = set(await connection.fetch_values(_OWN_BACKLOG, values))
     async with connection.cursor() as many:
         await many.executemany(
             _OWN_REST,

@@ -189,8 +189,8 @@ async def get_job(
 
 async def get_jobs(connection: Connection, tenant_id: str, job_ids: Sequence[UUID]) -> list[Job]:
     """The jobs with these ids, in order; ids that are gone are left out."""
-    cursor = await connection.execute(_GET_MANY, {"tenant_id": tenant_id, "job_ids": list(job_ids)})
-    found = {job.job_id: job for job in (Job(*row) for row in await cursor.fetchall())}
+    values = {"tenant_id": tenant_id, "job_ids": list(job_ids)}
+    found = {job.job_id: job for job in await connection.fetch(Job, _GET_MANY, values)}
     return [found[job_id] for job_id in job_ids if job_id in found]
 
 

@@ -7,6 +7,7 @@ touches no row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.queue.claims import Claim
@@ -68,15 +69,7 @@ async def renew(
     connection: Connection, claims: Sequence[Claim], *, lease_seconds: float
 ) -> set[UUID]:
     """Extend the leases; returns the ids of the claims that are still current."""
-    cursor = await connection.execute(
-        _RENEW,
-        {
-            "lease": lease_seconds,
-            "job_ids": [claim.job_id for claim in claims],
-            "claim_nos": [claim.claim_no for claim in claims],
-        },
-    )
-    return {row[0] for row in await cursor.fetchall()}
+    return set(await connection.fetch_values(_RENEW, {"lease": lease_seconds, **_keys(claims)}))
 
 
 async def find_running_out(
@@ -89,15 +82,8 @@ async def find_running_out(
         claims: The claims just renewed, as far as possible.
         within_seconds: The meaning of soon, in seconds.
     """
-    cursor = await connection.execute(
-        _RUNNING_OUT,
-        {
-            "within": within_seconds,
-            "job_ids": [claim.job_id for claim in claims],
-            "claim_nos": [claim.claim_no for claim in claims],
-        },
-    )
-    return {row[0] for row in await cursor.fetchall()}
+    values = {"within": within_seconds, **_keys(claims)}
+    return set(await connection.fetch_values(_RUNNING_OUT, values))
 
 
 async def renew_once_free(connection: Connection, held: Claim) -> None:
@@ -106,3 +92,10 @@ async def renew_once_free(connection: Connection, held: Claim) -> None:
     If that was rolled back, the lease may have expired meanwhile: nobody else gets the job before.
     """
     await connection.execute(_RENEW_ONCE_FREE, {**held.key, "lease": held.lease_seconds})
+
+
+def _keys(claims: Sequence[Claim]) -> dict[str, list[Any]]:
+    return {
+        "job_ids": [claim.job_id for claim in claims],
+        "claim_nos": [claim.claim_no for claim in claims],
+    }

@@ -120,8 +120,8 @@ async def page(
 
 async def unsigned_days(connection: Connection, *, limit: int) -> list[tuple[str, date]]:
     """Unsigned days with entries that can be signed, of every tenant, the oldest first."""
-    cursor = await connection.execute(_UNSIGNED, {"settled": SETTLED_MINUTES, "limit": limit})
-    return [(row[0], row[1]) for row in await cursor.fetchall()]
+    values = {"settled": SETTLED_MINUTES, "limit": limit}
+    return list(await connection.fetch_rows(_UNSIGNED, values))
 
 
 async def keep_digest(connection: Connection, digest: Digest) -> bool:

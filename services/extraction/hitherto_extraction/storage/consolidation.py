@@ -194,8 +194,8 @@ async def newly_crowded(
     connection: Connection, scope: Scope, tags: Sequence[str], *, above: int
 ) -> list[str]:
     """The tags that a job should process now."""
-    cursor = await connection.execute(_NEWLY_CROWDED, scope.bind(tags=Texts(tags), above=above))
-    if not (crowded := [row[0] for row in await cursor.fetchall()]):
+    values = scope.bind(tags=Texts(tags), above=above)
+    if not (crowded := await connection.fetch_values(_NEWLY_CROWDED, values)):
         return []
     return await connection.fetch_values(_NOT_WAITED_FOR, scope.bind(tags=crowded))
 

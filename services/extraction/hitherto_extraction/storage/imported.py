@@ -124,28 +124,24 @@ async def held_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[str]
 ) -> dict[str, bool]:
     """Those of the memories that are stored, and whether they are sealed."""
-    cursor = await connection.execute(
-        _HELD_MEMORIES, scope.bind(memory_ids=[UUID(each) for each in memory_ids])
-    )
-    return {str(memory_id): sealed for memory_id, sealed in await cursor.fetchall()}
+    values = scope.bind(memory_ids=[UUID(each) for each in memory_ids])
+    rows = await connection.fetch_rows(_HELD_MEMORIES, values)
+    return {str(memory_id): sealed for memory_id, sealed in rows}
 
 
 async def held_chunks(connection: Connection, scope: Scope, chunk_ids: Sequence[str]) -> set[str]:
     """Those of the chunks that are stored."""
-    cursor = await connection.execute(
-        _HELD_CHUNKS, scope.bind(chunk_ids=[UUID(each) for each in chunk_ids])
-    )
-    return {str(row[0]) for row in await cursor.fetchall()}
+    values = scope.bind(chunk_ids=[UUID(each) for each in chunk_ids])
+    return set(map(str, await connection.fetch_values(_HELD_CHUNKS, values)))
 
 
 async def headings(
     connection: Connection, scope: Scope, document_ids: Sequence[str]
 ) -> dict[str, str]:
     """The text that precedes the chunks of each document in the indexes."""
-    cursor = await connection.execute(
-        _HEADINGS, scope.bind(document_ids=[UUID(each) for each in document_ids])
-    )
-    return {str(document_id): heading for document_id, heading in await cursor.fetchall()}
+    values = scope.bind(document_ids=[UUID(each) for each in document_ids])
+    rows = await connection.fetch_rows(_HEADINGS, values)
+    return {str(document_id): heading for document_id, heading in rows}
 
 
 async def not_indexed(

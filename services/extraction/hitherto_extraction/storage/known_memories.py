@@ -221,10 +221,8 @@ async def importance_before(
     """The importance before the job of the memories that it has already changed."""
     if not memory_ids:
         return {}
-    cursor = await connection.execute(
-        _IMPORTANCE_BEFORE, scope.bind(memory_ids=Uuids(memory_ids), job_id=job_id)
-    )
-    return {row[0]: row[1] for row in await cursor.fetchall()}
+    values = scope.bind(memory_ids=Uuids(memory_ids), job_id=job_id)
+    return dict(await connection.fetch_rows(_IMPORTANCE_BEFORE, values))
 
 
 async def find_neighbours(

@@ -214,8 +214,7 @@ async def stated_by(
     connection: Connection, scope: Scope, messages: MessageRange
 ) -> dict[UUID, bool]:
     """Memories that these messages support, and whether nothing else does."""
-    cursor = await connection.execute(_STATED, scope.bind(**_range(messages)))
-    return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
+    return dict(await connection.fetch_rows(_STATED, scope.bind(**_range(messages))))
 
 
 async def of_document(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:

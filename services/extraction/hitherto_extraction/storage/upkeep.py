@@ -237,11 +237,8 @@ async def lock_users(
     holds others meanwhile could deadlock.
     """
     assert len(user_ids) == 1 or not wait
-    cursor = await connection.execute(
-        _LOCK_USER if wait else _LOCK_USERS,
-        {"tenant_id": tenant_id, "user_ids": list(user_ids), "leap": users.leap()},
-    )
-    return {row[0] for row in await cursor.fetchall()}
+    values = {"tenant_id": tenant_id, "user_ids": list(user_ids), "leap": users.leap()}
+    return set(await connection.fetch_values(_LOCK_USER if wait else _LOCK_USERS, values))
 
 
 async def archive(
@@ -297,11 +294,8 @@ async def find_surplus(
     connection: Connection, tenant_id: str, user_id: str, *, most: int, at: datetime, limit: int
 ) -> list[Named]:
     """The user's least important, longest unused memories beyond `most`; never decisions."""
-    cursor = await connection.execute(
-        _SURPLUS,
-        {"tenant_id": tenant_id, "user_id": user_id, "most": most, "at": at, "limit": limit},
-    )
-    return [(user_id, row[0]) for row in await cursor.fetchall()]
+    values = {"tenant_id": tenant_id, "user_id": user_id, "most": most, "at": at, "limit": limit}
+    return [(user_id, each) for each in await connection.fetch_values(_SURPLUS, values)]
 
 
 async def count(
@@ -314,8 +308,7 @@ async def count(
         "most": most,
         "at": await users.database_now(connection),
     }
-    cursor = await connection.execute(_COUNT_FADING, values)
-    found: dict[str, int] = dict(await cursor.fetchall())
+    found: dict[str, int] = dict(await connection.fetch_rows(_COUNT_FADING, values))
     if most:
         found[OVER_LIMIT] = int(await connection.fetch_value(_COUNT_SURPLUS, values) or 0)
     return found
