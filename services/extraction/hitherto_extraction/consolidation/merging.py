@@ -20,8 +20,6 @@ from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import CONFIDENCES, Memory
 
-FALLING = ("operator", "user", "assistant", "tool", "document")
-"""Origins from the most to the least trusted."""
 _AGREEING = 3
 """Number of conversations that make a merged memory certain if they agree."""
 
@@ -124,7 +122,7 @@ def merged_row(
         else max(merge.importance, highest - IMPORTANCE_STEP),
         "confidence": _confidence(held),
         "source": "consolidation",
-        "origin": max((each.origin for each in held), key=FALLING.index),
+        "origin": trust.least_trusted(each.origin for each in held),
         "status": "active",
         "tags": _united([each.tags for each in held]),
         "keywords": _united([each.keywords for each in held]),

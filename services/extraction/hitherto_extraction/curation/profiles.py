@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, new_value_at, put_at, value_at
-from hitherto_extraction.pipeline.profile import MAX_BYTES, said_path
+from hitherto_extraction.pipeline.profile import MAX_BYTES, said_path, with_values
 from hitherto_extraction.pipeline.versions import check_version
 from hitherto_extraction.storage import profiles, users
 from hitherto_shared.database.pool import Connection
@@ -32,7 +32,6 @@ FIELDS = (
     "metadata",
 )
 STRUCTS = ("preferences", "facts", "metadata")
-LISTS = ("current_projects", "frequent_intents")
 RESERVED = ("department", "access_level")
 """Fields that only a credential that manages profiles may change; statements never do."""
 
@@ -143,9 +142,7 @@ def edit_profile(
         marks[name] = at.astimezone(UTC).isoformat()
     if len(json.dumps(held, ensure_ascii=False, default=list).encode()) > MAX_BYTES:
         raise invalid("profile", f"would have more than {MAX_BYTES} bytes with this change")
-    fields: dict[str, Any] = {name: tuple(v) if name in LISTS else v for name, v in held.items()}
-    profile = replace(current, version=current.version + bool(changed), **fields)
-    return ProfileEdit(profile, marks, changed)
+    return ProfileEdit(with_values(current, held, changed=bool(changed)), marks, changed)
 
 
 def _plain(value: Any) -> Any:

@@ -14,13 +14,10 @@ from zoneinfo import ZoneInfo
 
 from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords
 from hitherto_extraction.pipeline.prompt import zone_of
-from hitherto_extraction.pipeline.trust import is_higher
+from hitherto_extraction.pipeline.trust import is_higher, least_trusted
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 from hitherto_shared.vocabulary.relative_dates import meant_dates
-
-_FALLING = ("operator", "user", "assistant", "tool", "document")
-"""Origins from the most to the least trusted."""
 
 MAX_SOURCE_TEXT = 4_000
 """Maximum characters of source words in the index and the vector of a memory."""
@@ -115,11 +112,9 @@ class Witnesses:
         origins = [message.role for message in heard] or ["tool"]
         if declared is not None:
             origins.append(declared)
-        latest = max(
-            (message.said_at for message in heard or self._messages.values()),
-        )
+        latest = max(message.said_at for message in heard or self._messages.values())
         return Evidence(
-            origin=max(origins, key=_FALLING.index),
+            origin=least_trusted(origins),
             said_at=latest,
             sources=tuple(SourceRef(self._conversation_id, m.message_id) for m in named),
             # Sealed text does not enter an index, whatever it taught.

@@ -46,7 +46,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "facts": Mapping,
     "metadata": Mapping,
 }
-_LISTS = ("current_projects", "frequent_intents")
+LISTS = ("current_projects", "frequent_intents")
 OTHER_NAMES: Mapping[Path, str] = {
     ("facts", "technical_context", "current_projects"): "current_projects"
 }
@@ -120,11 +120,16 @@ def merge_profile(
     merge = _Merge(current, said_at, event_time.astimezone(UTC))
     for name in _KINDS:
         merge.field(name, getattr(patch, name))
-    fields: dict[str, Any] = {
-        name: tuple(held) if name in _LISTS else held for name, held in merge.held.items()
-    }
-    profile = replace(current, version=current.version + bool(merge.changed), **fields)
+    profile = with_values(current, merge.held, changed=bool(merge.changed))
     return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped)
+
+
+def with_values(current: Profile, held: Mapping[str, Any], *, changed: bool) -> Profile:
+    """The profile with other values in some of its fields; its next version, if it is `changed`."""
+    values: dict[str, Any] = {
+        name: tuple(value) if name in LISTS else value for name, value in held.items()
+    }
+    return replace(current, version=current.version + changed, **values)
 
 
 class _Merge:
@@ -147,7 +152,7 @@ class _Merge:
         """Merge one field of the profile, whose type is fixed."""
         if _says_nothing(value):
             return
-        if name in _LISTS and isinstance(value, str):
+        if name in LISTS and isinstance(value, str):
             value = [value]
         if isinstance(value, _KINDS[name]):
             self._value((name,), value)

@@ -15,6 +15,8 @@ from hitherto_shared.text.instructions import (
 )
 
 _HIGHER_ORIGINS = ("user", "operator")
+_FALLING = ("operator", "user", "assistant", "tool", "document")
+"""Origins from the most to the least trusted."""
 _SHORT_KEY = 16
 """Minimum characters of a key that could hold an instruction."""
 
@@ -27,6 +29,11 @@ def is_higher(origin: str) -> bool:
 def outranks(known_origin: str, origin: str) -> bool:
     """Whether `known_origin` is more trusted than `origin`."""
     return is_higher(known_origin) and not is_higher(origin)
+
+
+def least_trusted(origins: Iterable[str]) -> str:
+    """The least trusted of some origins."""
+    return max(origins, key=_FALLING.index)
 
 
 def is_suspect(texts: Iterable[str], *, trusted: bool) -> bool:

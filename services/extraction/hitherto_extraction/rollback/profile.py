@@ -18,18 +18,18 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_at
 from hitherto_extraction.pipeline.profile import (
+    LISTS,
     MAX_BYTES,
     ProfilePatch,
     merge_profile,
     said_path,
+    with_values,
 )
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Profile, Scope
-
-LISTS = ("current_projects", "frequent_intents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,10 @@ def replay(
                 profile, marks = change.profile, change.said_at
         before = version.content
     return replace(
-        current,
-        **{
-            name: getattr(profile, name)
-            for name in (*LISTS, "department", "summary", "preferences", "access_level", "facts")
-        },
-        metadata=profile.metadata,
+        profile,
+        version=current.version,
+        last_extracted_at=current.last_extracted_at,
+        updated_at=current.updated_at,
     ), marks
 
 
@@ -132,8 +130,7 @@ def _changed(
         dated = {key: value for key, value in dated.items() if not key.startswith(f"{name}.")}
         dated[name] = learnt.get(name, version.at.astimezone(UTC).isoformat())
     _fit(held, dated)
-    fields: dict[str, Any] = {n: tuple(v) if n in LISTS else v for n, v in held.items()}
-    return replace(profile, **fields), dated
+    return with_values(profile, held, changed=False), dated
 
 
 def _fit(held: dict[str, Any], marks: Mapping[str, str]) -> None:
