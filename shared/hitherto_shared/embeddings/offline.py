@@ -78,25 +78,10 @@ class OfflineEmbedder:
     A text without a single token (empty, or punctuation only) gets one fixed vector.
     """
 
-    @property
-    def name(self) -> str:
-        """Changes whenever the vectors do."""
-        return NAME
-
-    @property
-    def dimensions(self) -> int:
-        """Length of every vector."""
-        return DIMENSIONS
-
-    @property
-    def dedupe_threshold(self) -> float:
-        """Cosine above which two memories may be one statement."""
-        return DEDUPE_THRESHOLD
-
-    @property
-    def offline(self) -> bool:
-        """True: texts stay in this process."""
-        return True
+    name = NAME
+    dimensions = DIMENSIONS
+    dedupe_threshold = DEDUPE_THRESHOLD
+    offline = True
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         """Embed all texts at once; `timeout` has no effect, and no error is possible."""

@@ -39,6 +39,9 @@ class OnnxEmbedder:
         ValueError: The packages or files are missing, or the model is of another kind.
     """
 
+    dedupe_threshold = DEDUPE_THRESHOLD
+    offline = True
+
     def __init__(self, model_dir: str | Path) -> None:
         folder = Path(model_dir).expanduser()
         for file in ("model.onnx", "tokenizer.json", "config.json"):
@@ -51,31 +54,11 @@ class OnnxEmbedder:
         self._tokenizer = _load_tokenizer(folder)
         self._session = _load_session(folder)
         self._inputs = {item.name for item in self._session.get_inputs()}
-        self._output, self._dimensions = _token_vectors(self._session, folder)
-        self._name = f"onnx:{folder.resolve().name}"
+        self._output, self.dimensions = _token_vectors(self._session, folder)
+        self.name = f"onnx:{folder.resolve().name}"
         self._threads = ThreadPoolExecutor(
             max_workers=min(os.cpu_count() or 1, _MAX_THREADS), thread_name_prefix="onnx"
         )
-
-    @property
-    def name(self) -> str:
-        """`onnx:` and the name of the folder."""
-        return self._name
-
-    @property
-    def dimensions(self) -> int:
-        """Length of every vector, read from the model."""
-        return self._dimensions
-
-    @property
-    def dedupe_threshold(self) -> float:
-        """Cosine above which two memories may be one statement."""
-        return DEDUPE_THRESHOLD
-
-    @property
-    def offline(self) -> bool:
-        """True: texts stay in this process."""
-        return True
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         """Embed all texts or none; see `Embedder.embed` for the errors.
@@ -116,7 +99,7 @@ class OnnxEmbedder:
         pooled = mask[0] @ tokens / max(int(mask.sum()), 1)
         norm = float(np.linalg.norm(pooled))
         if not np.isfinite(norm) or norm == 0.0:
-            raise ModelMisbehaved(f"{self._name} gave a vector without a direction")
+            raise ModelMisbehaved(f"{self.name} gave a vector without a direction")
         return (pooled / norm).astype(np.float32), int(mask.sum())
 
 

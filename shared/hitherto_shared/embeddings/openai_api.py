@@ -65,6 +65,8 @@ class OpenAIEmbedder:
         ValueError: A setting is missing or cannot be used; the message names the variable.
     """
 
+    offline = False
+
     def __init__(
         self,
         name: str,
@@ -79,31 +81,12 @@ class OpenAIEmbedder:
         size = dimensions or _NATIVE_DIMENSIONS.get(name)
         if size is None or size < 1:
             raise ValueError(f"the dimensions of {name} are unknown: set EMBEDDING_DIMENSIONS")
-        self._name = name
-        self._dimensions = size
+        self.name = name
+        self.dimensions = size
+        self.dedupe_threshold = _THRESHOLDS.get(name, DEFAULT_THRESHOLD)
         self._timeout = timeout
         self._server = OpenAIServer(_RULES, base_url=base_url, api_key=api_key, timeout=timeout)
         self._encoding = "base64"  # four times smaller than JSON numbers, and far cheaper to read
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._name
-
-    @property
-    def dimensions(self) -> int:
-        """Length of every vector."""
-        return self._dimensions
-
-    @property
-    def dedupe_threshold(self) -> float:
-        """Cosine above which two memories may be one statement."""
-        return _THRESHOLDS.get(self._name, DEFAULT_THRESHOLD)
-
-    @property
-    def offline(self) -> bool:
-        """False: texts are sent to the server."""
-        return False
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         """Embed all texts or none; see `Embedder.embed` for the errors.
@@ -128,13 +111,13 @@ class OpenAIEmbedder:
     async def _call(self, inputs: list[str], deadline: float) -> tuple[dict[str, Any], int, int]:
         """Send one request and return the reply, how many calls it took, and its tokens."""
         body: dict[str, Any] = {
-            "model": self._name,
+            "model": self.name,
             "input": inputs,
             "encoding_format": self._encoding,
         }
-        if self._name.startswith(_SHORTENABLE):
-            body["dimensions"] = self._dimensions
-        limit = _BYTES_PER_REPLY + len(inputs) * self._dimensions * _BYTES_PER_NUMBER
+        if self.name.startswith(_SHORTENABLE):
+            body["dimensions"] = self.dimensions
+        limit = _BYTES_PER_REPLY + len(inputs) * self.dimensions * _BYTES_PER_NUMBER
         try:
             reply, tokens = await self._post(body, deadline, limit)
             return reply, 1, tokens
@@ -150,7 +133,7 @@ class OpenAIEmbedder:
         self, body: dict[str, Any], deadline: float, limit: int
     ) -> tuple[dict[str, Any], int]:
         seconds = max(deadline - monotonic(), 0.0)
-        with metrics.measured_model_call("embedding", self._name) as call:
+        with metrics.measured_model_call("embedding", self.name) as call:
             reply = await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
             counted = used_tokens(reply.get("usage"), "prompt_tokens", body["input"])
             return reply, call.used("input", *counted)
@@ -174,9 +157,9 @@ class OpenAIEmbedder:
 
     def _vector(self, value: object) -> Vector:
         numbers = _numbers(value)
-        if numbers.shape != (self._dimensions,):
+        if numbers.shape != (self.dimensions,):
             raise ModelMisbehaved(
-                f"an embedding has {numbers.size} numbers instead of {self._dimensions}; "
+                f"an embedding has {numbers.size} numbers instead of {self.dimensions}; "
                 "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
             )
         # In double precision the square of a finite single cannot overflow; JSON holds more.

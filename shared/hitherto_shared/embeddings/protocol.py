@@ -23,35 +23,29 @@ class EmbeddingBatch:
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors of one model.
-
-    Attributes:
-        name: The model's name as recorded in the database; vectors of different names are never
-            compared.
-        dimensions: Length of every vector.
-        dedupe_threshold: Cosine above which two memories of one user may be the same statement. It
-            belongs to the model: 0.85 suits text-embedding-3-small only.
-        offline: True when nothing leaves this machine.
-    """
+    """Turns texts into unit vectors of one model."""
 
     @property
     def name(self) -> str:
-        """See the class."""
+        """As recorded in the database; vectors of different names are never compared."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """See the class."""
+        """Length of every vector."""
         ...
 
     @property
     def dedupe_threshold(self) -> float:
-        """See the class."""
+        """Cosine above which two memories of one user may be the same statement.
+
+        It belongs to the model: 0.85 suits text-embedding-3-small only.
+        """
         ...
 
     @property
     def offline(self) -> bool:
-        """See the class."""
+        """True when nothing leaves this machine."""
         ...
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:

@@ -93,12 +93,8 @@ class Interrupted(OfflineEmbedder):
 
     def __init__(self, meanwhile: Hook, name: str = "") -> None:
         self._meanwhile = meanwhile
-        self._name = name
+        self.name = name or OfflineEmbedder.name
         self._met: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        return self._name or super().name
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         made = await super().embed(texts)

@@ -27,7 +27,7 @@ Asked = TypeVar("Asked")
 _HARMLESS_TEXT = "Hello"
 
 
-class GuardedChatModel(ChatModel):
+class GuardedChatModel:
     """A language model that is not called while it is known to be unreachable.
 
     Args:
@@ -37,19 +37,11 @@ class GuardedChatModel(ChatModel):
     """
 
     def __init__(self, inner: ChatModel, breaker: CircuitBreaker, harmless: Prompt) -> None:
+        self.extractor = inner.extractor
+        self.model = inner.model
         self._inner = inner
         self._breaker = breaker
         self._harmless = harmless
-
-    @property
-    def extractor(self) -> str:
-        """As the model's."""
-        return self._inner.extractor
-
-    @property
-    def model(self) -> str:
-        """As the model's."""
-        return self._inner.model
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Request once, unless the circuit breaker is open.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
+from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_shared import long_json, metrics
 from hitherto_shared.model_api import ModelMisbehaved, PromptTooLong, used_tokens
 from hitherto_shared.model_server import RequestRejected, beginning
@@ -63,7 +63,7 @@ class _Dialect:
         return replace(self, response_format="", schema=False)
 
 
-class OpenAIChatModel(ChatModel):
+class OpenAIChatModel:
     """Calls an OpenAI-compatible server, once per prompt.
 
     `response_format` is a JSON schema, which limits every text and list so that a server with
@@ -82,6 +82,8 @@ class OpenAIChatModel(ChatModel):
         ValueError: A setting cannot be used; the message names the variable to change.
     """
 
+    extractor = "openai"
+
     def __init__(
         self,
         *,
@@ -92,26 +94,16 @@ class OpenAIChatModel(ChatModel):
     ) -> None:
         if not model.strip():
             raise ValueError("MEMORY_EXTRACTION_MODEL is empty: set it to the name of a chat model")
-        self._model = model
+        self.model = model
         self._server = OpenAIServer(CHAT_RULES, base_url=base_url, api_key=api_key, timeout=timeout)
         self._dialect = _Dialect()
-
-    @property
-    def extractor(self) -> str:
-        """How jobs report this model."""
-        return "openai"
-
-    @property
-    def model(self) -> str:
-        """The model's name as configured."""
-        return self._model
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Request once; see `ChatModel.complete` for the errors.
 
         An answer without text, or a refusal by the model, is a `Completion` with empty text.
         """
-        with metrics.measured_model_call("chat", self._model) as call:
+        with metrics.measured_model_call("chat", self.model) as call:
             return await self._complete(prompt, call)
 
     async def _complete(self, prompt: Prompt, call: metrics.ModelCall) -> Completion:
@@ -135,7 +127,7 @@ class OpenAIChatModel(ChatModel):
                     call.used("input", *used_tokens(None, "prompt_tokens", sent)),
                     call.used("output", *used_tokens(None, "completion_tokens", [error.reply])),
                 )
-                error.spent = [Completion("", self._model, calls, *spent)]
+                error.spent = [Completion("", self.model, calls, *spent)]
                 raise
             if dialect != self._dialect:
                 logger.info("the model server accepts only %s; using that from now on", dialect)
@@ -148,7 +140,7 @@ class OpenAIChatModel(ChatModel):
 
     def _body(self, prompt: Prompt, dialect: _Dialect) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.model,
             "messages": [
                 {"role": "system", "content": prompt.system},
                 {"role": "user", "content": prompt.user},
@@ -182,7 +174,7 @@ class OpenAIChatModel(ChatModel):
             # It is stored with the job, so it must be a plain name.
             model=name[:200]
             if isinstance(name, str) and name and name.isprintable()
-            else self._model,
+            else self.model,
             calls=calls,
             input_tokens=call.used("input", *used_tokens(usage, "prompt_tokens", sent)),
             output_tokens=call.used("output", *used_tokens(usage, "completion_tokens", [text])),

@@ -79,21 +79,16 @@ class Completion:
 
 
 class ChatModel(Protocol):
-    """Answers one prompt.
-
-    Attributes:
-        extractor: `openai` or `offline`, as reported in `JobResult.extractor`.
-        model: Name of the model that answers.
-    """
+    """Answers one prompt."""
 
     @property
     def extractor(self) -> str:
-        """See the class."""
+        """`openai` or `offline`, as reported in `JobResult.extractor`."""
         ...
 
     @property
     def model(self) -> str:
-        """See the class."""
+        """Name of the model that answers."""
         ...
 
     async def complete(self, prompt: Prompt) -> Completion:

@@ -40,15 +40,8 @@ LIMITS = (
 class OfflineExtractor:
     """Answers every prompt by rules. The same prompt always gets the same answer."""
 
-    @property
-    def extractor(self) -> str:
-        """As reported in `JobResult.extractor`."""
-        return "offline"
-
-    @property
-    def model(self) -> str:
-        """Name and version of the rules."""
-        return MODEL
+    extractor = "offline"
+    model = MODEL
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Read `prompt.batch`; the texts of the prompt are ignored."""
