@@ -45,11 +45,7 @@ class CircuitBreaker:
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        first_seconds: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, what: str, *, first_seconds: float = 2.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._what = what
         self._first_seconds = first_seconds

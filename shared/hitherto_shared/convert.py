@@ -16,14 +16,7 @@ from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto.v1 import (
-    conversation_pb2,
-    entity_pb2,
-    job_pb2,
-    memory_pb2,
-    profile_pb2,
-    session_pb2,
-)
+from hitherto.v1 import conversation_pb2, entity_pb2, job_pb2, memory_pb2, profile_pb2, session_pb2
 from hitherto_shared.models import (
     Entity,
     Job,
@@ -88,10 +81,7 @@ def _moment_fields(moment: datetime) -> Fields:
     # Written out, because the library's own conversion takes four times as long and a reply holds
     # dozens.
     since = moment - _EPOCH
-    return {
-        "seconds": since.days * 86_400 + since.seconds,
-        "nanos": since.microseconds * 1_000,
-    }
+    return {"seconds": since.days * 86_400 + since.seconds, "nanos": since.microseconds * 1_000}
 
 
 def duration_fields(seconds: float) -> Fields:

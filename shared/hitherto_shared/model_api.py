@@ -98,12 +98,7 @@ class ModelMisconfigured(ModelUnavailable):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 0,
-        retry_after: float | None = None,
-        asked: bool = True,
+        self, message: str, *, status: int = 0, retry_after: float | None = None, asked: bool = True
     ) -> None:
         super().__init__(message, retry_after=retry_after, asked=asked)
         self.status = status

@@ -117,9 +117,7 @@ def load_signer(path: Path) -> Signer:
 def _make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = Ed25519PrivateKey.generate().private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     # Not the process id: two containers that share a volume may both be process 1.
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")

@@ -16,11 +16,7 @@ from typing import Any
 import psycopg
 from pgvector.psycopg import register_vector_async
 
-from hitherto_shared.auth.authenticate import (
-    ApiKeyAuthentication,
-    Authenticator,
-    NoAuthentication,
-)
+from hitherto_shared.auth.authenticate import ApiKeyAuthentication, Authenticator, NoAuthentication
 from hitherto_shared.auth.claims import Expected
 from hitherto_shared.auth.token_settings import web_token_authentication
 from hitherto_shared.config import SharedSettings
@@ -144,8 +140,7 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
         )
     if state.newer:
         logger.warning(
-            "the schema is newer than this version, which can run on it: %s",
-            ", ".join(state.newer),
+            "the schema is newer than this version, which can run on it: %s", ", ".join(state.newer)
         )
     return Located(conninfo, None)
 

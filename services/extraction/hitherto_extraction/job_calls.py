@@ -68,12 +68,7 @@ class JobCalls:
         return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
 
     async def retry_all(
-        self,
-        tenant_id: str,
-        identity: Identity | None,
-        wanted: RetryFilter,
-        *,
-        timeout: float,
+        self, tenant_id: str, identity: Identity | None, wanted: RetryFilter, *, timeout: float
     ) -> Retried:
         """Queue matching jobs again, at most `MAX_RETRIED`, or answer as the first call did.
 

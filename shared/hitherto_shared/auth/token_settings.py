@@ -12,11 +12,7 @@ from hitherto_shared.auth.claims import Expected
 from hitherto_shared.auth.key_ring import KeyRing
 from hitherto_shared.auth.key_set import PUBLIC_KEY_ALGORITHMS
 from hitherto_shared.auth.key_source import VARIABLE, KeyFile, key_source
-from hitherto_shared.auth.web_tokens import (
-    ALGORITHMS,
-    SECRET_ALGORITHM,
-    WebTokenAuthentication,
-)
+from hitherto_shared.auth.web_tokens import ALGORITHMS, SECRET_ALGORITHM, WebTokenAuthentication
 from hitherto_shared.private_file import NotPrivate, require_private
 
 logger = logging.getLogger("hitherto.auth")
@@ -83,11 +79,7 @@ def check_token_settings(
 
 @asynccontextmanager
 async def web_token_authentication(
-    expected: Expected,
-    algorithms: Collection[str],
-    *,
-    place: str | None,
-    secret_file: Path | None,
+    expected: Expected, algorithms: Collection[str], *, place: str | None, secret_file: Path | None
 ) -> AsyncIterator[WebTokenAuthentication]:
     """Verification by the key set at `place`, refreshed until the context is left.
 

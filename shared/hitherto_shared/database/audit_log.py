@@ -156,13 +156,7 @@ async def events_between(
         page = await connection.fetch(
             AuditEvent,
             _BETWEEN,
-            {
-                "tenant_id": tenant_id,
-                "begin": begin,
-                "end": end,
-                "after_id": after,
-                "limit": _PAGE,
-            },
+            {"tenant_id": tenant_id, "begin": begin, "end": end, "after_id": after, "limit": _PAGE},
         )
         for event in page:
             yield event

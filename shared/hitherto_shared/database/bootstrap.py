@@ -141,9 +141,7 @@ def _missing(
     if not (exist and _may_become(connection, member, OWNER)):
         steps.append(_plain("GRANT {} TO {}", OWNER, member))
     if OWNER not in known or not _flag(
-        connection,
-        "SELECT has_database_privilege(%s, current_database(), 'CREATE')",
-        [OWNER],
+        connection, "SELECT has_database_privilege(%s, current_database(), 'CREATE')", [OWNER]
     ):
         steps.append(_plain("GRANT CREATE ON DATABASE {} TO {}", connection.info.dbname, OWNER))
     return steps
@@ -164,8 +162,7 @@ def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
     ).fetchone()
     if found is None:
         if not _flag(
-            connection,
-            "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')",
+            connection, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')"
         ):
             raise BootstrapError(
                 "the database server has no pgvector: install it there (package"

@@ -84,13 +84,7 @@ _OF_LIBPQ = _compiled(
     ),
 )
 # A server's errors, by SQLSTATE or its first two characters.
-_BY_STATE = {
-    "28": _LOGIN,
-    "42501": _LOGIN,
-    "3D000": _NO_DATABASE,
-    "53300": _FULL,
-    "57P": _STARTING,
-}
+_BY_STATE = {"28": _LOGIN, "42501": _LOGIN, "3D000": _NO_DATABASE, "53300": _FULL, "57P": _STARTING}
 # The same in English, if the SQLSTATE is unavailable.
 _IN_ENGLISH = _compiled(
     (

@@ -82,10 +82,7 @@ class Decoder:
         return InvalidRequest(
             [
                 FieldViolation(
-                    found.field,
-                    found.description,
-                    "UNDECODABLE_REQUEST",
-                    {"method": self._method},
+                    found.field, found.description, "UNDECODABLE_REQUEST", {"method": self._method}
                 )
             ]
         )

@@ -107,10 +107,7 @@ class Server:
         gateway = Gateway(
             settings.model_copy(update={"tenant_share": 1.0}) if alone else settings,
             Admission(
-                authenticator,
-                departments,
-                settings,
-                operator_tenant=settings.operator(listen),
+                authenticator, departments, settings, operator_tenant=settings.operator(listen)
             ),
             {
                 name: Requirements(name, rules.get(name), planned.get(name), name in reads)

@@ -19,10 +19,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s|[;\n。！？؟।]")
 
 
 def uncovered(
-    merged: str,
-    originals: Sequence[str],
-    counts: Callable[[Token], bool],
-    new_pairs: int,
+    merged: str, originals: Sequence[str], counts: Callable[[Token], bool], new_pairs: int
 ) -> list[str]:
     """The clauses of a merged statement that no original covers.
 

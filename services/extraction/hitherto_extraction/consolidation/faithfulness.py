@@ -29,13 +29,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
 )
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms
-from hitherto_shared.vocabulary.opposites import (
-    LIKING,
-    alternatives,
-    is_phrase,
-    markers,
-    opposed,
-)
+from hitherto_shared.vocabulary.opposites import LIKING, alternatives, is_phrase, markers, opposed
 
 _IN_COMMON = 3
 """From this number of originals on, at least one must share a word with the merged statement."""

@@ -57,10 +57,7 @@ class Group:
 
 
 def plan_groups(
-    members: Sequence[Member],
-    *,
-    taken: Collection[UUID],
-    names: Collection[str],
+    members: Sequence[Member], *, taken: Collection[UUID], names: Collection[str]
 ) -> list[Group]:
     """Divide the memories of one tag into groups of at least two, each of one level of trust.
 

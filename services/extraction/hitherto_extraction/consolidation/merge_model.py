@@ -122,10 +122,7 @@ class MergeModel:
         ]
         model = self._embedder.name
         merges, embedding = await self._embed(merges)
-        charges = [
-            *self.wasted(wasted),
-            self._prices.charge("consolidation", reply),
-        ]
+        charges = [*self.wasted(wasted), self._prices.charge("consolidation", reply)]
         if embedding is not None:
             charges.append(self._prices.embedding_charge(model, embedding.calls, embedding.tokens))
         return MergeProposals(merges, dropped, refused, charges, reply.model, model)

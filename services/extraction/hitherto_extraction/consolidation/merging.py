@@ -35,11 +35,7 @@ class Merge:
 
 
 def accept(
-    merges: Merges,
-    group: Group,
-    *,
-    names: Collection[str],
-    apart: Mapping[UUID, Collection[UUID]],
+    merges: Merges, group: Group, *, names: Collection[str], apart: Mapping[UUID, Collection[UUID]]
 ) -> tuple[list[Merge], int, int]:
     """The permitted merges of a reply, and how many of its items were dropped.
 

@@ -136,11 +136,7 @@ class Check:
         return True
 
     async def _commit(
-        self,
-        connection: Connection,
-        held: Claim,
-        asked_about: CurrentMemory,
-        outcome: BatchOutcome,
+        self, connection: Connection, held: Claim, asked_about: CurrentMemory, outcome: BatchOutcome
     ) -> None:
         scope = held.scope
         state = await users.lock_user(connection, scope)
@@ -167,12 +163,7 @@ async def _current(connection: Connection, held: Claim, memory_id: UUID) -> Curr
 
 
 async def _plan(
-    connection: Connection,
-    held: Claim,
-    saved: CurrentMemory,
-    outcome: BatchOutcome,
-    *,
-    daily: int,
+    connection: Connection, held: Claim, saved: CurrentMemory, outcome: BatchOutcome, *, daily: int
 ) -> Plan:
     """The memories that end because of the saved memory."""
     scope = held.scope

@@ -206,12 +206,7 @@ async def _empty_profile(connection: Connection, wanted: ClearRequest) -> int:
     """
     held, _ = await profiles.read_profile(connection, wanted.scope)
     emptied = await update_profile(
-        connection,
-        wanted.scope,
-        {},
-        [(name,) for name in CLEARABLE],
-        version=0,
-        actor=wanted.actor,
+        connection, wanted.scope, {}, [(name,) for name in CLEARABLE], version=0, actor=wanted.actor
     )
     ways = await clearing.drop_preferences(connection, wanted.scope)
     return int(emptied.version != held.version or ways > 0)

@@ -18,10 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline import trust
-from hitherto_extraction.pipeline.answer import (
-    EVENT_TYPES,
-    MAX_EVENT_CHARACTERS,
-)
+from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.free_json import (
     ABSENT,
@@ -182,11 +179,7 @@ async def correct(
 
 
 async def _entities(
-    connection: Connection,
-    scope: Scope,
-    held: EditableMemory,
-    after: Memory,
-    encrypts: bool,
+    connection: Connection, scope: Scope, held: EditableMemory, after: Memory, encrypts: bool
 ) -> Sequence[str]:
     """The entities that a memory mentions after rewording: the known names in its words."""
     if held.sealed or (encrypts and is_sensitive(after.type, after.sensitive)):

@@ -31,12 +31,7 @@ from hitherto_extraction.once import (
 )
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.storage import (
-    erased,
-    erasure,
-    holdings,
-    users,
-)
+from hitherto_extraction.storage import erased, erasure, holdings, users
 from hitherto_extraction.storage.erasure import Receipt, RowsRemain
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared import metrics

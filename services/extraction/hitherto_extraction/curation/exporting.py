@@ -151,9 +151,7 @@ class Exporting:
         try:
             while True:
                 await asyncio.wait(
-                    {taking, reading},
-                    timeout=_SILENCE_SECONDS,
-                    return_when=asyncio.FIRST_COMPLETED,
+                    {taking, reading}, timeout=_SILENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not (taking.done() or reading.done()):
                     raise TooLate(

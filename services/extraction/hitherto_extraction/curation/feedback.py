@@ -88,11 +88,7 @@ def _step(rating: int) -> float:
 
 
 async def _shift_memories(
-    connection: Connection,
-    scope: Scope,
-    items: Sequence[str],
-    step: float,
-    actor: str,
+    connection: Connection, scope: Scope, items: Sequence[str], step: float, actor: str
 ) -> list[UUID]:
     """Change the importance of the memories among the items of an answer."""
     wanted = [found for item in items if (found := parse_uuid(item)) is not None]

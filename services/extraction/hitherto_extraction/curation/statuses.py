@@ -12,14 +12,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.storage import (
-    editing,
-    ledger,
-    memories,
-    profiles,
-    statements,
-    users,
-)
+from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
@@ -27,12 +20,7 @@ from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
 
 async def forget(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    *,
-    reason: str,
-    actor: str,
+    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
 ) -> Memory:
     """Make a memory FORGOTTEN; a forgotten one stays unchanged.
 
@@ -52,12 +40,7 @@ async def forget(
 
 
 async def restore(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    *,
-    reason: str,
-    actor: str,
+    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
 ) -> Memory:
     """Restore a FORGOTTEN or ARCHIVED memory; an active one stays unchanged.
 
@@ -96,13 +79,7 @@ async def restore(
 
 
 async def review(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    *,
-    approve: bool,
-    reason: str,
-    actor: str,
+    connection: Connection, scope: Scope, memory_id: UUID, *, approve: bool, reason: str, actor: str
 ) -> Memory:
     """Decide about a QUARANTINED memory.
 
@@ -145,11 +122,7 @@ async def review(
 
 
 async def _close_challenged(
-    connection: Connection,
-    scope: Scope,
-    approved: Memory,
-    challenged: Sequence[UUID],
-    actor: str,
+    connection: Connection, scope: Scope, approved: Memory, challenged: Sequence[UUID], actor: str
 ) -> None:
     """Close what a memory would have contradicted if it had been trusted at once."""
     at = await users.database_now(connection)

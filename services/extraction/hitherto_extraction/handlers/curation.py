@@ -285,10 +285,7 @@ class CurationCalls:
         }
 
     async def _change(
-        self,
-        call: UserCall,
-        change: Callable[[Connection], Awaitable[Memory]],
-        context: Context,
+        self, call: UserCall, change: Callable[[Connection], Awaitable[Memory]], context: Context
     ) -> IdempotentResult[Memory]:
         async def again(connection: Connection, ids: Sequence[str]) -> Memory:
             return (await editing.read_one(connection, call.scope, UUID(ids[0]))).memory

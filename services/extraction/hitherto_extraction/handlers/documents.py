@@ -101,6 +101,5 @@ class DocumentIngestionCalls:
             seconds=_STORING_SECONDS,
         )
         return pb.DeleteDocumentResponse(
-            counts=outcome.made,
-            consistency_token=self._answering.token(outcome.position),
+            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
         )

@@ -78,8 +78,7 @@ class LeavingCalls:
         call = self._answering.admit(checks, user_id, request)
         outcome = await self._erasing.reinstate(call, timeout=seconds_left(context, CALL_SECONDS))
         return pb.ReinstateUserResponse(
-            reinstated=outcome.made,
-            consistency_token=self._answering.token(outcome.position),
+            reinstated=outcome.made, consistency_token=self._answering.token(outcome.position)
         )
 
 

@@ -183,10 +183,7 @@ class ExtractionHandlers(
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         call = self._answering.admit(checks, user_id, request)
         accepted = await self._intake.end(
-            call.scope,
-            conversation_id,
-            call.identity,
-            timeout=seconds_left(context, CALL_SECONDS),
+            call.scope, conversation_id, call.identity, timeout=seconds_left(context, CALL_SECONDS)
         )
         self._signals.wake()
         return pb.EndConversationResponse(
@@ -312,11 +309,7 @@ class ExtractionHandlers(
             ]
 
         accepted = await self._intake.once(
-            principal.tenant_id,
-            identity,
-            [],
-            work,
-            timeout=seconds_left(context, CALL_SECONDS),
+            principal.tenant_id, identity, [], work, timeout=seconds_left(context, CALL_SECONDS)
         )
         if not accepted.jobs:
             raise jobs.job_not_found(str(job_id))

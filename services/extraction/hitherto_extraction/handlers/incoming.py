@@ -70,10 +70,7 @@ def read_transcript(
 
 
 def read_messages(
-    checks: Checks,
-    field: str,
-    messages: Sequence[conversation_pb2.Message],
-    conversation_id: str,
+    checks: Checks, field: str, messages: Sequence[conversation_pb2.Message], conversation_id: str
 ) -> list[IncomingMessage]:
     """The messages of one conversation; those without an id get a reproducible one."""
     if not messages:

@@ -58,10 +58,7 @@ def _read_document(checks: Checks, field: str, document: document_pb2.Document) 
     )
     source_id = checks.identifier(f"{field}.source_id", document.source_id, max_chars=MAX_SOURCE_ID)
     content_type = checks.identifier(
-        f"{field}.content_type",
-        document.content_type,
-        required=False,
-        max_chars=MAX_CONTENT_TYPE,
+        f"{field}.content_type", document.content_type, required=False, max_chars=MAX_CONTENT_TYPE
     )
     texts = {
         name: checks.text(f"{field}.{name}", getattr(document, name), max_bytes=most)

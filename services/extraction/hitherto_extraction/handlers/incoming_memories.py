@@ -7,11 +7,7 @@ from typing import Any
 
 from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
-from hitherto_extraction.curation.correcting import (
-    FIELDS,
-    STRUCTS,
-    Correction,
-)
+from hitherto_extraction.curation.correcting import FIELDS, STRUCTS, Correction
 from hitherto_extraction.curation.saving import StatementToSave
 from hitherto_extraction.handlers.update_mask import read_update_mask
 from hitherto_extraction.pipeline.answer import (
@@ -83,12 +79,7 @@ def read_correction(checks: Checks, request: pb.UpdateMemoryRequest) -> Correcti
     return Correction(
         values=_values(checks, request.memory),
         paths=read_update_mask(
-            checks,
-            request,
-            request.memory,
-            FIELDS,
-            deep=STRUCTS,
-            example="metadata.project",
+            checks, request, request.memory, FIELDS, deep=STRUCTS, example="metadata.project"
         ),
         version=request.version,
     )

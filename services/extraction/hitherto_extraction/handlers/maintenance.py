@@ -34,9 +34,7 @@ _ROLLBACK_SECONDS = 30.0
 
 
 class MaintenanceHandlers(
-    ReembeddingCalls,
-    UsageCalls,
-    maintenance_service_pb2_grpc.MaintenanceServiceServicer,
+    ReembeddingCalls, UsageCalls, maintenance_service_pb2_grpc.MaintenanceServiceServicer
 ):
     """Implements MaintenanceService."""
 
@@ -192,8 +190,7 @@ class MaintenanceHandlers(
             seconds=_ROLLBACK_SECONDS,
         )
         return pb.RollbackSourceResponse(
-            counts=outcome.made,
-            consistency_token=self._answering.token(outcome.position),
+            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
         )
 
     async def _run(
@@ -215,18 +212,11 @@ class MaintenanceHandlers(
         return user_id, self._answering.identity(checks, request)
 
     async def _start(
-        self,
-        identity: Identity | None,
-        work: IdempotentOperation[StartedUpkeep],
-        context: Context,
+        self, identity: Identity | None, work: IdempotentOperation[StartedUpkeep], context: Context
     ) -> dict[str, Any]:
         """Start upkeep; returns the fields of the reply."""
         outcome = await self._answering.change(
-            identity,
-            work,
-            context,
-            database=self._upkeep.database,
-            seconds=_COUNTING_SECONDS,
+            identity, work, context, database=self._upkeep.database, seconds=_COUNTING_SECONDS
         )
         job, token = outcome.made.job, self._answering.token(outcome.position)
         return {

@@ -70,6 +70,5 @@ class PrivacyHandlers(
             database=self._removal,
         )
         return pb.DeleteConversationResponse(
-            counts=outcome.made,
-            consistency_token=self._answering.token(outcome.position),
+            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
         )

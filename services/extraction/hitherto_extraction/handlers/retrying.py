@@ -48,10 +48,7 @@ async def retry_matching(
     identity = answering.identity(checks, request)
     await _check_reach(answering, principal, wanted, context)
     retried = await intake.retry_all(
-        principal.tenant_id,
-        identity,
-        wanted,
-        timeout=seconds_left(context, CALL_SECONDS),
+        principal.tenant_id, identity, wanted, timeout=seconds_left(context, CALL_SECONDS)
     )
     return pb.RetryJobResponse(
         retried=retried.count,
@@ -74,10 +71,7 @@ def _read(
         states or _UNLESS_SAID,
         user_id=user_id or principal.user_id,
         reasons=checks.texts(
-            "filter.reasons",
-            given.reasons,
-            maximum=_MAX_REASONS,
-            max_chars=_MAX_REASON_CHARS,
+            "filter.reasons", given.reasons, maximum=_MAX_REASONS, max_chars=_MAX_REASON_CHARS
         )
         or None,
         kinds=checks.all_known("filter.kinds", given.kinds, kinds) or None,

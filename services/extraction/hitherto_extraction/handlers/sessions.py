@@ -25,12 +25,7 @@ from hitherto_extraction.sessions.context import (
     update_session,
 )
 from hitherto_extraction.storage.sessions import Proposal
-from hitherto_shared.convert import (
-    ACTION_STATE,
-    context_items,
-    pending_action_message,
-    struct,
-)
+from hitherto_shared.convert import ACTION_STATE, context_items, pending_action_message, struct
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import PendingAction

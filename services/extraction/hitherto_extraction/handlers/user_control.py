@@ -103,8 +103,7 @@ class UserControlCalls:
             timeout=seconds_left(context, CLEAR_SECONDS),
         )
         return pb.ClearMemoriesResponse(
-            counts=outcome.made,
-            consistency_token=self._answering.token(outcome.position),
+            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
         )
 
 

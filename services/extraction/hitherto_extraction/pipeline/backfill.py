@@ -94,12 +94,7 @@ class Backfill:
 
         try:
             await embed_next(
-                self._database,
-                self._embedder,
-                corpus,
-                find,
-                keep,
-                charge=self._charge,
+                self._database, self._embedder, corpus, find, keep, charge=self._charge
             )
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)

@@ -107,8 +107,7 @@ async def write_profile(
     else:
         await profiles.mark_extracted(connection, scope)
     return replace(
-        result,
-        profile_version=change.profile.version if change.changed else result.profile_version,
+        result, profile_version=change.profile.version if change.changed else result.profile_version
     ).refusing_profile(change.dropped)
 
 

@@ -55,10 +55,7 @@ class Witnesses:
     """
 
     def __init__(
-        self,
-        conversation_id: str,
-        messages: Mapping[str, StoredMessage],
-        time_zone: str = "UTC",
+        self, conversation_id: str, messages: Mapping[str, StoredMessage], time_zone: str = "UTC"
     ) -> None:
         self._conversation_id = conversation_id
         self._messages = messages

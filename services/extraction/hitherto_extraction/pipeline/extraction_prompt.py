@@ -66,12 +66,7 @@ async def read_prompt(
     )
     tags = sealed_memories.tags_of(in_use, list(sealed.values()), MAX_TAGS)
     chosen = await select_memories(
-        connection,
-        scope,
-        batch,
-        limit=rules.prompt_memories,
-        tags_in_use=tags,
-        sealed=sealed,
+        connection, scope, batch, limit=rules.prompt_memories, tags_in_use=tags, sealed=sealed
     )
     shown = [known for known in chosen if known.memory_id not in without]
     local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
@@ -94,11 +89,7 @@ async def read_prompt(
     letters = sum(len(message.content) for message in messages.values())
     letters += sum(len(known.content) for known in local_memories.values())
     prompt = await beside_loop(
-        letters,
-        build_prompt,
-        data,
-        temperature=rules.temperature,
-        max_tokens=rules.max_tokens,
+        letters, build_prompt, data, temperature=rules.temperature, max_tokens=rules.max_tokens
     )
     return ExtractionPrompt(
         prompt,

@@ -71,12 +71,7 @@ class UnusableReplies:
         """
         return str(self._sealer.open(sealed, _bound_to(scope, job_id))["reply"])
 
-    async def read(
-        self,
-        connection: Connection,
-        tenant_id: str,
-        job_id: UUID,
-    ) -> list[KeptReply]:
+    async def read(self, connection: Connection, tenant_id: str, job_id: UUID) -> list[KeptReply]:
         """The stored replies of a job's attempts, the first one first.
 
         Args:

@@ -223,10 +223,7 @@ class ExtractionPreview:
             if not run.pending or not await self._may_spend(connection, run):
                 return None
             return await self._extraction.prompt(
-                connection,
-                run.scope,
-                run.transcript.conversation_id,
-                run.pending[0],
+                connection, run.scope, run.transcript.conversation_id, run.pending[0]
             )
 
         return build
@@ -276,9 +273,7 @@ class ExtractionPreview:
                 return await look(connection, scene)
 
         return await with_keys(
-            self._keys,
-            [run.scope],
-            lambda: self._database.run(work, timeout=_STATEMENT_SECONDS),
+            self._keys, [run.scope], lambda: self._database.run(work, timeout=_STATEMENT_SECONDS)
         )
 
     async def _play(self, connection: Connection, run: _PreviewRun) -> _RehearsalState:

@@ -99,10 +99,7 @@ def count_values(value: Any) -> int:
 
 
 def merge_profile(
-    current: Profile,
-    said_at: Mapping[str, str],
-    patch: ProfilePatch,
-    event_time: datetime,
+    current: Profile, said_at: Mapping[str, str], patch: ProfilePatch, event_time: datetime
 ) -> ProfileChange:
     """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
 
@@ -135,12 +132,7 @@ def with_values(current: Profile, held: Mapping[str, Any], *, changed: bool) -> 
 class _Merge:
     """One running merge: the values, their size, what changed, what was dropped."""
 
-    def __init__(
-        self,
-        current: Profile,
-        said_at: Mapping[str, str],
-        now: datetime,
-    ) -> None:
+    def __init__(self, current: Profile, said_at: Mapping[str, str], now: datetime) -> None:
         self.held: dict[str, Any] = {name: _copied(getattr(current, name)) for name in _KINDS}
         self.said_at = dict(said_at)
         self.changed: list[str] = []

@@ -78,9 +78,7 @@ class Result:
         """Add refused values of a profile."""
         refused = {"refused_profile": values} if values else {}
         return replace(
-            self,
-            dropped_items=self.dropped_items + values,
-            counts=_added(self.counts, refused),
+            self, dropped_items=self.dropped_items + values, counts=_added(self.counts, refused)
         )
 
     def with_counts(self, counts: Mapping[str, int]) -> Result:

@@ -15,9 +15,7 @@ import numpy as np
 
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import CANDIDATE_STATUSES
-from hitherto_extraction.storage import (
-    sealed_memories,
-)
+from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hitherto_shared.text.instructions import (
-    overrides_instructions,
-    reads_as_instruction,
-)
+from hitherto_shared.text.instructions import overrides_instructions, reads_as_instruction
 
 _HIGHER_ORIGINS = ("user", "operator")
 _FALLING = ("operator", "user", "assistant", "tool", "document")

@@ -218,12 +218,7 @@ async def own_range(
     """Fix the range of a job for appended messages before it runs; False if it has one."""
     cursor = await connection.execute(
         _OWN_RANGE,
-        {
-            "tenant_id": tenant_id,
-            "job_id": job_id,
-            "range_from": range_from,
-            "range_to": range_to,
-        },
+        {"tenant_id": tenant_id, "job_id": job_id, "range_from": range_from, "range_to": range_to},
     )
     return cursor.rowcount == 1
 
@@ -255,8 +250,7 @@ async def retry_jobs(
 ) -> dict[str | None, list[str]]:
     """Queue the oldest matching jobs again, as `retry_job` does; returns their ids by user."""
     cursor = await connection.execute(
-        _RETRY_ALL,
-        {"tenant_id": tenant_id, **fields_of(wanted), "limit": limit},
+        _RETRY_ALL, {"tenant_id": tenant_id, **fields_of(wanted), "limit": limit}
     )
     found: dict[str | None, list[str]] = {}
     for user_id, job_id in await cursor.fetchall():

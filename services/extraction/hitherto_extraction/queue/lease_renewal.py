@@ -86,8 +86,7 @@ class LeaseRenewal:
     async def _renew_once_free(self, held: Claim) -> None:
         try:
             await self._database.run(
-                lambda connection: leases.renew_once_free(connection, held),
-                timeout=_LOCKED_SECONDS,
+                lambda connection: leases.renew_once_free(connection, held), timeout=_LOCKED_SECONDS
             )
         except Exception as error:
             logger.info("cannot renew a lease yet: %s", type(error).__name__)

@@ -58,8 +58,7 @@ async def _wake(
 ) -> int:
     async with connection.transaction():
         cursor = await connection.execute(
-            statement,
-            {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)},
+            statement, {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)}
         )
         if cursor.rowcount:
             await announce(connection, "queued")

@@ -26,11 +26,7 @@ class Fill:
     """Runs the job. The database role is hitherto_maintenance."""
 
     def __init__(
-        self,
-        database: Database,
-        embedders: Embedders,
-        prices: Prices,
-        budget: Budget | None = None,
+        self, database: Database, embedders: Embedders, prices: Prices, budget: Budget | None = None
     ) -> None:
         self._database = database
         self._embedders = embedders

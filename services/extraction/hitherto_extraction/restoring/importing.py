@@ -276,8 +276,7 @@ class _Import:
                 {
                     **row,
                     "watermark": min(
-                        row["watermark"],
-                        self._unread.get(row["conversation_id"], row["watermark"]),
+                        row["watermark"], self._unread.get(row["conversation_id"], row["watermark"])
                     ),
                 }
                 for row in rows

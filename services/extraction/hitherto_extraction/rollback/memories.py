@@ -232,10 +232,7 @@ def _forgotten(held: EditableMemory) -> EditableMemory:
 
 def _as_rebuilt(held: EditableMemory, fields: Mapping[str, Any]) -> EditableMemory:
     said_at = fields["said_at"]
-    memory = replace(
-        held.memory,
-        **{name: fields[name] for name in FIELDS if name != "said_at"},
-    )
+    memory = replace(held.memory, **{name: fields[name] for name in FIELDS if name != "said_at"})
     # A memory that was sensitive at any time is not restored in clear.
     memory = replace(
         memory,

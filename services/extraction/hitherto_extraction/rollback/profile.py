@@ -144,12 +144,7 @@ def _fit(held: dict[str, Any], marks: Mapping[str, str]) -> None:
 
 
 async def rebuild_profile(
-    connection: Connection,
-    scope: Scope,
-    job_ids: Sequence[UUID],
-    *,
-    actor: str,
-    reason: str,
+    connection: Connection, scope: Scope, job_ids: Sequence[UUID], *, actor: str, reason: str
 ) -> int:
     """Write the profile without jobs, if that changes it; returns the number of changed values.
 

@@ -53,11 +53,7 @@ class _SourceEffects:
 
 
 async def roll_back(
-    connection: Connection,
-    scope: Scope,
-    source: RollbackTarget,
-    *,
-    actor: str,
+    connection: Connection, scope: Scope, source: RollbackTarget, *, actor: str
 ) -> dict[str, int]:
     """Roll a source back; returns what changed, by name.
 
@@ -171,11 +167,7 @@ async def _undo_merges(
 
 
 async def rebuild_summary(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    *,
-    encrypts: bool,
+    connection: Connection, scope: Scope, conversation_id: str, *, encrypts: bool
 ) -> str | None:
     """Write the summary from the remaining jobs; without any, it is deleted.
 

@@ -26,11 +26,7 @@ class SealedVectors:
     """Embeds sealed memories, one user at a time."""
 
     def __init__(
-        self,
-        removal: Database,
-        embedder: Embedder,
-        prices: Prices,
-        budget: Budget | None = None,
+        self, removal: Database, embedder: Embedder, prices: Prices, budget: Budget | None = None
     ) -> None:
         """Read and write with `removal`, the database with that role, within the `budget`."""
         self._removal = removal

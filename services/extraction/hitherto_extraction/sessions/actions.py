@@ -82,10 +82,7 @@ async def resolve_action(
             f"the action is {action.state.upper()} already and cannot become "
             f"{decision.state.upper()}: read the session again, or add a new action",
             reason="PENDING_ACTION_CONFLICT",
-            metadata={
-                "pending_action_id": decision.action_id,
-                "status": action.state.upper(),
-            },
+            metadata={"pending_action_id": decision.action_id, "status": action.state.upper()},
         )
     return await sessions.move_action(
         connection, scope, decision.action_id, state=decision.state, result=decision.result

@@ -92,12 +92,7 @@ class AuditFilter:
 
 
 async def page(
-    connection: Connection,
-    tenant_id: str,
-    wanted: AuditFilter,
-    *,
-    before: Place | None,
-    limit: int,
+    connection: Connection, tenant_id: str, wanted: AuditFilter, *, before: Place | None, limit: int
 ) -> tuple[list[AuditEvent], Place | None]:
     """A page of entries, newest first, and the start of the next one, None after the last."""
     found = await connection.fetch(

@@ -246,10 +246,7 @@ async def require_conversation(
 
 
 async def find_known(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    message_ids: Sequence[str],
+    connection: Connection, scope: Scope, conversation_id: str, message_ids: Sequence[str]
 ) -> dict[str, KnownMessage]:
     """The messages of the conversation that already carry one of these ids."""
     cursor = await connection.execute(
@@ -352,11 +349,7 @@ async def count_messages(connection: Connection, scope: Scope, conversation_id: 
 
 
 async def read_messages(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    range_from: int,
-    range_to: int,
+    connection: Connection, scope: Scope, conversation_id: str, range_from: int, range_to: int
 ) -> list[StoredMessage]:
     """The messages of a range, in order."""
     cursor = await connection.execute(

@@ -238,11 +238,7 @@ async def add_sources(
 
 
 async def write_vectors(
-    connection: Connection,
-    scope: Scope,
-    vectors: Sequence[tuple[UUID, str, Vector]],
-    *,
-    model: str,
+    connection: Connection, scope: Scope, vectors: Sequence[tuple[UUID, str, Vector]], *, model: str
 ) -> None:
     """Store the vectors of memories' present contents: (memory, status, vector)."""
     if vectors:

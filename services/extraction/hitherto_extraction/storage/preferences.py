@@ -91,10 +91,7 @@ async def write_preferences(
 
 
 async def items_of_answer(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    message_id: str,
+    connection: Connection, scope: Scope, conversation_id: str, message_id: str
 ) -> list[str] | None:
     """Ids of what an assistant's message used; None if the conversation has no such message."""
     row = await connection.fetch_row(
@@ -109,11 +106,7 @@ async def items_of_answer(
 
 
 async def add_feedback(
-    connection: Connection,
-    scope: Scope,
-    feedback: AnswerFeedback,
-    *,
-    memory_ids: Sequence[UUID],
+    connection: Connection, scope: Scope, feedback: AnswerFeedback, *, memory_ids: Sequence[UUID]
 ) -> None:
     """Store a user's feedback on an answer, and the memories that it affected."""
     values = scope.bind(**fields_of(feedback), feedback_id=uuid7(), memory_ids=list(memory_ids))

@@ -256,11 +256,7 @@ async def replace_mentions(
 
 
 async def recount_mentions(
-    connection: Connection,
-    scope: Scope,
-    memory_ids: Sequence[UUID],
-    *,
-    also: Collection[UUID] = (),
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, also: Collection[UUID] = ()
 ) -> None:
     """Recount how often memories that are not forgotten mention the entities of these memories.
 

@@ -249,8 +249,7 @@ async def remove_memories(
     """
     values = scope.bind(memory_ids=list(memory_ids))
     await connection.execute(
-        _RECORD_EXPIRY,
-        {**values, "event_ids": [uuid7() for _ in memory_ids], "job_id": job_id},
+        _RECORD_EXPIRY, {**values, "event_ids": [uuid7() for _ in memory_ids], "job_id": job_id}
     )
     await forget_mentions(connection, scope, memory_ids)
     await connection.execute(_DELETE_ACCESS, values)

@@ -198,10 +198,7 @@ async def read_recent(connection: Connection, scope: Scope) -> list[dict[str, An
 
 
 async def add_action(
-    connection: Connection,
-    scope: Scope,
-    action_id: str,
-    proposal: Proposal,
+    connection: Connection, scope: Scope, action_id: str, proposal: Proposal
 ) -> PendingAction | None:
     """Add an action that waits for confirmation; None if the user has one with this id."""
     values = scope.bind(**fields_of(proposal), action_id=action_id, seconds=ACTION_SECONDS)

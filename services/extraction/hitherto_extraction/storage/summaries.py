@@ -91,14 +91,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 
 # In the order of _READ.
-_COLUMNS = (
-    "title",
-    "summary",
-    "outcome",
-    "key_topics",
-    "technical_topics",
-    "followup_suggestions",
-)
+_COLUMNS = ("title", "summary", "outcome", "key_topics", "technical_topics", "followup_suggestions")
 _FIRST_CHARACTERS = 400
 
 

@@ -14,11 +14,7 @@ from hitherto_shared.database.arrays import register_arrays
 from hitherto_shared.database.connect import Role, with_role
 from hitherto_shared.database.installation import state_hash_key
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.startup import (
-    configure_vectors,
-    load_hash_key,
-    load_installation_signer,
-)
+from hitherto_shared.startup import configure_vectors, load_hash_key, load_installation_signer
 
 NAME = "hitherto-extraction"
 EXPORTS_AT_ONCE = 2
@@ -76,12 +72,7 @@ async def open_databases(
         hash_key,
         None if direct is None else with_role(direct, "hitherto_maintenance", application=NAME),
     )
-    for database in (
-        databases.write,
-        databases.maintenance,
-        databases.removal,
-        databases.exports,
-    ):
+    for database in (databases.write, databases.maintenance, databases.removal, databases.exports):
         stack.push_async_callback(database.close)
         await database.open()
 

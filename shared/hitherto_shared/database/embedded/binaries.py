@@ -83,11 +83,7 @@ def _copy(package: Path, target: Path) -> None:
     """Copy the tree and the libraries, which the programs look for at a relative path."""
     draft = Path(tempfile.mkdtemp(prefix="binaries-", suffix=".new", dir=target.parent))
     try:
-        for source in (
-            package / _TREE,
-            package / ".dylibs",
-            package.with_name(f"{_PACKAGE}.libs"),
-        ):
+        for source in (package / _TREE, package / ".dylibs", package.with_name(f"{_PACKAGE}.libs")):
             if source.is_dir():
                 shutil.copytree(
                     source,

@@ -4,10 +4,6 @@
 statement that it compares. The vocabulary is in `hitherto_shared.vocabulary`.
 """
 
-from hitherto_extraction.pipeline.guards.statement import (
-    differences,
-    same_statement,
-    same_wording,
-)
+from hitherto_extraction.pipeline.guards.statement import differences, same_statement, same_wording
 
 __all__ = ["differences", "same_statement", "same_wording"]

@@ -47,12 +47,7 @@ async def find_pending(
 
 
 async def find_without(
-    connection: Connection,
-    corpus: EmbeddedCorpus,
-    model: str,
-    *,
-    after: TextKey | None,
-    limit: int,
+    connection: Connection, corpus: EmbeddedCorpus, model: str, *, after: TextKey | None, limit: int
 ) -> list[EmbeddableText]:
     """The next texts without a vector of their present words, of those that are to have one."""
     tenant_id, user_id, item_id, number = after or ("", "", corpus.first_id, 0)
