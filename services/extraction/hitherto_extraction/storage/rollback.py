@@ -13,6 +13,7 @@ from uuid import UUID
 
 from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MEMORY, PROFILE_VERSION
 from hitherto_shared.models import Scope
@@ -214,7 +215,7 @@ async def stated_by(
     connection: Connection, scope: Scope, messages: MessageRange
 ) -> dict[UUID, bool]:
     """Memories that these messages support, and whether nothing else does."""
-    return dict(await connection.fetch_rows(_STATED, scope.bind(**_range(messages))))
+    return dict(await connection.fetch_rows(_STATED, scope.bind(**fields_of(messages))))
 
 
 async def of_document(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
@@ -293,7 +294,7 @@ async def drop_sources(
 ) -> int:
     """Remove these messages from the sources of memories; returns how often they were sources."""
     cursor = await connection.execute(
-        _DROP_SOURCES, scope.bind(**_range(messages), memory_ids=list(memory_ids))
+        _DROP_SOURCES, scope.bind(**fields_of(messages), memory_ids=list(memory_ids))
     )
     return cursor.rowcount
 
@@ -338,11 +339,3 @@ async def profile_versions(
 async def profile_rolled_back(connection: Connection, scope: Scope) -> set[int]:
     """The versions of the profile that earlier roll-backs made."""
     return set(await connection.fetch_values(_PROFILE_ROLLED_BACK, scope.parameters))
-
-
-def _range(messages: MessageRange) -> dict[str, Any]:
-    return {
-        "conversation_id": messages.conversation_id,
-        "range_from": messages.range_from,
-        "range_to": messages.range_to,
-    }

@@ -206,13 +206,7 @@ async def enter_alone(connection: Connection, scope: Scope) -> UserWriteState:
     Raises:
         WrongState: The user was erased.
     """
-    state = await lock_user(connection, scope)
-    if state is None:
-        await enter_user(connection, scope)
-        state = await lock_user(connection, scope)
-    if state is None or state.erased:
-        raise erased.was_erased(scope)
-    return state
+    return await _entered(connection, scope, _LOCK)
 
 
 async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
@@ -244,12 +238,7 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
     Raises:
         WrongState: The user was erased.
     """
-    state = await _state(connection, scope, _LOCK_ALONE)
-    if state is None:
-        await enter_user(connection, scope)
-        state = await _state(connection, scope, _LOCK_ALONE)
-    if state is None or state.erased:
-        raise erased.was_erased(scope)
+    state = await _entered(connection, scope, _LOCK_ALONE)
     await connection.later(_RAISE, scope.bind(leap=leap()))
     return state
 
@@ -291,6 +280,17 @@ async def database_now(connection: Connection) -> datetime:
 def leap() -> int:
     """The step by which a revision grows, which no other history of the user repeats."""
     return 1 + secrets.randbelow(_LARGEST_LEAP)
+
+
+async def _entered(connection: Connection, scope: Scope, statement: str) -> UserWriteState:
+    """The state that a statement returns, for a user who need not exist yet."""
+    state = await _state(connection, scope, statement)
+    if state is None:
+        await enter_user(connection, scope)
+        state = await _state(connection, scope, statement)
+    if state is None or state.erased:
+        raise erased.was_erased(scope)
+    return state
 
 
 async def _state(connection: Connection, scope: Scope, statement: str) -> UserWriteState | None:
