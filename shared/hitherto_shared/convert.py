@@ -65,7 +65,6 @@ _ENTITY_NO = _numbers(ENTITY_TYPE)
 _STATE_NO = _numbers(JOB_STATE)
 _ACTION_STATE_NO = _numbers(ACTION_STATE)
 
-
 Fields = dict[str, Any]
 """A message by its fields, as its constructor takes them; nested ones may be fields too."""
 

@@ -35,7 +35,6 @@ _SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 """Seconds after a probe until its outcome is checked."""
 
-
 Say = Callable[[str, bool], Awaitable[None]]
 """Sets the health of the named model: whether it answers."""
 

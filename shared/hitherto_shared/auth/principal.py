@@ -20,7 +20,6 @@ PROFILES_MANAGE = "profiles.manage"
 CAPABILITIES = frozenset({PROFILES_MANAGE})
 """Individually named rights, in addition to the access scopes."""
 
-
 NOT_LISTED = (
     "this credential is restricted to a list of users, and this user is not on it; the issuer of "
     "the credential can add the user"

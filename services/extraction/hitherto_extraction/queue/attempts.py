@@ -24,7 +24,6 @@ WHY_NOT = {
 OUTAGE_HOURS = 24
 """Hours for which an outage of the model does not use up attempts."""
 
-
 # Back to the queue without counting the attempt: the worker stops, and nothing is at fault.
 _RELEASE = """
 UPDATE jobs
@@ -32,7 +31,6 @@ SET state = 'queued', attempt = greatest(attempt - 1, 0), lease_until = NULL,
     run_after = clock_timestamp()
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
-
 
 # The attempt failed: wait, then try again, or give up after the last one.
 _FAIL = """
@@ -45,7 +43,6 @@ SET state = CASE WHEN %(final)s OR attempt >= max_attempts THEN 'dead' ELSE 'fai
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 RETURNING state
 """
-
 
 # The model or the database is unreachable: wait without using up the attempt. Each wait is as long
 # as the outage so far, so that waits double. A counted outage counts after a day.
@@ -71,7 +68,6 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 RETURNING state
 """
 
-
 # Today's budget is spent: wait for midnight UTC, and check from time to time whether there is more
 # before then.
 _PAUSE = """
@@ -85,12 +81,10 @@ SET state = 'failed', attempt = greatest(attempt - 1, 0), lease_until = NULL,
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
-
 # A job that ended meanwhile under this claim, because its user is gone, records its cost too.
 _SPENT = """
 UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
 """
-
 
 _DISCARD = """
 UPDATE jobs

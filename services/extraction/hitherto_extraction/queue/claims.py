@@ -96,7 +96,6 @@ RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, job
           pg_notify(%(channel)s, jobs.job_id::text)
 """
 
-
 # The first half of every worker's transaction after the user's row: is the claim still current? The
 # claim that finished the job is: a commit whose reply was lost is repeated, and finds its progress.
 _HOLD = """

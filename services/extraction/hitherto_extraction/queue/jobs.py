@@ -123,7 +123,6 @@ WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
 RETURNING job_id
 """
 
-
 # The newest back-fill to a model, whichever tenant requested it.
 _LATEST_BACKFILL = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,

@@ -40,7 +40,6 @@ WITH held AS MATERIALIZED (
 SELECT job_id FROM held
 """
 
-
 _RUNNING_OUT = """
 SELECT jobs.job_id
 FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
@@ -48,7 +47,6 @@ JOIN jobs ON jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no
 WHERE jobs.state = 'running'
   AND jobs.lease_until < clock_timestamp() + make_interval(secs => %(within)s)
 """
-
 
 # Waits for the transaction that has locked the job, and renews as soon as the lock is gone. The
 # lock is taken first: the lease counts from then.

@@ -68,7 +68,6 @@ SET version = version + 1,
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
-
 _COMPLETE = """
 UPDATE memories
 SET metadata = %(metadata)s, context = %(context)s, expires_at = %(expires_at)s,
@@ -87,7 +86,6 @@ WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.memory_id = 
 ORDER BY v.version DESC
 LIMIT 1
 """
-
 
 _SAYING = (*CURRENT_STATUSES, "quarantined", "superseded")
 

@@ -44,7 +44,6 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
     cost_usd = usage_ledger.cost_usd + EXCLUDED.cost_usd
 """
 
-
 # Changes of the user's memories by models in one day, by the database's clock.
 _CHANGES_OF_A_DAY = """
 SELECT count(*) FILTER (WHERE action <> 'updated'), count(*) FILTER (WHERE action = 'updated')

@@ -39,7 +39,6 @@ ORDER BY importance DESC, created_at DESC
 LIMIT %(limit)s
 """
 
-
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, created_at >= now()
 FROM entities AS e

@@ -87,7 +87,6 @@ FROM counted
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = counted.entity_id
 """
 
-
 # The entity that has this name already, whatever its type; if several, the most mentioned one.
 _BY_NAME = """
 SELECT DISTINCT ON (name_key) name_key, type

@@ -89,7 +89,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
-
 # In the order of _READ.
 _COLUMNS = ("title", "summary", "outcome", "key_topics", "technical_topics", "followup_suggestions")
 _FIRST_CHARACTERS = 400

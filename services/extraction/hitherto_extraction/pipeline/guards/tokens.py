@@ -49,7 +49,6 @@ _CLAUSE_END = re.compile(
     re.IGNORECASE,
 )
 
-
 Read = TypeVar("Read")
 
 _readings: list[Any] = []
