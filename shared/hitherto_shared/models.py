@@ -121,6 +121,10 @@ class Profile:
     kept: Kept | None = field(default=None, repr=False, compare=False)
 
 
+NEUTRAL_TITLE = "Conversation"
+"""Title of a conversation for which neither the model nor the user has provided a word."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The summary of a conversation."""

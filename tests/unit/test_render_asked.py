@@ -14,7 +14,7 @@ import pytest
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
 from hitherto_retrieval.render.tokens import counter, estimated_tokens
-from hitherto_shared.models import Entity, Message, Profile
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Message, Profile
 from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
 
 COUNT = counter("o200k_base")
@@ -129,6 +129,59 @@ def test_the_title_of_a_conversation_keeps_its_closing_quote(title: str, shown: 
         )
     )
     assert f"- [MESSAGE] 2026-01-04 Bao in {shown}: Hello." in printed
+
+
+OPENING = "I cooked phở for my friends last night, and everybody wanted the recipe at once"
+CUT = "I cooked phở for my friends last night, and everybody…"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize(("said", "title"), [(OPENING, CUT), ("Tôi thích trà", "Tôi thích trà")])
+def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, title: str) -> None:
+    """D16: until a job has read a conversation, its title is the beginning of a message."""
+    unread = summary("c3", title, "")
+    printed = block(
+        found(
+            RelevantItem.of_message(message(3, said), 0.9),
+            RelevantItem.of_summary(summary("c3", title, ""), 0.8),
+            RelevantItem.of_message(message(7, "Two kilos of bones."), 0.7),
+            conversations=[unread, summary("c2", "Work", "About work.")],
+        ),
+        template,
+    ).text
+    words = title.removesuffix("…")
+    # Once as the message, and once where another message of the conversation was said.
+    assert printed.count(words[:20]) == 2
+    assert "Two kilos of bones." in printed
+    assert "About work." in printed
+
+
+def test_the_first_words_of_the_ongoing_conversation_are_said_in_it() -> None:
+    context = found(
+        RelevantItem.of_message(message(3, OPENING), 0.9),
+        conversations=[summary("c3", CUT, "")],
+        ongoing="c3",
+    )
+    assert f"- [MESSAGE] 2026-01-04 Bao in this conversation: {OPENING}" in lines(context)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_conversation_with_a_title_alone_is_a_line_of_its_title(template: str) -> None:
+    context = found(RelevantItem.of_summary(summary("c9", "Fences of gardens", ""), 0.7))
+    printed = lines(context, template)
+    (line,) = [line for line in printed if "Fences of gardens" in line]
+    assert line.endswith("Fences of gardens")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_conversation_that_nothing_is_known_of_is_not_told(template: str) -> None:
+    nothing = summary("c3", NEUTRAL_TITLE, "")
+    context = found(
+        RelevantItem.of_message(message(3, "Hello."), 0.9),
+        RelevantItem.of_summary(nothing, 0.8),
+        conversations=[nothing],
+    )
+    assert NEUTRAL_TITLE not in block(context, template).text
 
 
 def test_days_are_those_of_the_users_time_zone() -> None:

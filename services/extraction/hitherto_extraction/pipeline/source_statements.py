@@ -17,10 +17,10 @@ from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan
 from hitherto_extraction.pipeline.profile import FIELDS as PROFILE_FIELDS
 from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
 from hitherto_extraction.pipeline.summarise import FIELDS as SUMMARY_FIELDS
-from hitherto_extraction.pipeline.summarise import NEUTRAL_TITLE, SummaryPatch, merge_summary
+from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.identifiers import parse_uuid
-from hitherto_shared.models import OUTCOMES, Profile
+from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES, Profile
 
 
 def begins(item: NewItem, evidence: Evidence) -> datetime:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_shared.models import OUTCOMES, Summary
+from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES, Summary
 from hitherto_shared.text.instructions import overrides_instructions
 from hitherto_shared.text.normalise import nfc, unusable_characters
 
@@ -22,8 +22,6 @@ MAX_ITEMS = 20
 MAX_SUGGESTIONS = 10
 MAX_ITEM = 100
 """Maximum characters of a topic or suggestion; a longer one is cut."""
-NEUTRAL_TITLE = "Conversation"
-"""Title of a conversation for which neither the model nor the user has provided a word."""
 
 _FIRST_WORDS = 10
 _FIRST_CHARACTERS = 80

@@ -55,8 +55,9 @@ def custom_layout(
     if problem := check_custom_template(text):
         raise ValueError(f"The custom template {problem}.")
     copies = Counter(_PLACEHOLDER.findall(text))
-    known = material(context, memory_items=len(context.relevant) if copies["relevant"] else 0)
     lines = Lines.of(context, annotate=annotate)
+    shown = len(context.relevant) if copies["relevant"] else 0
+    known = material(context, lines, memory_items=shown)
     sections = {
         "profile": Section(profile_entries(known.lines)),
         "memories": Section.of(memory_entries(known, lines)),

@@ -7,7 +7,7 @@ current message before general ones, and no memory, conversation or entity twice
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from hitherto_retrieval.render.lines import (
     type_tag,
 )
 from hitherto_retrieval.render.profile_lines import LEARNT, PREFERENCE, ProfileLine, profile_lines
-from hitherto_shared.models import Entity, Memory, Summary
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Memory, Summary
 
 MAX_CONTEXT_ITEMS = 5
 MAX_CONTEXT_ENTITIES = 10
@@ -78,20 +78,26 @@ class Material:
     entities: Sequence[Entity]
 
 
-def material(context: PromptContext, *, memory_items: int = 0) -> Material:
+def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> Material:
     """Prepare `context`.
 
+    A conversation that only its first words tell of is left out if a message says them.
     Quarantined and forgotten memories are left out whatever the caller passed. Relevant memories go
     to the front of the memories; other relevant items stay items. `memory_items` is how many
     relevant items, from the front, stay items even if they are memories.
     """
-    conversations = {one.conversation_id: one for one in context.conversations}
+    opened = {item.said_in for item in context.relevant if lines.opens(item)}
+    conversations = {
+        one.conversation_id: one for one in context.conversations if _tells(one, opened)
+    }
     scores: dict[str, float] = {}
     memories: dict[UUID, tuple[Memory, float | None]] = {}
     shown: set[UUID] = set()
     items: list[RelevantItem] = []
     for item in context.relevant:
         if item.memory is None:
+            if item.summary_of is not None and not _tells(item.summary_of, opened):
+                continue
             if item.conversation_id is None or item.conversation_id not in conversations:
                 items.append(item)
             elif context.asked:
@@ -118,9 +124,16 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
     )
 
 
+def _tells(summary: Summary, opened: Collection[str | None]) -> bool:
+    """Whether a conversation tells more than the messages that begin those in `opened`."""
+    told = summary.conversation_id in opened or summary.title == NEUTRAL_TITLE
+    return bool(summary.summary) or not told
+
+
 def about_the_user(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`[ABOUT THE USER]` … `[END ABOUT THE USER]` of document 004."""
-    known, lines = material(context), Lines.of(context, annotate=annotate)
+    lines = Lines.of(context, annotate=annotate)
+    known = material(context, lines)
     memories = [
         (lines.memory(one, f"- {achieved_tag(one)}"), score) for one, score in known.memories
     ]
@@ -138,7 +151,8 @@ def about_the_user(context: PromptContext, *, annotate: bool) -> PromptLayout:
 
 def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`--- WHAT YOU KNOW ABOUT THIS USER ---` with `- [TYPE] …` lines, of document 002."""
-    known, lines = material(context), Lines.of(context, annotate=annotate)
+    lines = Lines.of(context, annotate=annotate)
+    known = material(context, lines)
     heading = "--- WHAT YOU KNOW ABOUT THIS USER ---"
     labels = {PREFERENCE: "[PREFERENCE]", LEARNT: "[PREFERENCE, learnt]"}
     profile = [
@@ -160,7 +174,8 @@ def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
 
 def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`## About the User:` and numbered past interactions of document 001."""
-    known, lines = material(context), Lines.of(context, annotate=annotate)
+    lines = Lines.of(context, annotate=annotate)
+    known = material(context, lines)
     memories = [
         (lines.memory(one, achieved_tag(one) or f"[{one.type}] "), score)
         for one, score in known.memories
@@ -182,8 +197,8 @@ def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
 
     Further candidates for a question follow, one line each.
     """
-    known = material(context, memory_items=MAX_CONTEXT_ITEMS)
     lines = Lines.of(context, annotate=annotate)
+    known = material(context, lines, memory_items=MAX_CONTEXT_ITEMS)
     first, others = known.items[:MAX_CONTEXT_ITEMS], known.items[MAX_CONTEXT_ITEMS:]
     profile = Section(profile_entries(known.lines), "## About the User:")
     grouped = [(lines.group(one), one.score) for one in first]

@@ -12,8 +12,15 @@ from datetime import datetime
 from hitherto_retrieval.render.budget import Entry
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
 from hitherto_retrieval.render.profile_lines import ProfileLine
-from hitherto_retrieval.render.values import beginning, clean, labelled, shortened, source_word
-from hitherto_shared.models import Entity, Kept, Memory, Message, Summary
+from hitherto_retrieval.render.values import (
+    ELLIPSIS,
+    beginning,
+    clean,
+    labelled,
+    shortened,
+    source_word,
+)
+from hitherto_shared.models import NEUTRAL_TITLE, Entity, Kept, Memory, Message, Summary
 
 _EXCERPT_CHARACTERS = 500
 _EXCERPT_SOURCE = 4_000
@@ -53,7 +60,8 @@ class Lines:
     def of(cls, context: PromptContext, *, annotate: bool) -> Lines:
         """The lines of `context`."""
         known = [*context.conversations, *(i.summary_of for i in context.relevant if i.summary_of)]
-        summaries = {one.conversation_id: one for one in known if one.title}
+        named = (one for one in known if one.title and one.title != NEUTRAL_TITLE)
+        summaries = {one.conversation_id: one for one in named}
         return cls(context, annotate, summaries, (annotate, context.dated, context.zone))
 
     def memory(self, memory: Memory, tag: str) -> Entry:
@@ -70,7 +78,7 @@ class Lines:
         """`- [SOURCE] title: text`."""
         if item.memory is not None:
             return self.memory(item.memory, f"- {type_tag(item.memory)}")
-        place = self._place(item.said_in)
+        place = self._place(item)
         of = (self._style, place)
         entry = _known(item.kept, _LINE, of)
         if entry is None:
@@ -83,17 +91,21 @@ class Lines:
         return entry
 
     def group(self, item: RelevantItem) -> Entry:
-        """`[SOURCE] title`, the text, and a rule: the three lines of document 003."""
+        """`[SOURCE] title`, the text, and a rule: the three lines of document 003.
+
+        A title without a text is the text.
+        """
         memory = item.memory
+        text = _excerpt(item, line_start=True)
         if memory is None:
-            title = f"{_title(item)}{self._place(item.said_in)}"
+            title = f"{_title(item)}{self._place(item)}" if text else ""
             heading = f"[{source_word(item.source)}] {self._day(item.at)}{title}"
         else:
             tag = type_tag(memory).rstrip()
             heading = f"[{source_word(item.source)}] {tag}{self._about(memory)}"
         return Entry(
             f"{heading.rstrip()}\n",
-            _excerpt(item, line_start=True),
+            text or _short(item.title),
             "\n---",
             memory_id=None if memory is None else memory.memory_id,
             conversation_id=item.conversation_id,
@@ -103,15 +115,18 @@ class Lines:
         """`- title: summary`; without value if it has neither."""
         entry = _known(summary.kept, _OUTLINE, self._style)
         if entry is None:
-            text = clean(summary.summary)
-            title = _short(summary.title)
             entry = Entry(
                 f"- {self._day(summary.last_said_at or summary.created_at)}",
-                labelled(title, text) if text else title,
+                labelled(_short(summary.title), clean(summary.summary)),
                 conversation_id=summary.conversation_id,
             )
             _keep(summary.kept, _OUTLINE, self._style, entry)
         return entry
+
+    def opens(self, item: RelevantItem) -> bool:
+        """Whether a message has the first words of its conversation, which has no other title."""
+        summary = None if item.said_in is None else self.summaries.get(item.said_in)
+        return summary is not None and _begins(item.text, summary.title)
 
     def _about(self, memory: Memory) -> str:
         """The note in brackets after a memory: who said it if not the user, and since when."""
@@ -124,9 +139,12 @@ class Lines:
             notes.append(f"{day} until {self._iso(end)}" if end is not None else day)
         return f" ({', '.join(notes)})" if notes else ""
 
-    def _place(self, said_in: str | None) -> str:
-        """Where a message was said."""
+    def _place(self, item: RelevantItem) -> str:
+        """Where a message was said; a title that only repeats the message is left out."""
+        said_in = item.said_in
         if said_in is None or not self.context.dated:
+            return ""
+        if said_in != self.context.ongoing and self.opens(item):
             return ""
         place = self._places.get(said_in)
         if place is None:
@@ -206,6 +224,15 @@ def _title(item: RelevantItem) -> str:
     if item.role == "assistant" and title != "assistant":
         return f"{title} (assistant)"
     return title
+
+
+def _begins(text: str, title: str) -> bool:
+    """Whether a title is a whole text, or its beginning with an ellipsis."""
+    beginning_of, cut = title.removesuffix(ELLIPSIS), title.endswith(ELLIPSIS)
+    if text[:1] != title[:1] and not text[:1].isspace():
+        return False
+    words = " ".join(text[:_EXCERPT_CHARACTERS].split())
+    return words.startswith(beginning_of) if cut else words == title
 
 
 def _short(title: str) -> str:
