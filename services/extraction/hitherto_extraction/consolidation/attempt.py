@@ -16,7 +16,10 @@ from hitherto_shared.model_api import ModelError
 _PATIENCE = 3
 """Number of groups without an answer, with none answered, after which the model itself is at
 fault."""
-_COUNTS = ("groups", "merged", "created", "superseded", "skipped_unchanged", "dropped")
+COUNTS = dict.fromkeys(
+    ("groups", "merged", "created", "superseded", "skipped_unchanged", "dropped"), 0
+)
+"""The counts of every result."""
 
 
 @dataclass(slots=True)
@@ -29,13 +32,6 @@ class ConsolidationAttempt:
     answered: int = 0
     failed: int = 0
     why: ModelError | None = None
-
-    def counted(self, **more: int) -> Result:
-        """The result with more of something."""
-        counts = dict.fromkeys(_COUNTS, 0) | dict(self.result.counts)
-        for name, number in more.items():
-            counts[name] = counts.get(name, 0) + number
-        return replace(self.result, counts=counts)
 
     def not_answered(self, error: ModelError) -> None:
         """Record that a group got no answer; raises if no group gets one."""
@@ -50,15 +46,16 @@ def result_after(
 ) -> Result:
     """The job's result once the `written` ones of the proposed merges are committed."""
     late = len(answered.merges) - len(written)
-    result = run.counted(
-        groups=1,
-        merged=bool(written),
-        created=len(written),
-        superseded=sum(len(merge.originals) for merge, _ in written),
-        dropped=answered.dropped,
+    counts = {
+        "groups": 1,
+        "merged": int(bool(written)),
+        "created": len(written),
+        "superseded": sum(len(merge.originals) for merge, _ in written),
+        "dropped": answered.dropped,
         **({"refused_by_guard": answered.refused} if answered.refused else {}),
         **({"skipped_changed": late} if late else {}),
-    ).with_charges(list(answered.charges))
+    }
+    result = run.result.with_counts(counts).with_charges(list(answered.charges))
     return replace(
         result,
         memories_created=result.memories_created + len(written),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.attempt import ConsolidationAttempt, result_after
+from hitherto_extraction.consolidation.attempt import COUNTS, ConsolidationAttempt, result_after
 from hitherto_extraction.consolidation.groups import Group, halves
 from hitherto_extraction.consolidation.merge_model import Background, MergeModel, MergeProposals
 from hitherto_extraction.consolidation.merging import Merge
@@ -137,10 +137,12 @@ class Consolidation:
             ModelError: The model was down, or gave no usable answer to some group.
             BudgetSpent: The tenant's budget does not allow for the next group.
         """
-        run = ConsolidationAttempt(held, self.wanted(held.params), Result.of(held.result))
-        run.result = replace(
-            run.counted(), extractor=self._asking.extractor, prompt_version=self._asking.version
+        result = replace(
+            Result.of(held.result).with_counts(COUNTS),
+            extractor=self._asking.extractor,
+            prompt_version=self._asking.version,
         )
+        run = ConsolidationAttempt(held, self.wanted(held.params), result)
         if held.user_id is not None:
             if not await self._admit(held):
                 return
@@ -225,7 +227,7 @@ class Consolidation:
             if board.unchanged(crowded) and (ours or not run.wanted.again):
                 board.settled.append(crowded.tag)
                 if not ours:
-                    run.result = run.counted(skipped_unchanged=1)
+                    run.result = run.result.with_counts({"skipped_unchanged": 1})
                 continue
             failed = run.failed
             for group in board.groups(crowded.tag):

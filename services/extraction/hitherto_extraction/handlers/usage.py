@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
@@ -73,11 +75,4 @@ class UsageCalls:
 
 
 def _message(used: UsageTotals) -> job_pb2.Usage:
-    return job_pb2.Usage(
-        llm_calls=used.llm_calls,
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        embedding_calls=used.embedding_calls,
-        embedding_tokens=used.embedding_tokens,
-        cost_usd=float(used.cost_usd),
-    )
+    return job_pb2.Usage(**{**asdict(used), "cost_usd": float(used.cost_usd)})
