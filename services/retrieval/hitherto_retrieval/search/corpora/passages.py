@@ -141,7 +141,10 @@ class MessageCorpus:
             around = self._source.around(looking, given, self._bm25)
             self._found.append(around)
             asked.append(around)
-            keys.update(dict.fromkeys(_beside(given)))
+            if isinstance(around, Answered):
+                keys.update((cast(MessageKey, candidate.key), None) for candidate in around.answer)
+            else:
+                keys.update(dict.fromkeys(_beside(given)))
         if keys:
             self._facts = self._source.facts(looking, list(keys))
             asked.append(self._facts)
