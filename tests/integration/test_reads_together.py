@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, pq
 from hitherto_shared.database import exchange
 from hitherto_shared.database.exchange import waited_for
 from hitherto_shared.database.lean import LeanConnection
-from hitherto_shared.database.together import together
+from hitherto_shared.database.together import kept, together
 
 
 class Counted(LeanConnection):
@@ -93,6 +93,29 @@ async def test_reads_see_what_their_transaction_has_written(connection: Counted)
     async with connection.transaction(), connection.cursor() as cursor:
         await cursor.executemany("INSERT INTO things VALUES (%s)", [[1], [2]])
         assert await together(connection, held(), held()) == [2, 2]
+
+
+async def test_a_kept_read_fails_only_when_it_is_asked(connection: Counted) -> None:
+    async def fail() -> None:
+        await count_to(connection, 1)
+        raise LookupError("no key")
+
+    async with connection.transaction():
+        failed, counted, held = await together(
+            connection, kept(fail()), count_to(connection, 2), kept(count_to(connection, 1))
+        )
+        assert (counted, held()) == ([1, 2], [1])
+        with pytest.raises(LookupError, match="no key"):
+            failed()
+        assert await count_to(connection, 1) == [1]
+
+
+async def test_an_error_of_postgres_is_not_kept(connection: Counted) -> None:
+    async def divide() -> None:
+        await connection.execute("SELECT 1 / %s::int", [0])
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await together(connection, kept(divide()), count_to(connection, 1))
 
 
 async def test_a_read_that_fails_ends_the_others_and_leaves_the_connection(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
@@ -56,6 +57,28 @@ async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[
         for read in reads:
             read.close()
     return returned
+
+
+async def kept(read: Read) -> Callable[[], Any]:
+    """What a read has returned or raised, as a function that returns or raises it.
+
+    For a read that is made before it is known whether its result counts. An error of Postgres is
+    raised at once: it ends the transaction.
+    """
+    try:
+        value = await read
+    except psycopg.Error:
+        raise
+    except Exception as error:
+        return _raiser(error)
+    return lambda: value
+
+
+def _raiser(error: Exception) -> Callable[[], Any]:
+    def fail() -> Any:
+        raise error
+
+    return fail
 
 
 class _Returned:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.batch_outcome import (
@@ -21,6 +24,7 @@ from hitherto_extraction.pipeline.batch_outcome import (
 )
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
+from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan
@@ -39,12 +43,13 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.database.together import together
+from hitherto_shared.database.together import kept, together
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.errors import WorkTooLong
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Profile, Scope
 from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
@@ -54,6 +59,24 @@ _WORK_OF_AN_ITEM = 4_096
 """The work of comparing a new statement with its neighbours, in characters read."""
 
 logger = logging.getLogger("hitherto.extraction")
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What is stored when an outcome is written, read under the user's lock.
+
+    See `Situation` for the attributes that it shares. `at` is the time of the writing, `profile`
+    and `summary` are those before it.
+    """
+
+    known: dict[UUID, CurrentMemory]
+    neighbours: dict[int, list[Neighbour]]
+    room: ChangeAllowance
+    importance_before: dict[UUID, float]
+    reviewed: set[int]
+    at: datetime
+    profile: tuple[Profile, dict[str, str]]
+    summary: HeldSummary
 
 
 class Commit:
@@ -98,12 +121,14 @@ class Commit:
 
         async def work(connection: Connection) -> Result | None:
             async with connection.transaction():
-                # In this order: what follows the lock sees what its last holder wrote.
-                state, done_to, sealed_since = await together(
+                # In this order: what follows the lock sees what its last holder wrote. What the
+                # plan needs is read with it, although the outcome may be discarded.
+                state, done_to, sealed_since, around = await together(
                     connection,
                     users.lock_user(connection, held.scope),
                     claims.hold(connection, held),
                     _sealed_since(connection, held, outcome.witnesses),
+                    kept(self._look(connection, held, outcome)),
                 )
                 if done_to >= outcome.done_to:
                     # An earlier try succeeded, and its reply was lost.
@@ -115,21 +140,22 @@ class Commit:
                 if sealed_since and not encrypts:
                     # Encryption was turned on and off again during the model call: start again.
                     raise KeyNeeded
-                return await self._write(connection, held, outcome, encrypts=encrypts)
+                return await self._write(connection, held, outcome, around(), encrypts=encrypts)
 
         result = await patiently(self._database, work, seconds=_SECONDS)
         if result is None:
             raise ClaimLost
         return result
 
-    async def admit(self, connection: Connection, held: Claim) -> bool:
-        """Whether the job may continue.
+    async def admit(
+        self, connection: Connection, held: Claim, state: UserWriteState | None
+    ) -> bool:
+        """Whether the job of a user in this state may continue.
 
         If its user has switched learning off, it ends here without a call.
 
         The check takes no lock: what a model replies in the meantime is discarded by `run`.
         """
-        state = await users.read_user(connection, held.scope)
         async with connection.transaction():
             return not await self._discarded(connection, held, state)
 
@@ -148,23 +174,29 @@ class Commit:
         connection: Connection,
         held: Claim,
         outcome: BatchOutcome,
+        around: _Surroundings,
         *,
         encrypts: bool,
     ) -> Result:
-        result, plan = await self.learn(connection, held, outcome, encrypts=encrypts)
-        await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
-        last = claims.record_progress(
+        async def finish(result: Result) -> None:
+            await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
+            await claims.record_progress(
+                connection,
+                held,
+                done_to=outcome.done_to,
+                result=result.stored(),
+                finished=outcome.last,
+            )
+
+        result, _ = await self._apply(
             connection,
             held,
-            done_to=outcome.done_to,
-            result=result.stored(),
-            finished=outcome.last,
+            outcome,
+            around,
+            encrypts=encrypts,
+            crowding=self._crowding,
+            finish=finish,
         )
-        if self._crowding is None:
-            await last
-        else:
-            look = self._crowding.look(connection, held.scope, tags_touched(plan))
-            await together(connection, look, last)
         return result
 
     async def learn(
@@ -183,9 +215,16 @@ class Commit:
             outcome: The result of its call.
             encrypts: Whether the user has encryption on, as read under that lock.
         """
+        around = await self._look(connection, held, outcome)
+        return await self._apply(connection, held, outcome, around, encrypts=encrypts)
+
+    async def _look(
+        self, connection: Connection, held: Claim, outcome: BatchOutcome
+    ) -> _Surroundings:
+        """Read what an outcome is compared and merged with."""
         scope = held.scope
         answer = outcome.answer
-        (known, neighbours), room, importance_before, at, profile, held_summary = await together(
+        (known, neighbours), room, importance_before, at, profile, summary = await together(
             connection,
             look_around(
                 connection,
@@ -206,34 +245,68 @@ class Commit:
             profiles.read_profile(connection, scope),
             summaries.read(connection, scope, held.conversation),
         )
-        situation = Situation(
-            answer=answer,
-            witnesses=outcome.witnesses,
-            local_memories=outcome.local_memories,
+        return _Surroundings(
             known=known,
             neighbours=neighbours,
+            room=room,
+            importance_before=importance_before,
+            reviewed=await _reviewed(connection, scope, outcome, known),
+            at=at,
+            profile=profile,
+            summary=summary,
+        )
+
+    async def _apply(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: BatchOutcome,
+        around: _Surroundings,
+        *,
+        encrypts: bool,
+        crowding: Crowding | None = None,
+        finish: Callable[[Result], Coroutine[Any, Any, None]] | None = None,
+    ) -> tuple[Result, Plan]:
+        """Write what an outcome teaches; `finish` runs beside it, with the result."""
+        scope = held.scope
+        situation = Situation(
+            answer=outcome.answer,
+            witnesses=outcome.witnesses,
+            local_memories=outcome.local_memories,
+            known=around.known,
+            neighbours=around.neighbours,
             vectors={
                 index: vector
                 for (kind, index), vector in outcome.vectors.contents.items()
                 if kind == "new"
             },
             threshold=self._threshold(),
-            room=room,
-            importance_before=importance_before,
-            reviewed=await _reviewed(connection, scope, outcome, known),
+            room=around.room,
+            importance_before=around.importance_before,
+            reviewed=around.reviewed,
         )
         plan = await self._planned(situation)
-        occasion = Occasion(scope, held.job_id, held.conversation, at, encrypts=encrypts)
-        said = summary_statement(held, outcome, held_summary, encrypts=encrypts)
-        # They write different tables, and each waits for numbers and versions of its own.
-        await together(
-            connection,
-            write_plan(connection, occasion, plan, outcome.vectors, also_said=[said]),
-            write_summary(connection, held, outcome, held_summary, encrypts=encrypts),
-            write_behaviour(connection, held, outcome, at),
-        )
+        occasion = Occasion(scope, held.job_id, held.conversation, around.at, encrypts=encrypts)
+        said = summary_statement(held, outcome, around.summary, encrypts=encrypts)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
-        result = await write_profile(connection, held, outcome, result, profile, encrypts=encrypts)
+        result = await write_profile(
+            connection, held, outcome, result, around.profile, encrypts=encrypts
+        )
+
+        async def write_memories() -> None:
+            await write_plan(connection, occasion, plan, outcome.vectors, also_said=[said])
+            if crowding is not None:
+                await crowding.look(connection, scope, tags_touched(plan))
+
+        # They write different tables, and each waits for numbers and versions of its own.
+        writing = [
+            write_memories(),
+            write_summary(connection, held, outcome, around.summary, encrypts=encrypts),
+            write_behaviour(connection, held, outcome, around.at),
+        ]
+        if finish is not None:
+            writing.append(finish(result))
+        await together(connection, *writing)
         return result, plan
 
     async def _planned(self, situation: Situation) -> Plan:
@@ -256,9 +329,13 @@ async def room_of(
 
     `job` holds the job's changes so far.
     """
-    closed, updated = await ledger.changes_of_a_day(connection, scope)
+    (closed, updated), active_count = await together(
+        connection,
+        ledger.changes_of_a_day(connection, scope),
+        known_memories.count_active(connection, scope),
+    )
     return ChangeAllowance(
-        active_count=await known_memories.count_active(connection, scope),
+        active_count=active_count,
         job=job,
         day=Changes(closed, updated),
         daily=daily,

@@ -87,7 +87,7 @@ async def write(
     """
     text = new_words(held, fields, sealed=sealed) if vectors is not None else None
     fresh = [message for message in messages if vectors is not None and is_passage(message)]
-    if text is not None or sealed:
+    if held.lexical_no is not None and (text is not None or sealed):
         await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
     if sealed and held.summary is not None and not held.sealed:
         # It may have a vector, which this role cannot delete.

@@ -34,11 +34,12 @@ from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.storage import conversations
+from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.together import kept, together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -154,12 +155,19 @@ class Extraction:
                 held = await self._take_appended(connection, held)
         if held.range_from is None or held.range_to is None:
             raise ClaimLost
-        if not await self._commit.admit(connection, held):
-            return held, []
         done_to = max(held.done_to or 0, held.range_from - 1)
-        found = await conversations.read_messages(
-            connection, held.scope, held.conversation, done_to + 1, held.range_to
+        state, left = await together(
+            connection,
+            users.read_user(connection, held.scope),
+            kept(
+                conversations.read_messages(
+                    connection, held.scope, held.conversation, done_to + 1, held.range_to
+                )
+            ),
         )
+        if not await self._commit.admit(connection, held, state):
+            return held, []
+        found: list[StoredMessage] = left()
         if not found:
             async with connection.transaction():
                 await claims.finish(connection, held, held.result, done_to=held.range_to)

@@ -44,7 +44,7 @@ async def look_around(
         if ("new", item.index) in vectors.contents
     }
     limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))
-    same, close, sealed = await together(
+    same, close, sealed, known = await together(
         connection,
         known_memories.find_same_words(
             connection, scope, {item.index: (item.type, item.content) for item in items}
@@ -66,14 +66,14 @@ async def look_around(
             at_least=threshold,
             limit=limit,
         ),
+        known_memories.read_known(connection, scope, list(dict.fromkeys(also))),
     )
     near: dict[tuple[int, UUID], float | None] = dict.fromkeys(same)
     for position, memory_id, cosine in close:
         near[position, memory_id] = cosine
     near |= sealed
-    known = await known_memories.read_known(
-        connection, scope, list({memory_id for _, memory_id in near} | set(also))
-    )
+    unread = {memory_id for _, memory_id in near} - known.keys()
+    known |= await known_memories.read_known(connection, scope, list(unread))
     successors = await _successors(connection, scope, known)
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():

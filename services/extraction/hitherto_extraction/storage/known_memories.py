@@ -185,6 +185,8 @@ async def read_known(
     memory_ids: Sequence[UUID],
 ) -> dict[UUID, CurrentMemory]:
     """The current versions of these memories, by id."""
+    if not memory_ids:
+        return {}
     cursor = await connection.execute(_READ, scope.bind(memory_ids=Uuids(memory_ids)))
     return {row[0]: known_of(scope, row) for row in await cursor.fetchall()}
 

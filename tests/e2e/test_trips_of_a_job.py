@@ -1,0 +1,40 @@
+"""How often a job exchanges something with Postgres: every trip costs both of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitherto_shared.database import exchange
+from hitherto_shared.telemetry import job_id_of_task
+from tests.e2e.conftest import Services
+from tests.e2e.learning import echo, learn, talk
+from tests.scripted_model import ScriptedModel
+
+
+async def test_p5_a_job_makes_few_trips_however_much_is_said(
+    modelled: Services, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user and messages, the prompt, and a commit that reads, writes in three steps, commits.
+
+    A first job may wait for more: statements are prepared, and there is no profile yet.
+    """
+    trips: list[str] = []
+    waited_for = exchange.waited_for
+
+    async def counted(*given: Any) -> Any:
+        if job_id := job_id_of_task.get():
+            trips.append(job_id)
+        return await waited_for(*given)
+
+    monkeypatch.setattr(exchange, "waited_for", counted)
+    model.script = echo
+    counts = []
+    for number in range(3):
+        trips.clear()
+        said = [f"I grow {crop} in garden {number}." for crop in ("quince", "sorrel", "medlar")]
+        await learn(modelled, talk(*said, conversation=f"c{number}"))
+        assert len(set(trips)) == 1
+        counts.append(len(trips))
+    assert max(counts[1:]) <= 10, counts
