@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -182,6 +183,26 @@ def test_a_conversation_that_nothing_is_known_of_is_not_told(template: str) -> N
         conversations=[nothing],
     )
     assert NEUTRAL_TITLE not in block(context, template).text
+
+
+UNSEEN = "\u200b\u202e\ufeff"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_has_no_words_has_no_line(template: str) -> None:
+    context = found(
+        RelevantItem.of_memory(memory(1, "fact", UNSEEN), 0.9),
+        RelevantItem.of_message(message(1, UNSEEN), 0.8),
+        RelevantItem("gmail", UNSEEN, UNSEEN, at=SAID, score=0.7),
+        RelevantItem.of_summary(summary("c9", UNSEEN, UNSEEN), 0.6),
+        RelevantItem.of_memory(memory(3, "fact", "Has a cat."), 0.5),
+        memories=[memory(2, "preference", UNSEEN)],
+        conversations=[summary("c2", UNSEEN, UNSEEN)],
+    )
+    printed = block(context, template)
+    assert "Has a cat." in printed.text
+    assert len(DAY.findall(printed.text)) == 2, "today, and the day of that line"
+    assert printed.memory_ids == (UUID(int=3),)
 
 
 def test_days_are_those_of_the_users_time_zone() -> None:

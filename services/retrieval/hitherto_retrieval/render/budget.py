@@ -94,7 +94,8 @@ class Section:
     def of(
         cls, scored: Sequence[ScoredEntry], heading: str = "", *, numbered: bool = False
     ) -> Self:
-        """A section of entries with their scores."""
+        """A section of entries with their scores; what has no words has no line."""
+        scored = [(entry, score) for entry, score in scored if entry.value]
         entries, scores = [entry for entry, _ in scored], [score for _, score in scored]
         return cls(entries, heading, numbered=numbered, scores=scores)
 

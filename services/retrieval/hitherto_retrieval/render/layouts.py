@@ -299,9 +299,8 @@ def item_entries(items: Sequence[RelevantItem], lines: Lines) -> list[ScoredEntr
 
 
 def conversation_entries(known: Material, lines: Lines) -> list[ScoredEntry]:
-    """`- title: summary` lines; a conversation with neither is left out."""
-    entries = [(lines.conversation(one), score) for one, score in known.conversations]
-    return [(entry, score) for entry, score in entries if entry.value]
+    """`- title: summary` lines."""
+    return [(lines.conversation(one), score) for one, score in known.conversations]
 
 
 def _planned(

@@ -75,16 +75,17 @@ class Lines:
         return entry
 
     def item(self, item: RelevantItem) -> Entry:
-        """`- [SOURCE] title: text`."""
+        """`- [SOURCE] title: text`; without value if it has neither."""
         if item.memory is not None:
             return self.memory(item.memory, f"- {type_tag(item.memory)}")
         place = self._place(item)
         of = (self._style, place)
         entry = _known(item.kept, _LINE, of)
         if entry is None:
+            text = _excerpt(item)
             entry = Entry(
                 f"- [{source_word(item.source)}] {self._day(item.at)}",
-                labelled(f"{_title(item)}{place}", _excerpt(item)),
+                labelled(f"{_title(item)}{place}", text) if text else _untold(item),
                 conversation_id=item.conversation_id,
             )
             _keep(item.kept, _LINE, of, entry)
@@ -105,7 +106,7 @@ class Lines:
             heading = f"[{source_word(item.source)}] {tag}{self._about(memory)}"
         return Entry(
             f"{heading.rstrip()}\n",
-            text or _short(item.title),
+            text or _untold(item),
             "\n---",
             memory_id=None if memory is None else memory.memory_id,
             conversation_id=item.conversation_id,
@@ -224,6 +225,11 @@ def _title(item: RelevantItem) -> str:
     if item.role == "assistant" and title != "assistant":
         return f"{title} (assistant)"
     return title
+
+
+def _untold(item: RelevantItem) -> str:
+    """What tells of an item without a text: the title of a conversation or document."""
+    return "" if item.role or item.memory is not None else _short(item.title)
 
 
 def _begins(text: str, title: str) -> bool:

@@ -99,7 +99,7 @@ def labelled(label: str, value: str) -> str:
     """`label: value` for a stored label; `value` is already clean.
 
     A label such as `system` does not turn the line into a role. Without a visible label, the value
-    is alone, and the label without a value.
+    is alone, and so is the label without a value.
     """
     shown = clean(label)
     return f"{clean(f'{shown}:')} {value}" if shown and value else shown or value
