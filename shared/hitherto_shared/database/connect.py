@@ -49,8 +49,20 @@ SESSION_SETTINGS: Mapping[str, str] = {
     "lock_timeout": "5000",
     "idle_in_transaction_session_timeout": "60000",
     "synchronous_commit": "on",
+    "row_security": "on",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "array_nulls": "on",
+    "standard_conforming_strings": "on",
 }
-"""What applies to every statement of a service."""
+"""What applies to every statement of a service, whatever the defaults of the database and login."""
+_OF_A_SESSION: Mapping[str, str] = {
+    "default_transaction_isolation": r"read\ committed",
+    "idle_session_timeout": "0",
+}
+"""What no transaction can set for itself, so that it does not apply through a pooler."""
 
 Pooler = Literal["none", "transaction"]
 """What connections go through: nothing, or a pooler that lends servers for one transaction."""
@@ -117,7 +129,8 @@ def with_role(
     """
     options = str(_parts(conninfo).get("options") or "")
     if pooler == "none":
-        settings = {**SESSION_SETTINGS, "statement_timeout": str(statement_timeout_ms)}
+        settings = {**SESSION_SETTINGS, **_OF_A_SESSION}
+        settings["statement_timeout"] = str(statement_timeout_ms)
         if role == OWNER:
             settings = {"role": role, **settings}
         options += "".join(f" -c {name}={value}" for name, value in settings.items())
@@ -127,6 +140,7 @@ def with_role(
         conninfo,
         options=options.strip() or None,
         application_name=application,
+        client_encoding="UTF8",
         connect_timeout=5,
     )
 
