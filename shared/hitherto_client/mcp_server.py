@@ -221,10 +221,17 @@ class HttpCallers:
         """The tools of the request's user with the request's credential.
 
         Raises:
-            MCPError: The request names no user.
+            MCPError: The request names no user, or one that cannot be read.
         """
         request: Any = context.request
-        user_id = unquote(request.headers.get(USER_HEADER, "").strip()) or self._user_id
+        try:
+            named = unquote(request.headers.get(USER_HEADER, "").strip(), errors="strict")
+        except UnicodeDecodeError:
+            # Replaced characters would make one user of several.
+            raise MCPError(
+                types.INVALID_REQUEST, "the header Hitherto-User is not percent-encoded UTF-8"
+            ) from None
+        user_id = named or self._user_id
         if not user_id:
             raise MCPError(
                 types.INVALID_REQUEST,

@@ -132,6 +132,16 @@ async def test_requests_without_a_credential_are_unauthorized(
     assert reply.headers["www-authenticate"].startswith("Bearer")
 
 
+async def test_a_user_who_cannot_be_read_is_refused(services: Services, tenant: Tenant) -> None:
+    bearer = f"Bearer {credential(tenant, 'ana')}"
+    async with (
+        served(services) as url,
+        connected(url, authorization=bearer, hitherto_user="%ff%fe") as client,
+    ):
+        with pytest.raises(MCPError, match="percent-encoded"):
+            await client.call_tool("search_memory", {"query": "tea"})
+
+
 async def test_nobody_holds_a_stream_that_says_nothing(services: Services) -> None:
     """Whoever sends anything for a credential could hold as many as the process may open."""
     headers = {"authorization": "Bearer forged", "accept": "text/event-stream"}
