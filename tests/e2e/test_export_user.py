@@ -80,7 +80,7 @@ async def test_row_58_what_the_services_wrote_comes_out(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     """Messages as they wait, what was learnt, history, costs, and the reply of a job that died."""
-    model.queue(*(RawReply(b"not json: Hu\xe1\xba\xbf \xf0\x9f\x8f\xaf") for _ in range(8)))
+    model.queue(*(RawReply.saying("not json: Huế 🏯") for _ in range(8)))
     async with start_services(**model_settings(model), job_max_retries=0) as services:
         (dead,) = await submit(services, talk("canary:dead 🍵", conversation="c0"))
         await ended(services, dead)

@@ -157,7 +157,7 @@ async def save_everything(services: Services, *, entities: Sequence[str] = ()) -
 async def answer_with_nothing(services: Services, model: ScriptedModel) -> None:
     """A job that dies of what the model answers."""
     await checks(services)
-    model.queue(*(RawReply(b"not json: qubrokenreply") for _ in range(8)))
+    model.queue(*(RawReply.saying("not json: qubrokenreply") for _ in range(8)))
     (dead,) = await submit(services, talk("qubrokentalk", conversation="c2"))
     assert (await ended(services, dead)).state == job_pb2.JOB_STATE_DEAD
     model.queue()

@@ -137,7 +137,7 @@ async def fill(services: Services, model: ScriptedModel) -> None:
     )
     await change_profile(services, current_projects=["zzproject"])
     await learn(services, talk("no green tea anymore, coffee", conversation="c3"))
-    model.always(RawReply(b"not json: zzbrokenreply"))
+    model.always(RawReply.saying("not json: zzbrokenreply"))
     (dead,) = await submit(services, talk("hm", conversation="c4"))
     assert (await ended(services, dead)).error
     model.always(None)

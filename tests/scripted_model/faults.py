@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from tests.scripted_model.answers import ChatAnswer
 
 HTML = b"<!doctype html><html><body><h1>502 Bad Gateway</h1></body></html>"
 
@@ -58,6 +61,11 @@ class RawReply:
     def huge(cls, megabytes: int = 50, *, announce_length: bool = False) -> RawReply:
         """A body far above what anybody asked for."""
         return cls(b" " * 2**20, repeat=megabytes, announce_length=announce_length)
+
+    @classmethod
+    def saying(cls, text: str) -> RawReply:
+        """A completion with this text, to whatever was asked."""
+        return cls(json.dumps(ChatAnswer(text).body("gpt-4o-mini")).encode())
 
     @classmethod
     def html(cls) -> RawReply:
