@@ -44,8 +44,19 @@ RETURNING e.entity_id
 
 _DROP_UNMENTIONED = """
 DELETE FROM entities AS e
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
+  AND NOT EXISTS (
+      SELECT FROM entity_mentions AS em
+      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
+  AND NOT EXISTS (
+      SELECT FROM document_mentions AS dm
+      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
+"""
+
+# A statement of its own: for both, the plan that Postgres keeps would read all entities for some.
+_DROP_ALL_UNMENTIONED = """
+DELETE FROM entities AS e
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-  AND (%(entity_ids)s::uuid[] IS NULL OR e.entity_id = ANY(%(entity_ids)s))
   AND NOT EXISTS (
       SELECT FROM entity_mentions AS em
       WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
@@ -123,8 +134,10 @@ async def drop_unmentioned(
     connection: Connection, scope: Scope, entity_ids: Sequence[UUID] | None = None
 ) -> int:
     """Delete entities that nothing mentions any more, of these or of all; returns their number."""
-    ids = None if entity_ids is None else list(entity_ids)
-    return (await connection.execute(_DROP_UNMENTIONED, scope.bind(entity_ids=ids))).rowcount
+    if entity_ids is None:
+        return (await connection.execute(_DROP_ALL_UNMENTIONED, scope.parameters)).rowcount
+    values = scope.bind(entity_ids=list(entity_ids))
+    return (await connection.execute(_DROP_UNMENTIONED, values)).rowcount
 
 
 async def find(

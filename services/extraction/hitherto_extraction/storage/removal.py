@@ -57,8 +57,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 
 _DELETE_SOURCE_VECTORS = """
 DELETE FROM memory_source_embeddings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+# A statement of its own: for both, the plan that Postgres keeps would read all vectors for some.
+_DELETE_ALL_SOURCE_VECTORS = """
+DELETE FROM memory_source_embeddings
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND (%(memory_ids)s::uuid[] IS NULL OR memory_id = ANY(%(memory_ids)s))
 """
 
 _DELETE_SEALED_VECTORS = """
@@ -201,8 +206,15 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = 
 # A model's reasons may quote what it read; the rules' own reasons do not.
 _DROP_EXCERPTS = """
 UPDATE history SET reason = action
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+  AND subject = 'memory' AND action IN ('contradicted', 'achieved', 'superseded')
+  AND reason NOT IN ('', action)
+"""
+
+# As above, for the same reason.
+_DROP_ALL_EXCERPTS = """
+UPDATE history SET reason = action
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id IS NOT NULL
-  AND (%(job_ids)s::uuid[] IS NULL OR job_id = ANY(%(job_ids)s))
   AND subject = 'memory' AND action IN ('contradicted', 'achieved', 'superseded')
   AND reason NOT IN ('', action)
 """
@@ -290,8 +302,10 @@ async def delete_source_vectors(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID] | None = None
 ) -> int:
     """Delete the vectors of memories' source words, of these or of all; returns their number."""
-    ids = None if memory_ids is None else list(memory_ids)
-    return (await connection.execute(_DELETE_SOURCE_VECTORS, scope.bind(memory_ids=ids))).rowcount
+    if memory_ids is None:
+        return (await connection.execute(_DELETE_ALL_SOURCE_VECTORS, scope.parameters)).rowcount
+    values = scope.bind(memory_ids=list(memory_ids))
+    return (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
 
 
 async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
@@ -341,8 +355,10 @@ async def drop_excerpts(
     connection: Connection, scope: Scope, job_ids: Sequence[UUID] | None = None
 ) -> None:
     """Remove possible quotes of messages from the history of memories; None: of all jobs."""
-    ids = None if job_ids is None else list(job_ids)
-    await connection.execute(_DROP_EXCERPTS, scope.bind(job_ids=ids))
+    if job_ids is None:
+        await connection.execute(_DROP_ALL_EXCERPTS, scope.parameters)
+    else:
+        await connection.execute(_DROP_EXCERPTS, scope.bind(job_ids=list(job_ids)))
 
 
 async def read_indexed(

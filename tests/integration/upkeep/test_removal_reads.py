@@ -1,0 +1,68 @@
+"""What a removal reads: only what it removes, however much else the user has."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from hitherto_extraction.storage import document_mentions, removal
+from hitherto_shared.identifiers import uuid7
+from tests.integration.upkeep.past import ANA
+from tests.integration.upkeep.stage import Stage
+
+_ENTITY = """
+INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
+VALUES ('default', 'ana', %s, %s, %s, 'topic')
+"""
+_EVENT = """
+INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
+                     reason, job_id)
+VALUES ('default', 'ana', %s, 'memory', %s, 'achieved', 2, 'model', 'a quote', %s)
+"""
+_SOURCE_VECTOR = """
+INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
+SELECT 'default', 'ana', %s, model, dimensions,
+       ('[1' || repeat(',0', dimensions - 1) || ']')::halfvec
+FROM embedding_models
+"""
+_QUOTES = "SELECT count(*) FROM history WHERE reason = 'a quote'"
+_READ = """
+SELECT relname, coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables
+WHERE relname IN ('entities', 'history', 'memory_source_embeddings')
+"""
+
+
+async def fill(stage: Stage, count: int) -> list[UUID]:
+    """Ids: each names a memory with a source vector, an entity, and a job with a quote."""
+    await stage.rows("INSERT INTO embedding_models (model, dimensions) VALUES ('small', 8)")
+    ids = []
+    for number in map(str, range(count)):
+        ids.append(await stage.memory(number))
+        await stage.rows(_ENTITY, ids[-1], number, number)
+        await stage.rows(_EVENT, uuid7(), ids[-1], ids[-1])
+        await stage.rows(_SOURCE_VECTOR, ids[-1])
+    await stage.rows("ANALYZE entities, history, memory_source_embeddings")
+    return ids
+
+
+async def test_a_removal_of_some_reads_no_others(stage: Stage) -> None:
+    """Also with the plan that Postgres keeps for a statement which runs often."""
+    ids = await fill(stage, 30)
+    async with stage.removal.connection() as connection, connection.transaction():
+        await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        assert await document_mentions.drop_unmentioned(connection, ANA, ids[:1]) == 1
+        assert await removal.delete_source_vectors(connection, ANA, ids[:1]) == 1
+        await removal.drop_excerpts(connection, ANA, ids[:1])
+        read: dict[str, int] = dict(await connection.fetch_rows(_READ, ()))
+    assert read.keys() == {"entities", "history", "memory_source_embeddings"}
+    assert max(read.values()) < len(ids) / 2, read
+    assert await stage.value(_QUOTES) == len(ids) - 1
+
+
+async def test_a_removal_of_all_leaves_none(stage: Stage) -> None:
+    count = len(await fill(stage, 3))
+    async with stage.removal.connection() as connection, connection.transaction():
+        assert await document_mentions.drop_unmentioned(connection, ANA) == count
+        assert await removal.delete_source_vectors(connection, ANA) == count
+        await removal.drop_excerpts(connection, ANA)
+    assert await stage.value(_QUOTES) == 0
