@@ -131,6 +131,12 @@ MODEL_TOKENS_ESTIMATED = _counter(
     "kind of call and direction.",
     ["kind", "direction"],
 )
+QUALITY_CHECKS = _counter(
+    "hitherto_quality_checks",
+    "Checks of new memories in the first conversations after an installation or a new prompt "
+    "version, by check (grounding or duplicate) and outcome: passed or failed.",
+    ["check", "outcome"],
+)
 CONNECTION_WAITS = _histogram(
     "hitherto_database_connection_wait_seconds",
     "Time a borrower waited for a database connection, of those who had to wait.",

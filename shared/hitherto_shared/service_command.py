@@ -21,9 +21,9 @@ _OF_ONE_SERVICE = (
     "embedding_cache_size embedding_deadline_ms extract_debounce_seconds extract_idle_minutes "
     "extraction_listen extractor job_backoff_seconds job_max_retries lease_seconds max_memories "
     "message_retention_days message_vectors planning_seconds prices_file prompt_memories "
-    "queue_limit read_database_url read_pool_size read_processes recency_words retention_days "
-    "retrieval_listen schedule_audit schedule_consolidation schedule_decay schedule_idle "
-    "schedule_retention snapshot_memory_mb token_encoding ttl_recent ttl_session "
+    "quality_sample queue_limit read_database_url read_pool_size read_processes recency_words "
+    "retention_days retrieval_listen schedule_audit schedule_consolidation schedule_decay "
+    "schedule_idle schedule_retention snapshot_memory_mb token_encoding ttl_recent ttl_session "
     "worker_concurrency worker_processes "
 ).split()
 _OF_THE_CLIENT = (

@@ -45,6 +45,7 @@ def test_no_label_names_a_user_and_a_tenant_only_on_demand() -> None:
         "kind",
         "outcome",
         "direction",
+        "check",
         "role",
         "database",
         "file",

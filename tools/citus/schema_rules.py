@@ -26,6 +26,7 @@ LOCAL = frozenset(
         "idempotency_keys",
         "installation",
         "jobs",
+        "quality_samples",
         "query_usage",
         "schedule_runs",
         "schema_migrations",

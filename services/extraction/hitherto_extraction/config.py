@@ -65,6 +65,7 @@ class ExtractionSettings(SharedSettings):
     lease_seconds: float = Field(60.0, ge=1, le=3600)
     job_max_retries: int = Field(3, ge=0, le=100)
     planning_seconds: float = Field(10.0, ge=0.001, le=25)
+    quality_sample: int = Field(100, ge=0, le=1_000_000)
     job_backoff_seconds: float = Field(2.0, ge=0.01, le=600)
 
     @property

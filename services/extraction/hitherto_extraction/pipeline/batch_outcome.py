@@ -51,6 +51,7 @@ class BatchOutcome:
 
     `passages` are the vectors of the messages read and of the summary; without them, as in a
     rehearsal, neither is indexed. `concluded` is the summary, if it was needed before the commit.
+    `sampled`: the new memories are checked; see `quality_sample`.
     """
 
     answer: Answer
@@ -64,6 +65,7 @@ class BatchOutcome:
     last: bool
     passages: PassageVectors | None = None
     concluded: ConcludedSummary | None = None
+    sampled: bool = False
 
 
 async def write_profile(

@@ -29,6 +29,7 @@ from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.quality_sample import check
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.queue import attempts, claims, jobs
@@ -289,6 +290,11 @@ class Commit:
         occasion = Occasion(scope, held.job_id, held.conversation, around.at, encrypts=encrypts)
         said = summary_statement(held, outcome, around.summary, encrypts=encrypts)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
+        if outcome.sampled:
+            checked = await beside_loop(
+                _work_of(situation), check, plan, outcome.witnesses, around.neighbours
+            )
+            result = result.with_counts(checked)
         result = await write_profile(
             connection, held, outcome, result, around.profile, encrypts=encrypts
         )
@@ -311,15 +317,19 @@ class Commit:
 
     async def _planned(self, situation: Situation) -> Plan:
         """Read every statement, and compare each new one with its neighbours."""
-        items = len(situation.answer.new) + len(situation.answer.updated)
-        size = sum(len(each.content) for each in situation.known.values())
         try:
             async with asyncio.timeout(self._planning_seconds):
-                return await beside_loop(size + _WORK_OF_AN_ITEM * items, make_plan, situation)
+                return await beside_loop(_work_of(situation), make_plan, situation)
         except TimeoutError:
             raise WorkTooLong(
                 "deciding what the model's reply changes", self._planning_seconds
             ) from None
+
+
+def _work_of(situation: Situation) -> int:
+    """The work of comparing statements with their neighbours, in characters read."""
+    items = len(situation.answer.new) + len(situation.answer.updated)
+    return sum(len(each.content) for each in situation.known.values()) + _WORK_OF_AN_ITEM * items
 
 
 async def room_of(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.pipeline import conversation_summary, passages
+from hitherto_extraction.pipeline import conversation_summary, passages, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, ConcludedSummary
 from hitherto_extraction.pipeline.batches import halves, split
@@ -28,6 +28,7 @@ from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.model_call import TooMuch, ask
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.prompt import VERSION
+from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.prices import Charge, Prices
@@ -84,8 +85,10 @@ class Extraction:
         account: FailedAttempts,
         budget: Budget | None = None,
         keys: UserKeys | None = None,
+        quality_sample_size: int = 0,
     ) -> None:
         self._database = database
+        self._sample = QualitySample(chat.extractor, quality_sample_size)
         self._keys = keys
         self._chat = chat
         self._embedder = embedder
@@ -194,16 +197,22 @@ class Extraction:
         last: bool,
     ) -> None:
         """One model call and the transaction of its effects, which also charges the attempt."""
-        asked = await self._database.run(
-            lambda connection: self.prompt(connection, held.scope, held.conversation, batch),
+        asked, sampled = await self._database.run(
+            lambda connection: together(
+                connection,
+                self.prompt(connection, held.scope, held.conversation, batch),
+                self._sample.includes(connection, held, tab.result),
+            ),
             timeout=_READ_SECONDS,
         )
         outcome = await self.answer(
             asked, held.conversation, tab.result, tab.charges, findable=True
         )
         tab.charges = list(outcome.charges)
-        tab.result = await self._commit.run(held, replace(outcome, last=last))
+        before, outcome = tab.result, replace(outcome, last=last, sampled=sampled)
+        tab.result = await self._commit.run(held, outcome)
         tab.charges = []
+        quality_sample.count(before, tab.result)
 
     async def answer(
         self,

@@ -188,6 +188,7 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
         base.money.account,
         base.money.budget,
         base.keys,
+        settings.quality_sample,
     )
 
 

@@ -1,0 +1,113 @@
+"""I6: what is learnt from the first conversations is checked, and the counts stay with the job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitherto_shared.metrics import REGISTRY
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import learn, talk
+from tests.scripted_model import ChatAnswer, ScriptedModel
+from tests.scripted_model.answers import memory
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """A sample of two conversations."""
+    return {"quality_sample": 2}
+
+
+def checks(counts: Any) -> dict[str, int]:
+    """The counts of the checks, by their short names."""
+    return {
+        name.removeprefix("quality_"): number
+        for name, number in counts.items()
+        if name.startswith("quality_")
+    }
+
+
+def metric(check: str, outcome: str) -> float:
+    """The metric of a check."""
+    labels = {"check": check, "outcome": outcome}
+    return REGISTRY.get_sample_value("hitherto_quality_checks_total", labels) or 0.0
+
+
+async def test_i6_the_first_conversations_are_checked(
+    modelled: Services, model: ScriptedModel, conninfo: str
+) -> None:
+    """An invented memory and a repeated one are counted; the sample ends after two conversations.
+
+    A conversation that goes on is not counted again.
+    """
+    before = {
+        (check, outcome): metric(check, outcome)
+        for check in ("grounding", "duplicate")
+        for outcome in ("passed", "failed")
+    }
+    model.queue(
+        ChatAnswer.of(
+            new_memories=[
+                memory("The user grows quinces and medlars in Faro.", ["m1"]),
+                memory("The user grows medlars.", ["m1"]),
+                memory("The user owns 3 boats in Oslo.", ["m1"]),
+            ]
+        )
+    )
+    result = await learn(modelled, talk("In Faro I grow quinces and medlars."))
+    assert result.memories_created == 3
+    assert checks(result.counts) == {"checked": 3, "ungrounded": 1, "duplicate": 1}
+    changed = {key: metric(*key) - was for key, was in before.items()}
+    assert changed == {
+        ("grounding", "passed"): 2,
+        ("grounding", "failed"): 1,
+        ("duplicate", "passed"): 2,
+        ("duplicate", "failed"): 1,
+    }
+
+    model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.", ["m1"])]))
+    continued = talk("And I have a cat.")
+    continued.messages[0].id = "later"
+    result = await learn(modelled, continued)
+    assert (result.memories_created, checks(result.counts)) == (1, {})
+
+    model.queue(ChatAnswer.of(new_memories=[memory("The user has 2 cats.", ["m1"])]))
+    result = await learn(modelled, talk("Now I have two cats.", conversation="c2", user="bo"))
+    assert checks(result.counts) == {"checked": 1, "ungrounded": 0, "duplicate": 0}
+
+    model.queue(ChatAnswer.of(new_memories=[memory("The user owns a kiln.", ["m1"])]))
+    result = await learn(modelled, talk("I bought bread.", conversation="c3"))
+    assert (result.memories_created, checks(result.counts)) == (1, {})
+
+
+@pytest.mark.parametrize(
+    ("said", "true", "invented"),
+    [
+        (
+            "Tôi tên Thanh, tôi trồng cam ở Huế.",
+            "Người dùng trồng cam ở Huế.",
+            "Người dùng làm bác sĩ ở Paris.",
+        ),
+        ("我在杭州种茶。", "用户在杭州种茶。", "用户是柏林的律师。"),
+        ("أعيش في بيروت وأحب القهوة.", "المستخدم يعيش في بيروت.", "المستخدم طبيب في أوسلو."),
+        (
+            "Ich züchte Bienen 🐝 in Graz.",
+            "Der Benutzer züchtet Bienen in Graz.",
+            "Er hat 4 Autos.",
+        ),
+    ],
+)
+async def test_i6_grounding_is_checked_in_any_language(
+    modelled: Services, model: ScriptedModel, conninfo: str, said: str, true: str, invented: str
+) -> None:
+    model.queue(ChatAnswer.of(new_memories=[memory(true, ["m1"]), memory(invented, ["m1"])]))
+    result = await learn(modelled, talk(said))
+    assert checks(result.counts) == {"checked": 2, "ungrounded": 1, "duplicate": 0}
+
+
+async def test_i6_a_sample_of_none(start_services: StartServices, model: ScriptedModel) -> None:
+    async with start_services(**model_settings(model), quality_sample=0) as services:
+        model.queue(ChatAnswer.of(new_memories=[memory("The user has a cat.", ["m1"])]))
+        result = await learn(services, talk("I have a cat."))
+        assert (result.memories_created, checks(result.counts)) == (1, {})
