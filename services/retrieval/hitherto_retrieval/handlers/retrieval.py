@@ -109,7 +109,8 @@ class RetrievalHandlers(
         self._defaults = defaults
         self._dimensions = dimensions
 
-    async def GetContext(  # type: ignore[override]  # bytes
+    # The generated class knows replies as messages only; the gateway also takes their bytes.
+    async def GetContext(  # type: ignore[override]
         self, request: pb.GetContextRequest, context: CallContext
     ) -> pb.GetContextResponse | bytes:
         """Everything that an assistant should know before it answers."""
@@ -134,7 +135,7 @@ class RetrievalHandlers(
         items = [*found.memories, *(hit.item for hit in found.found.hits)]
         return await beside_loop(_work_of(items), context_reply, found, legs)
 
-    async def SearchMemories(  # type: ignore[override]  # bytes
+    async def SearchMemories(  # type: ignore[override]
         self, request: pb.SearchMemoriesRequest, context: CallContext
     ) -> pb.SearchMemoriesResponse | bytes:
         """The best results for a question."""
