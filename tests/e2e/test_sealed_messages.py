@@ -272,7 +272,7 @@ async def test_h3_feedback_finds_what_a_sealed_answer_used(encrypting: Services)
 async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
     encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
-    model.always(RawReply(f"not json: {SAID[0]}".encode()))
+    model.always(RawReply.saying(f"not json: {SAID[0]}"))
     (job_id,) = await submit(encrypting, talk("hm"))
     assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_DEAD
     ((claim_no, sealed, of_user),) = rows(

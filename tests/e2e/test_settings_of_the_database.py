@@ -8,7 +8,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hitherto.v1 import memory_pb2
 from tests.e2e.conftest import StartServices, model_settings
@@ -16,7 +16,7 @@ from tests.e2e.learning import ALL_STATUSES, memories
 from tests.e2e.leaving import erase, export, reinstate
 from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
-from tests.e2e.test_import_user import bring, kept, live
+from tests.e2e.test_import_user import bring, kept, live, settled
 from tests.scripted_model import ScriptedModel
 
 SETTINGS: dict[str, dict[str, str]] = {
@@ -80,6 +80,8 @@ async def test_defaults_of_sessions_change_nothing(
     name: str,
 ) -> None:
     database = sql.Identifier(str(conninfo_to_dict(conninfo)["dbname"]))
+    options = conninfo_to_dict(superuser_conninfo).get("options", "")
+    patient = make_conninfo(superuser_conninfo, options=f"{options} -c statement_timeout=0")
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         for setting, value in SETTINGS[name].items():
             connection.execute(
@@ -89,7 +91,7 @@ async def test_defaults_of_sessions_change_nothing(
             )
     async with start_services(**model_settings(model), **ENCRYPTING) as services:
         await live(services, model)
-        found = await export(services)
+        found = await settled(services, patient)
         known = await memories(services, statuses=ALL_STATUSES)
         assert sorted(m.content for m in known) == [
             "The user drinks trà sen at five.",

@@ -130,7 +130,7 @@ async def test_one_trace_from_the_application_to_sql_and_from_a_job_to_its_submi
     assert job.attributes["hitherto.job.id"] == job_id
     chat = only([each for each in collector.below(job) if each.name == "model chat"])
     assert chat.attributes["gen_ai.usage.input_tokens"] == 100
-    assert any("claims.progress" in name for name in below(job)), below(job)
+    assert any("memories.insert" in name for name in below(job)), below(job)
     # Logs lead to the trace.
     assert job.span.trace_id.hex() in extraction.said
     assert all(WORD.encode() not in data for data in collector.raw)
