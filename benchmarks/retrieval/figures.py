@@ -138,13 +138,16 @@ class RetrievalMeasurements:
     recall: Sequence[Recall] = ()
     walls: IsolationCost | None = None
 
-    def single(self, subject: str, size: int, *, large: bool = False) -> LatencyFigures | None:
+    def single(
+        self, subject: str, size: int, *, large: bool = False, everybody: bool = False
+    ) -> LatencyFigures | None:
         """The row of a single caller and an embedder without delay.
 
         Args:
             subject: One of `SUBJECTS`.
             size: Memories of each user.
-            large: Whether in the large store, by the fewest users, or in the small one.
+            large: Whether in the large store or in the small one.
+            everybody: Whether by the most users or by the fewest.
         """
         stores = sorted({row.place.store for row in self.rows})
         if large and len(stores) < 2:
@@ -156,12 +159,21 @@ class RetrievalMeasurements:
             == (subject, size, stores[-1 if large else 0])
             and (row.place.callers, row.place.delay_ms) == (1, 0)
         ]
-        return min(found, key=lambda row: row.place.spread, default=None)
+        found.sort(key=lambda row: row.place.spread)
+        return found[-1 if everybody else 0] if found else None
+
+    def times_select(self, row: LatencyFigures | None) -> float | None:
+        """How many times as long the median call takes as gRPC and `SELECT 1` in the same place.
+
+        Unlike the other floor's, its work does not depend on the user or the store.
+        """
+        return None if row is None else self._times(row, "floor_select")
 
     def times_the_floor(self, row: LatencyFigures | None) -> float | None:
         """How many times as long the median call takes as that of the floor in the same place."""
-        if row is None:
-            return None
-        wanted = (FLOOR_OF.get(row.subject), row.place)
+        return None if row is None else self._times(row, FLOOR_OF.get(row.subject))
+
+    def _times(self, row: LatencyFigures, subject: str | None) -> float | None:
+        wanted = (subject, row.place)
         floor = next((each for each in self.rows if (each.subject, each.place) == wanted), None)
         return None if floor is None else row.p50 / floor.p50

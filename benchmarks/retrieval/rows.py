@@ -8,7 +8,7 @@ for that.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -87,6 +87,8 @@ async def measure_group(
     """
     await stage.delay(group.place.delay_ms)
     sums: defaultdict[str, _Sum] = defaultdict(_Sum)
+    # All users ask in turn: in a group of many, nobody asks again until everybody has.
+    waiting = deque(group.users)
     for turn in range(SLICES + 1):
         for subject in group.subjects:
             floor = subject.startswith(_FLOOR)
@@ -94,7 +96,7 @@ async def measure_group(
             process = stage.floors[kind] if floor else stage.service
             asking = RequestStream(
                 kind="empty" if floor and kind != "search" else kind,
-                users=group.users,
+                users=list(waiting),
                 # Repeated queries are the same in every slice. For the others, another place or
                 # turn asks other questions: none is in a cache yet.
                 seed=kind if kind == "search_repeated" else f"{subject} {group.place} {turn}",
@@ -105,6 +107,7 @@ async def measure_group(
             key = "" if floor else stage.key
             before = stage.cpu(process)
             seen = await stage.call(process.port, asking, group.place.callers, seconds, key)
+            waiting.rotate(-len(seen.ms))
             if turn:
                 spent = stage.cpu(process)
                 sums[subject].add(seen, {name: spent[name] - before[name] for name in spent})
