@@ -236,6 +236,11 @@ async def test_a_time_in_the_question_lifts_what_is_of_that_time(
             services, "hiking last month", reference_time=stamp(reference.replace(tzinfo=UTC))
         )
         assert last_month.results[0].memory.id == str(ids[expected])
+    for words in ("先月の", "el mes pasado", "上个月", "الشهر الماضي"):
+        asked = stamp(datetime(2023, 10, 3, tzinfo=UTC))
+        elsewhere = await search(services, f"hiking {words}", reference_time=asked, explain=True)
+        assert elsewhere.results[0].memory.id == str(ids[2])
+        assert "temporal" in elsewhere.results[0].matched_legs
 
 
 async def test_entities_of_the_question_are_recognised(services: Services, ana: None) -> None:

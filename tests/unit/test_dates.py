@@ -266,7 +266,69 @@ VIETNAMESE = [
     ("từ năm 2020 đến 2022", "2020-01-01..2022-12-31"),
 ]
 
+ELSEWHERE = [
+    # Chinese, Japanese, Korean, Thai: a word may begin and end anywhere.
+    ("昨天我们去了哪里？", "2023-07-11"),
+    ("我上周五说了什么", "2023-07-07"),
+    ("上周一起吃饭的人是谁", "2023-07-03..2023-07-09"),
+    ("上上周", "2023-06-26..2023-07-02"),
+    ("3天前的会议", "2023-07-09"),
+    ("三个月前", "2023-04-01..2023-04-30"),
+    ("去年我住在哪里", "2022-01-01..2022-12-31"),
+    ("2023年5月3日的事", "2023-05-03"),
+    ("2021年发生了什么", "2021-01-01..2021-12-31"),
+    ("昨日は何をした？", "2023-07-11"),
+    ("先週の金曜日に何を食べた？", "2023-07-07"),
+    ("先月の旅行", "2023-06-01..2023-06-30"),
+    ("8月に会った人", "2022-08-01..2022-08-31"),
+    ("어제는 뭐 했어?", "2023-07-11"),
+    ("지난주 금요일에 뭐 했지", "2023-07-07"),
+    ("3일 전에", "2023-07-09"),
+    ("2023년 5월 3일에", "2023-05-03"),
+    ("เมื่อวานฉันไปไหน", "2023-07-11"),
+    ("3 วันก่อน", "2023-07-09"),
+    # Right to left, with words written together.
+    ("ماذا فعلت أمس؟", "2023-07-11"),
+    ("بالأمس ذهبت", "2023-07-11"),
+    ("أين كنت الأسبوع الماضي؟", "2023-07-03..2023-07-09"),
+    ("قبل 3 أيام", "2023-07-09"),
+    ("قبل يومين", "2023-07-10"),
+    ("¿Qué hice ayer?", "2023-07-11"),
+    ("¿qué dije la semana pasada?", "2023-07-03..2023-07-09"),
+    ("hace tres días", "2023-07-09"),
+    ("el 3 de mayo de 2021", "2021-05-03"),
+    ("en agosto", "2022-08-01..2022-08-31"),
+    ("el lunes pasado", "2023-07-10"),
+    ("há duas semanas", "2023-06-26..2023-07-02"),
+    ("o mês passado", "2023-06-01..2023-06-30"),
+    ("Qu'est-ce que j’ai fait hier ?", "2023-07-11"),
+    ("avant-hier", "2023-07-10"),
+    ("il y a deux mois", "2023-05-01..2023-05-31"),
+    ("le 14 juillet 2022", "2022-07-14"),
+    ("Was habe ich gestern gesagt?", "2023-07-11"),
+    ("vor 3 Tagen", "2023-07-09"),
+    ("am 3. Mai 2021", "2021-05-03"),
+    ("letzten Mittwoch", "2023-07-05"),
+    ("tre giorni fa", "2023-07-09"),
+    ("l'anno scorso", "2022-01-01..2022-12-31"),
+    ("Что я говорил вчера?", "2023-07-11"),
+    ("на прошлой неделе", "2023-07-03..2023-07-09"),
+    ("неделю назад", "2023-07-03..2023-07-09"),
+    ("3 мая", "2023-05-03"),
+    ("2 hari yang lalu", "2023-07-10"),
+    ("bulan lalu", "2023-06-01..2023-06-30"),
+]
+
 INNOCENT = [
+    # "Here", a planet, a price in pesos, months of waiting, and no such month or day.
+    "Ich bin hier",
+    "the mars rover",
+    "cuesta 300 pesos al mes",
+    "3个月",
+    "二十天前",
+    "31 de febrero de 2021",
+    "2023年13月",
+    "13月",
     "",
     "   ",
     "May I ask you something?",
@@ -359,6 +421,11 @@ def test_an_english_time_is_read(question: str, days: str) -> None:
 
 @pytest.mark.parametrize(("question", "days"), VIETNAMESE)
 def test_a_vietnamese_time_is_read(question: str, days: str) -> None:
+    assert _days(find_window(question, NOW)) == days
+
+
+@pytest.mark.parametrize(("question", "days"), ELSEWHERE)
+def test_common_times_are_read_in_other_languages(question: str, days: str) -> None:
     assert _days(find_window(question, NOW)) == days
 
 

@@ -15,9 +15,15 @@ MONTH_FORMS |= {name[:3]: number for name, number in MONTH_FORMS.items()} | {"se
 FOREIGN_MONTHS = {
     name: number
     for number, names in enumerate(
-        "enero,janvier,januar febrero,février,februar marzo,mars,märz abril,avril mayo,mai "
-        "junio,juin,juni julio,juillet,juli agosto,août septiembre,septembre "
-        "octubre,octobre,oktober noviembre,novembre diciembre,décembre,dezember".split(),
+        "enero,janvier,januar,janeiro,gennaio,январь,января,январе "
+        "febrero,février,februar,fevereiro,febbraio,февраль,февраля,феврале "
+        "marzo,mars,märz,março,март,марта,марте abril,avril,aprile,апрель,апреля,апреле "
+        "mayo,mai,maio,maggio,май,мая,мае junio,juin,juni,junho,giugno,июнь,июня,июне "
+        "julio,juillet,juli,julho,luglio,июль,июля,июле agosto,août,август,августа,августе "
+        "septiembre,septembre,setembro,settembre,сентябрь,сентября,сентябре "
+        "octubre,octobre,oktober,outubro,ottobre,октябрь,октября,октябре "
+        "noviembre,novembre,novembro,ноябрь,ноября,ноябре "
+        "diciembre,décembre,dezember,dezembro,dicembre,декабрь,декабря,декабре".split(),
         1,
     )
     for name in names.split(",")
@@ -31,9 +37,11 @@ WEEKDAY_FORMS |= {"tues": 1, "thur": 3, "thurs": 3}
 FOREIGN_WEEKDAYS = {
     name: number
     for number, names in enumerate(
-        "lunes,lundi,montag martes,mardi,dienstag miércoles,mercredi,mittwoch "
-        "jueves,jeudi,donnerstag viernes,vendredi,freitag sábado,samedi,samstag "
-        "domingo,dimanche,sonntag".split()
+        "lunes,lundi,montag,lunedì,понедельник martes,mardi,dienstag,martedì,вторник "
+        "miércoles,mercredi,mittwoch,mercoledì,среда,среду "
+        "jueves,jeudi,donnerstag,giovedì,четверг viernes,vendredi,freitag,venerdì,пятница,пятницу "
+        "sábado,samedi,samstag,sabato,суббота,субботу "
+        "domingo,dimanche,sonntag,domenica,воскресенье".split()
     )
     for name in names.split(",")
 }

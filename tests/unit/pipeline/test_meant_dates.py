@@ -33,6 +33,14 @@ def objections(
         ("I came to live in Lisbon last month", "2026-02", "UTC"),
         ("Tôi sống ở Lisbon từ hôm qua", "2026-03-01", "UTC"),
         ("Lisbon, since today", "2026-03-02", "Not/AZone"),
+        ("昨日からLisbonに住んでいます", "2026-03-01", "UTC"),
+        ("我三天前搬到了Lisbon", "2026-02-27", "UTC"),
+        ("지난달부터 Lisbon에 살아요", "2026-02", "UTC"),
+        ("Vivo en Lisbon desde hace dos semanas", "2026-02-16", "UTC"),
+        ("Je vis à Lisbon depuis hier", "2026-03-01", "UTC"),
+        ("Seit gestern wohne ich in Lisbon", "2026-03-01", "UTC"),
+        ("Я живу в Lisbon со вчера, то есть вчера", "2026-03-01", "UTC"),
+        ("أعيش في Lisbon منذ أمس", "2026-03-01", "UTC"),
     ],
 )
 def test_an_update_may_tell_the_day_that_was_meant(words: str, date: str, zone: str) -> None:
@@ -46,6 +54,7 @@ def test_an_update_may_tell_the_day_that_was_meant(words: str, date: str, zone: 
         ("I have lived in Lisbon since yesterday", "2026-02-19"),
         ("I live in Lisbon", "2026-03-01"),
         ("Two weeks ago I came to live in Lisbon", "2025-02-16"),
+        ("昨日からLisbonに住んでいます", "2026-02-19"),
     ],
 )
 def test_any_other_day_is_an_invention(words: str, date: str) -> None:

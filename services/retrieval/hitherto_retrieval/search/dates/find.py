@@ -17,6 +17,7 @@ from hitherto_retrieval.search.dates.window import (
     first_instant,
 )
 from hitherto_shared.text.normalise import normalized
+from hitherto_shared.vocabulary.world_times import named_times
 
 _WORD = re.compile(r"\w+")
 MAX_CHARACTERS = 1_000
@@ -24,7 +25,10 @@ MAX_CHARACTERS = 1_000
 
 
 def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | None:
-    """The time window that a question in English or Vietnamese names, or None.
+    """The time window that a question names, or None.
+
+    Everything below is read in English and Vietnamese; of other languages, near days and periods,
+    counted units and dates (`world_times.py`).
 
     Days, weeks (from Monday), months and years are those of `time_zone`. A date without a year is
     the latest one that is not after `now`. Seasons are those of the northern hemisphere, and a
@@ -54,11 +58,14 @@ def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | N
         text = normalized("NFC", text)
     lower = _lower(text)
     words = [(match.start(), match[0]) for match in _WORD.finditer(lower)]
-    best: DateMatch | None = None
+    found = [
+        DateMatch(named.span.first, named.span.last, False, named.start, named.end)
+        for named in named_times(lower, words, local.date())
+    ]
     for find in (english.find, vietnamese.find):
-        found = find(PhraseContext(text, lower, local, words))
-        if found and (best is None or (found.start, -found.end) < (best.start, -best.end)):
-            best = found
+        if match := find(PhraseContext(text, lower, local, words)):
+            found.append(match)
+    best = min(found, key=lambda match: (match.start, -match.end), default=None)
     return _window(best, text, instant, zone) if best else None
 
 
