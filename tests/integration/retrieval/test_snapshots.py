@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import psycopg
@@ -167,6 +168,26 @@ async def test_who_takes_turns_with_many_pushes_nobody_out(
     assert loaded() == loads
     away = next(name for name in names if Scope(TENANT, name) not in snapshots)
     assert (await read(reader, snapshots, *[away] * 3))[-1]
+
+
+async def test_pushing_out_takes_a_bounded_part_of_the_time(
+    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P3: users who ask in any order, more than there is room for, are seldom loaded."""
+    names = [f"user{number}" for number in range(6)]
+    await people_with_memories(superuser_conninfo, *names)
+    measured = Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, measured, names[0])
+    snapshots = Snapshots(reader, 2 * measured.bytes + measured.bytes // 2)
+    order = Random(0).choices(names, k=60)
+    monkeypatch.setattr("hitherto_retrieval.snapshots.REPLACING_SECONDS", 3_600.0)
+    loads = loaded()
+    await read(reader, snapshots, *order)
+    assert loaded() - loads == 3, "two into free room, one in place of another"
+    monkeypatch.setattr("hitherto_retrieval.snapshots.REPLACING_SECONDS", 0.0)
+    loads = loaded()
+    await read(reader, snapshots, *order)
+    assert loaded() - loads > 10
 
 
 def loaded() -> float:
