@@ -23,6 +23,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "nothing": {},
     "serializable": {"default_transaction_isolation": "serializable"},
     "repeatable read": {"default_transaction_isolation": "repeatable read"},
+    "read only": {"default_transaction_read_only": "on"},
     "deferrable": {"default_transaction_deferrable": "on"},
     "impatient": {
         "statement_timeout": "1ms",

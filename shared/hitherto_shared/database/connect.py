@@ -60,6 +60,7 @@ SESSION_SETTINGS: Mapping[str, str] = {
 """What applies to every statement of a service, whatever the defaults of the database and login."""
 _OF_A_SESSION: Mapping[str, str] = {
     "default_transaction_isolation": r"read\ committed",
+    "default_transaction_read_only": "off",
     "idle_session_timeout": "0",
 }
 """What no transaction can set for itself, so that it does not apply through a pooler."""
