@@ -305,6 +305,8 @@ ELSEWHERE = [
     ("avant-hier", "2023-07-10"),
     ("il y a deux mois", "2023-05-01..2023-05-31"),
     ("le 14 juillet 2022", "2022-07-14"),
+    ("le 3 mars 2021", "2021-03-03"),
+    ("en mars", "2023-03-01..2023-03-31"),
     ("Was habe ich gestern gesagt?", "2023-07-11"),
     ("vor 3 Tagen", "2023-07-09"),
     ("am 3. Mai 2021", "2021-05-03"),
@@ -323,6 +325,7 @@ INNOCENT = [
     # "Here", a planet, a price in pesos, months of waiting, and no such month or day.
     "Ich bin hier",
     "the mars rover",
+    "the Mars 2020 mission",
     "cuesta 300 pesos al mes",
     "3个月",
     "二十天前",

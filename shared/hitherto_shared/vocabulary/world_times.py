@@ -122,10 +122,11 @@ _LAST_BEFORE = frozenset({"letzten", "vergangenen", "прошлый", "прош�
 _LAST_AFTER = frozenset({"pasado", "passado", "passada", "dernier", "scorso", "scorsa"})
 _IN = frozenset({"en", "em", "im", "в", "seit", "desde", "depuis"})
 _OF = frozenset({"de", "del", "er"})
-# "Hier" is "here" in German: yesterday only beside French words.
+# "Hier" is "here" in German, "Mars" a planet in English: times only beside French words.
+_ONLY_FRENCH = frozenset({"hier", "mars"})
 _FRENCH = frozenset(
     "j je nous vous ai as avons avez est était ce c que qu quoi le la les mon ma au avec pour dit "
-    "fait soir matin".split()
+    "fait soir matin en depuis".split()
 )
 _MAX_WORDS = 5
 _PHRASES = {tuple(word.split("_")): period for word, period in _PERIODS.items()}
@@ -203,11 +204,13 @@ def named_times(lower: str, words: Sequence[tuple[int, str]], today: date) -> It
 
 def _at(words: Sequence[tuple[int, str]], index: int, word: str, today: date) -> NamedTime | None:
     """The time that begins with a word; a date begins with its month."""
+    if word in _ONLY_FRENCH and not any(each in _FRENCH for _, each in words):
+        return None
     if word in _STARTS:
         ahead = tuple(each for _, each in words[index : index + _MAX_WORDS])
         for length in range(len(ahead), 0, -1):
             period = _PHRASES.get(ahead[:length])
-            if period and (word != "hier" or any(each in _FRENCH for _, each in words)):
+            if period:
                 return _shifted(words, index, index + length, *period, today)
     if word in FOREIGN_MONTHS:
         return _date(words, index, today)
