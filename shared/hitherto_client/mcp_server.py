@@ -27,9 +27,10 @@ from anyio import to_thread, wrap_file
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hitherto_client._sync.client import Hitherto
 from hitherto_client.errors import HithertoCallError
@@ -149,7 +150,7 @@ def _refusal(line: str) -> types.JSONRPCError | None:
     try:
         read = json.loads(line)
     except (ValueError, RecursionError):
-        return _error(None, types.PARSE_ERROR, "Parse error: the line is not JSON")
+        return _error(None, types.PARSE_ERROR, "Parse error: not JSON")
     given = read.get("id") if isinstance(read, dict) else None
     known = given if isinstance(given, str | int) and not isinstance(given, bool) else None
     try:
@@ -203,9 +204,10 @@ def http_config(
         host=host,
         json_response=True,
         stateless_http=True,
-        max_request_body_size=MOST_REQUEST_BYTES,
     )
-    return web_server_config(require_bearer(app), host, port, certificate_file, key_file)
+    # The limit comes first: `refuse_other_messages` reads a whole body.
+    limited = RequestBodyLimitMiddleware(refuse_other_messages(app), MOST_REQUEST_BYTES)
+    return web_server_config(require_bearer(limited), host, port, certificate_file, key_file)
 
 
 class HttpCallers:
@@ -270,6 +272,34 @@ def require_bearer(app: ASGIApp) -> ASGIApp:
             await app(scope, receive, send)
         finally:
             credential.reset(before)
+
+    return checked
+
+
+def refuse_other_messages(app: ASGIApp) -> ASGIApp:
+    """Answer 400 to bodies that are no message; pass on the others as `well_formed`.
+
+    The MCP package takes a request with an id that JSON-RPC does not know for a notification.
+    """
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await app(scope, receive, send)
+            return
+        first = await receive()
+        if first["type"] != "http.request" or first.get("more_body"):
+            return  # The client has gone.
+        body = well_formed(first["body"].decode("utf-8", "replace"))
+        if (refusal := _refusal(body)) is not None:
+            answer = json.dumps(refusal.model_dump(mode="json", by_alias=True, exclude_unset=True))
+            await _reply(send, 400, b"cache-control", b"no-store", answer.encode())
+            return
+        whole: list[Message] = [{"type": "http.request", "body": body.encode()}]
+
+        async def replay() -> Message:
+            return whole.pop() if whole else await receive()
+
+        await app(scope, replay, send)
 
     return checked
 

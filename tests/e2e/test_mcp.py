@@ -238,6 +238,53 @@ REFUSED: list[tuple[bytes, int, object]] = [
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("protocol", ["2025-06-18", "2026-07-28"])
+async def test_whatever_is_no_message_is_refused_over_http(
+    services: Services, tenant: Tenant, protocol: str
+) -> None:
+    headers = {
+        "authorization": f"Bearer {credential(tenant, 'ana')}",
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": protocol,
+    }
+    async with served(services) as url, httpx2.AsyncClient(headers=headers) as http:
+        for body, code, known in (
+            *REFUSED[:-1],
+            (b"", -32700, None),
+            (b'{"jsonrpc": "2.0", "id": 99}', -32600, 99),
+        ):
+            reply = await http.post(url, content=body)
+            assert reply.status_code == 400, (body[:80], reply.text)
+            answer = reply.json()
+            assert (answer["error"]["code"], answer["id"]) == (code, known), body[:80]
+            assert answer["jsonrpc"] == "2.0"
+        notified = b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}}'
+        assert (await http.post(url, content=notified)).status_code == 202
+        too_large = b'{"jsonrpc": "2.0", "id": 1, "method": "%s"}' % (b"x" * 1024 * 1024)
+        assert (await http.post(url, content=too_large)).status_code == 413
+
+
+@pytest.mark.faults
+async def test_half_a_character_gets_an_answer_over_http(
+    services: Services, tenant: Tenant
+) -> None:
+    headers = {
+        "authorization": f"Bearer {credential(tenant, 'ana')}",
+        "hitherto-user": "ana",
+        "accept": "application/json",
+        "content-type": "application/json",
+        "mcp-protocol-version": "2025-06-18",
+    }
+    saved = {"name": "save_memory", "arguments": {"content": "Ana likes tea \ud83c"}}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": saved}
+    async with served(services) as url, httpx2.AsyncClient(headers=headers) as http:
+        reply = (await http.post(url, content=json.dumps(call).encode())).json()
+    assert reply["id"] == 2
+    assert reply["result"]["structuredContent"]["saved"]["content"] == "Ana likes tea \ufffd"
+
+
+@pytest.mark.faults
 async def test_whatever_is_no_message_is_refused_over_stdio(
     services: Services, tenant: Tenant
 ) -> None:
