@@ -19,7 +19,8 @@ from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 
 # Distances are counted in turns, as the rankings count them: 0 between adjacent messages of one
-# speaker, else 1, and 1 more for each number that is missing in between.
+# speaker, else 1, and 1 more for each number that is missing in between. The limit never
+# cuts anything off: it has Postgres read a range of numbers, and not the whole conversation.
 _AROUND = """
 WITH given AS (
     SELECT conversation_id, message_no
@@ -35,10 +36,15 @@ WITH given AS (
                 ELSE m.message_no - lag(m.message_no) OVER in_order
            END AS step
     FROM given
-    JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.conversation_id = given.conversation_id
-         AND m.message_no BETWEEN given.message_no - %(farthest)s::int
-                              AND given.message_no + %(farthest)s::int
+    CROSS JOIN LATERAL (
+        SELECT message_no, role, name
+        FROM messages
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+          AND conversation_id = given.conversation_id
+          AND message_no BETWEEN given.message_no - %(farthest)s::int
+                             AND given.message_no + %(farthest)s::int
+        ORDER BY message_no
+        LIMIT 2 * %(farthest)s::int + 1) AS m
     WINDOW in_order AS (
         PARTITION BY given.conversation_id, given.message_no ORDER BY m.message_no)
 ), placed AS (
@@ -46,12 +52,13 @@ WITH given AS (
            coalesce(sum(step) OVER (
                PARTITION BY conversation_id, given_no ORDER BY message_no), 0) AS turn
     FROM near
+), measured AS (
+    SELECT conversation_id, message_no,
+           turn - max(turn) FILTER (WHERE message_no = given_no)
+                      OVER (PARTITION BY conversation_id, given_no) AS distance
+    FROM placed
 ), pool AS (
-    SELECT p.conversation_id, p.message_no
-    FROM placed AS p
-    JOIN placed AS g ON g.conversation_id = p.conversation_id AND g.given_no = p.given_no
-         AND g.message_no = g.given_no
-    WHERE abs(p.turn - g.turn) <= %(turns)s::int
+    SELECT conversation_id, message_no FROM measured WHERE abs(distance) <= %(turns)s::int
     EXCEPT
     SELECT conversation_id, message_no FROM given
 )
