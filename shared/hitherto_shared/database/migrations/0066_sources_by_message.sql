@@ -1,3 +1,5 @@
+-- oldest-program: 0051
+--
 -- What was learnt from a message is looked up by the message. By the conversation alone, each of a
 -- hundred messages read all sources of its conversation, which in one of thousands of messages
 -- took most of the time of a context.
