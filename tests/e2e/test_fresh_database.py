@@ -15,7 +15,7 @@ import pytest
 from pgvector.psycopg import register_vector
 
 from hitherto.v1 import job_pb2
-from hitherto_extraction.storage import known_memories
+from hitherto_extraction.storage import known_memories, mentioned
 from tests.e2e.conftest import StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.leaving import until
@@ -32,7 +32,11 @@ def facts(number: int) -> list[dict[str, Any]]:
     """Statements that no guard takes for one another, the `number`-th batch of them."""
     first = number * A_REPLY
     return [
-        memory(f"The user owns item w{n * 7919 % 100003} at place p{n * 31 % 977}", ["m1"])
+        memory(
+            f"The user owns item w{n * 7919 % 100003} at place p{n * 31 % 977}",
+            ["m1"],
+            entities=[{"name": f"p{n * 31 % 977}", "type": "location"}],
+        )
         for n in range(first, first + A_REPLY)
     ]
 
@@ -82,6 +86,10 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
         ((vector,),) = connection.execute(
             "SELECT embedding FROM memory_embeddings LIMIT 1"
         ).fetchall()
+        ids = {
+            name: connection.execute(f"SELECT {name} FROM entity_mentions".encode()).fetchall()
+            for name in ("entity_id", "memory_id")
+        }
         parameters = {
             "tenant_id": "default",
             "user_id": "ana",
@@ -92,8 +100,16 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
             "model": settings.get("embedding_model", "text-embedding-3-small"),
             "at_least": 0.85,
             "limit": 5,
+            "entity_ids": [found for (found,) in ids["entity_id"]],
+            "memory_ids": [found for (found,) in ids["memory_id"]],
         }
-        for statement in (known_memories._NEIGHBOURS, known_memories._SAME_WORDS):
+        assert len(parameters["memory_ids"]) == 3 * A_REPLY
+        for statement in (
+            known_memories._NEIGHBOURS,
+            known_memories._SAME_WORDS,
+            mentioned._BY_ENTITY,
+            mentioned._ENTITIES,
+        ):
             ((plans,),) = connection.execute(
                 b"EXPLAIN (ANALYZE, FORMAT JSON) " + statement.encode(), parameters
             ).fetchall()

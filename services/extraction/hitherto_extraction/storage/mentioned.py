@@ -18,15 +18,30 @@ ORDER BY mention_count DESC, name_key
 LIMIT %(limit)s
 """
 
+# Without statistics, Postgres would compare each memory of the user with each mention. Either table
+# is therefore read once, and a full join combines what was found: it cannot be a nested loop.
 _BY_ENTITY = """
-SELECT m.memory_id
-FROM memories AS m
-JOIN entity_mentions AS em ON em.tenant_id = m.tenant_id AND em.user_id = m.user_id
-     AND em.memory_id = m.memory_id
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-  AND em.entity_id = ANY(%(entity_ids)s) AND m.status IN ('active', 'achieved')
-GROUP BY m.memory_id, m.importance, m.created_at
-ORDER BY count(*) DESC, m.importance DESC, m.created_at DESC
+WITH mentioned AS MATERIALIZED (
+    SELECT memory_id, count(*) AS entities
+    FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND entity_id = ANY(%(entity_ids)s)
+    GROUP BY memory_id
+), described AS MATERIALIZED (
+    SELECT memory_id, importance, created_at
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND memory_id = ANY(ARRAY(SELECT memory_id FROM mentioned))
+      AND status IN ('active', 'achieved')
+), counted AS MATERIALIZED (
+    SELECT described.memory_id, entities, importance, created_at
+    FROM described
+    FULL JOIN mentioned ON mentioned.memory_id = described.memory_id
+)
+SELECT memory_id
+FROM counted
+WHERE memory_id IS NOT NULL
+ORDER BY entities DESC, importance DESC, created_at DESC
 LIMIT %(limit)s
 """
 
@@ -41,12 +56,13 @@ LIMIT %(limit)s
 
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata, created_at >= now()
-FROM entities AS e
+FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND EXISTS (
-      SELECT FROM entity_mentions AS em
-      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id
-        AND em.entity_id = e.entity_id AND em.memory_id = ANY(%(memory_ids)s))
+  AND entity_id = ANY(ARRAY(
+      SELECT entity_id
+      FROM entity_mentions
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+        AND memory_id = ANY(%(memory_ids)s)))
 ORDER BY mention_count DESC, name
 """
 
