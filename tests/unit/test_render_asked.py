@@ -157,6 +157,19 @@ def test_the_first_words_of_a_conversation_stand_once(template: str, said: str, 
     assert "About work." in printed
 
 
+@pytest.mark.parametrize("said", ["… and two kilos of bones.", " \nTwo kilos of bones."])
+def test_a_title_of_an_ellipsis_is_the_beginning_of_nothing(said: str) -> None:
+    of_ellipsis = found(
+        RelevantItem.of_message(message(3, said), 0.9), conversations=[summary("c3", "…", "")]
+    )
+    shown = " ".join(said.split())
+    assert f"- [MESSAGE] 2026-01-04 Bao in “…”: {shown}" in lines(of_ellipsis)
+    whole = found(
+        RelevantItem.of_message(message(3, "…"), 0.9), conversations=[summary("c3", "…", "")]
+    )
+    assert "- [MESSAGE] 2026-01-04 Bao: …" in lines(whole)
+
+
 def test_the_first_words_of_the_ongoing_conversation_are_said_in_it() -> None:
     context = found(
         RelevantItem.of_message(message(3, OPENING), 0.9),

@@ -234,11 +234,12 @@ def _untold(item: RelevantItem) -> str:
 
 def _begins(text: str, title: str) -> bool:
     """Whether a title is a whole text, or its beginning with an ellipsis."""
-    beginning_of, cut = title.removesuffix(ELLIPSIS), title.endswith(ELLIPSIS)
     if text[:1] != title[:1] and not text[:1].isspace():
         return False
     words = " ".join(text[:_EXCERPT_CHARACTERS].split())
-    return words.startswith(beginning_of) if cut else words == title
+    # An ellipsis alone would be the beginning of every text.
+    first = title.removesuffix(ELLIPSIS)
+    return words == title or (first not in ("", title) and words.startswith(first))
 
 
 def _short(title: str) -> str:
