@@ -287,3 +287,13 @@ def as_superuser(postgres: EmbeddedPostgres, conninfo: str) -> str:
     return make_conninfo(
         postgres.superuser_conninfo(str(name)), options="-c search_path=hitherto,public"
     )
+
+
+def limit_transactions(superuser_conninfo: str, *, milliseconds: int) -> None:
+    """Let transactions of sessions that begin from now on last no longer, by default."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} SET transaction_timeout = {}").format(
+                sql.Identifier(connection.info.dbname), sql.Literal(milliseconds)
+            )
+        )

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import (
     Migration,
@@ -21,6 +22,7 @@ from hitherto_shared.database.migrate import (
     schema_state,
     script,
 )
+from tests.conftest import limit_transactions
 
 NEWEST = all_migrations()[-1].name[:4]
 
@@ -141,6 +143,12 @@ def test_the_dry_run_prints_what_would_run_and_runs_nothing(empty_database: str)
     assert command(empty_database, "--dry-run").stdout == "-- the database is up to date\n"
     checked = command(empty_database, "--check")
     assert (checked.returncode, checked.stdout) == (0, "the database is up to date\n")
+
+
+def test_no_migration_is_cut_off_by_a_default_of_the_database(empty_database: str) -> None:
+    bootstrap(empty_database)
+    limit_transactions(empty_database, milliseconds=15)
+    assert migrate(empty_database) == [each.name for each in all_migrations()]
 
 
 def test_check_lists_what_is_pending(conninfo: str, superuser_conninfo: str) -> None:

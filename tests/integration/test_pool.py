@@ -21,6 +21,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import TooLate, Unavailable
+from tests.conftest import limit_transactions
 from tests.integration.embedded.processes import runs, wait_until
 
 SIZE = 6
@@ -368,3 +369,18 @@ async def test_a_connection_survives_a_borrower_who_is_cut_off_while_returning_i
         assert await waiting > 0
     finally:
         await database.close()
+
+
+async def test_no_transaction_is_cut_off_by_a_default_of_the_database(
+    conninfo: str, superuser_conninfo: str
+) -> None:
+    """PostgreSQL 17 can limit transactions; the work of some jobs takes long, and has limits."""
+    limit_transactions(superuser_conninfo, milliseconds=500)
+    async with opened(conninfo) as database:
+
+        async def work(connection: Connection) -> tuple[int, ...] | None:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_sleep(0.8)")
+                return await (await connection.execute("SELECT 1")).fetchone()
+
+        assert await database.run(work, timeout=30) == (1,)

@@ -26,7 +26,7 @@ from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import TooLate
 from hitherto_shared.startup import StartupFailed, locate_database
-from tests.conftest import as_superuser, new_database
+from tests.conftest import as_superuser, limit_transactions, new_database
 from tests.pgbouncer import PgBouncer
 
 _WHERE = "SELECT current_setting('hitherto.tenant_id', true), pg_backend_pid()"
@@ -149,6 +149,23 @@ async def test_a_transaction_has_the_settings_of_a_session(database: Database) -
 
     with acting_for("a"):
         await database.run(work, timeout=120)
+
+
+async def test_no_transaction_is_cut_off_by_a_default_of_the_database(
+    postgres: EmbeddedPostgres,
+) -> None:
+    with new_database(postgres) as limited:
+        limit_transactions(as_superuser(postgres, limited), milliseconds=500)
+        with PgBouncer(postgres, limited, servers=1) as running:
+            async with opened(running.conninfo) as database:
+
+                async def work(connection: Connection) -> tuple[Any, ...]:
+                    async with connection.transaction():
+                        await row(connection, "SELECT pg_sleep(%s)", 0.8)
+                        return await row(connection, "SELECT %s::int", 1)
+
+                with acting_for("a"):
+                    assert await database.run(work, timeout=30) == (1,)
 
 
 async def test_times_are_utc_wherever_the_server_is(database: Database) -> None:

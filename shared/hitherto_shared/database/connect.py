@@ -64,6 +64,7 @@ _OF_A_SESSION: Mapping[str, str] = {
     "idle_session_timeout": "0",
 }
 """What no transaction can set for itself, so that it does not apply through a pooler."""
+_HAS_TRANSACTION_TIMEOUT = 170_000
 
 Pooler = Literal["none", "transaction"]
 """What connections go through: nothing, or a pooler that lends servers for one transaction."""
@@ -144,6 +145,17 @@ def with_role(
         client_encoding="UTF8",
         connect_timeout=5,
     )
+
+
+def settings_since(version: int) -> Mapping[str, str]:
+    """What else applies to every statement of a service, set after the login.
+
+    A Postgres that does not know one of them would refuse the login.
+
+    Args:
+        version: The version of Postgres, as libpq numbers it.
+    """
+    return {"transaction_timeout": "0"} if version >= _HAS_TRANSACTION_TIMEOUT else {}
 
 
 def logging_in(conninfo: str, role: Role, password: str | None) -> str:

@@ -33,6 +33,7 @@ from hitherto_shared.database.connect import (
     SCHEMA,
     DatabaseUnreachable,
     connected,
+    settings_since,
     with_role,
 )
 from hitherto_shared.database.faults import described
@@ -137,6 +138,8 @@ def migrate(
     owner = with_role(conninfo, OWNER, application=COMMAND, statement_timeout_ms=0)
     applied: list[str] = []
     with connected(owner) as connection:
+        for name, value in settings_since(connection.info.server_version).items():
+            connection.execute("SELECT set_config(%s, %s, false)", [name, value])
         if not _take_lock(connection, wait_seconds, stop or threading.Event()):
             return applied
         _ensure_ledger(connection)

@@ -41,6 +41,7 @@ from hitherto_shared.database.connect import (
     Pooler,
     Role,
     connected,
+    settings_since,
     with_role,
 )
 from hitherto_shared.database.conversation import BatchRead, Conversation, exchange_at_once
@@ -393,6 +394,8 @@ class Database:
                             connection.depend_on_transactions_only(SESSION_SETTINGS)
                             await connection.execute(_TRY_OUT, _NOTICE_ABANDONED)
                         await connection.keep_setting(*_NOTICE_ABANDONED)
+                    for setting in settings_since(connection.info.server_version).items():
+                        await connection.keep_setting(*setting)
                     if also is not None:
                         await also(connection)
             except BaseException:
