@@ -167,6 +167,8 @@ async def test_ones_own_vector_is_used_whatever_its_length(services: Services, a
         ("🦊", 5),
         ("DROP TABLE", 6),
         ("100% \\ off", 6),
+        ("What has been written?", 1),
+        ("favorite", 5),
     ],
 )
 async def test_any_language_is_found_by_its_words(

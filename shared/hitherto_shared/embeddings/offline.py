@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.normalise import normalized
-from hitherto_shared.text.terms import stem
+from hitherto_shared.text.word_forms import stem
 
 NAME = "offline-hash-1"
 DIMENSIONS = 512

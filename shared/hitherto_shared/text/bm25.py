@@ -15,6 +15,8 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hitherto_shared.text.word_forms import forms
+
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 K1 = 1.2
@@ -132,7 +134,7 @@ def score(
 
     Args:
         postings: the segments of the question's terms, in any order; segments of one term count
-            together for its document frequency.
+            together for its document frequency. Forms of a word ("go", "went") are one term.
         documents: how many documents the user has. Where the postings know of more, because the
             two were not read at the same moment, a term's own number of documents is used.
         total_terms: the length of all documents together; with `documents` it gives the average.
@@ -142,17 +144,12 @@ def score(
     Raises:
         ValueError: a segment's three lists differ in length, so the stored row is damaged.
     """
-    segments = [segment for segment in postings if len(segment.lexical_nos)]
+    segments = _by_word(segment for segment in postings if len(segment.lexical_nos))
     if not segments:
         return NO_SCORES
     document_frequency: dict[str, int] = {}
     for segment in segments:
         size = len(segment.lexical_nos)
-        if len(segment.frequencies) != size or len(segment.lengths) != size:
-            raise ValueError(
-                f"the postings of {segment.term!r} have lists of unequal length: "
-                "rebuild this user's keyword index"
-            )
         document_frequency[segment.term] = document_frequency.get(segment.term, 0) + size
     average = total_terms / documents if documents > 0 and total_terms > 0 else 1.0
 
@@ -173,6 +170,33 @@ def score(
     found, places = np.unique(numbers, return_inverse=True)
     sums = np.bincount(places, weights=parts, minlength=len(found))
     return Scores(found, sums.astype(np.float64))
+
+
+def _by_word(segments: Iterable[TermPostings]) -> list[TermPostings]:
+    """The segments, those of several forms of a word as one under its headword."""
+    words: dict[str, list[TermPostings]] = {}
+    for segment in segments:
+        size = len(segment.lexical_nos)
+        if len(segment.frequencies) != size or len(segment.lengths) != size:
+            raise ValueError(
+                f"the postings of {segment.term!r} have lists of unequal length: "
+                "rebuild this user's keyword index"
+            )
+        words.setdefault(forms(segment.term)[0], []).append(segment)
+    found: list[TermPostings] = []
+    for word, its in words.items():
+        if len({segment.term for segment in its}) == 1:
+            found += its
+            continue
+        # A document with two forms has the word as often as both together.
+        times: dict[int, int] = {}
+        lengths: dict[int, int] = {}
+        for segment in its:
+            for number, frequency, length in zip(*segment[1:], strict=True):
+                times[number] = times.get(number, 0) + frequency
+                lengths[number] = length
+        found.append(TermPostings(word, list(times), list(times.values()), list(lengths.values())))
+    return found
 
 
 def _idf(having: int, documents: int) -> float:

@@ -13,15 +13,13 @@ depends on a database extension.
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-import Stemmer
-
 from hitherto_shared.text.normalise import fold, nfc, normalized
+from hitherto_shared.text.word_forms import forms, stem
 
 MAX_TERM = 64
 _MAX_WORD = 4 * MAX_TERM
@@ -55,23 +53,14 @@ _TOKEN = re.compile(
 # What `_TOKEN` finds in ASCII, in a third of the time.
 _ASCII_WORD = re.compile("[0-9A-Za-z]+(?:'[0-9A-Za-z]+)*")
 _STOP_WORDS = frozenset(
-    "a about an and are as at be been but by can could did do does for from had has have he her "
-    "him his how i if in into is it its me my of on or our she so than that the their them then "
-    "there they this to us was we were what when where which who why will with would you your "
+    "a about after an and any are as at be because been before between both but by can could did "
+    "do does down during each for from had has have he her him his how i if in into is it its "
+    "just many me more most much my of off on or other our out over she so some such than that "
+    "the their them then there they this through to too under until up us very was we were what "
+    "when where which while who why will with would you your "
     "là và của có không được cho với một các những này đó thì mà ở tôi bạn gì nào".split()
 )
 _LONE = re.compile(f"[{_UNSPACED}]")
-_local = threading.local()
-
-
-def stem(word: str, language: str = "english") -> str:
-    """The common stem of a word's forms; safe in any thread."""
-    # A Stemmer keeps a working buffer and must not be shared between threads.
-    stemmer = getattr(_local, language, None)
-    if stemmer is None:
-        stemmer = Stemmer.Stemmer(language)
-        setattr(_local, language, stemmer)
-    return str(stemmer.stemWord(word))
 
 
 def _language(word: str) -> str | None:
@@ -182,8 +171,13 @@ def query_terms(query: str) -> list[str]:
 
 
 def looked_up_terms(query: str) -> list[str]:
-    """`query_terms`, and the same words as they were indexed before they were stemmed."""
-    return list(dict.fromkeys([*query_terms(query), *sorted(former_terms(query))]))
+    """`query_terms`, then their other forms ("went" for "go") and their terms of earlier versions.
+
+    Earlier versions did not stem Cyrillic and Arabic words.
+    """
+    asked = query_terms(query)
+    others = [form for term in asked for form in forms(term)]
+    return list(dict.fromkeys([*asked, *others, *sorted(former_terms(query))]))
 
 
 def lone_characters(terms: Iterable[str]) -> list[str]:

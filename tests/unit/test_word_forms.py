@@ -1,0 +1,62 @@
+"""Forms of English words that no stem joins: looked up together, and one term in BM25."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from hitherto_shared.text.bm25 import TermPostings, score
+from hitherto_shared.text.terms import count_terms, looked_up_terms, query_terms
+from hitherto_shared.text.word_forms import WORDS, forms
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("What did she buy?", "Bought a teapot."),
+        ("Who bought the teapot?", "She wants to buy it."),
+        ("What has Lan written?", "Lan wrote a song."),
+        ("When did they go?", "They went in May."),
+        ("Which child?", "Two children."),
+        ("What is her favourite colour?", "Her favorite color."),
+        ("His 2 cats", "Two of them"),
+    ],
+)
+def test_a_question_finds_the_other_forms_of_its_words(query: str, text: str) -> None:
+    indexed = count_terms(text)
+    assert not set(query_terms(query)).issubset(indexed)
+    assert set(looked_up_terms(query)).intersection(indexed) - {"lan"}
+
+
+@pytest.mark.parametrize("query", ["mua ấm trà", "買い物", "اشترى", "купила чайник", "a 🫖"])
+def test_words_of_other_languages_have_no_further_forms(query: str) -> None:
+    assert all(forms(term) == (term,) for term in query_terms(query))
+
+
+def test_the_words_of_the_question_come_first_and_none_twice() -> None:
+    found = looked_up_terms("go went gone tea")
+    assert found == ["go", "went", "gone", "tea"]
+
+
+def test_no_form_belongs_to_two_words_and_each_word_has_two() -> None:
+    counted = Counter(form for word in WORDS for form in word)
+    assert [form for form, times in counted.items() if times > 1] == []
+    assert [word for word in WORDS if len(word) < 2] == []
+
+
+def test_forms_of_a_word_are_one_term_in_bm25() -> None:
+    # Document 1 has "go" twice and "went" once, 2 "gone", 3 another word.
+    apart = [
+        TermPostings("go", [1], [2], [9]),
+        TermPostings("went", [1], [1], [9]),
+        TermPostings("gone", [2], [1], [4]),
+        TermPostings("tea", [3], [1], [5]),
+    ]
+    together = [TermPostings("go", [1, 2], [3, 1], [9, 4]), TermPostings("tea", [3], [1], [5])]
+    assert score(apart, 10, 60) == pytest.approx(score(together, 10, 60))
+
+
+def test_a_form_alone_counts_like_any_term() -> None:
+    alone = score([TermPostings("went", [4], [1], [6])], 10, 60)
+    assert alone == pytest.approx(score([TermPostings("tea", [4], [1], [6])], 10, 60))
