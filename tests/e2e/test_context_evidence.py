@@ -19,6 +19,7 @@ from tests.scripted_model.answers import memory
 
 COUNT = counter("o200k_base")
 MARCH, AUGUST = datetime(2026, 3, 2, 12, tzinfo=UTC), datetime(2026, 8, 21, 12, tzinfo=UTC)
+RELEVANT_CONTEXT = search_pb2.PROMPT_TEMPLATE_RELEVANT_CONTEXT
 DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
 
@@ -150,6 +151,21 @@ async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
         assert not [line for line in told_lines(told) if "[MESSAGE]" in line and "nuts" in line]
         assert "allergic" not in told.prompt_block
         assert not [r for r in told.relevant if "nuts" in r.message.content]
+
+
+async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
+    modelled: Services, ana: None
+) -> None:
+    """The words stay as they were said; the line says that a newer statement contradicts them."""
+    query = "Does Ana live near the river in Lisbon?"
+    for template in (search_pb2.PROMPT_TEMPLATE_UNSPECIFIED, RELEVANT_CONTEXT):
+        block = (await context(modelled, query, template=template)).prompt_block
+        (note,) = re.findall("2026-03-02.*until.*", block)
+        assert note.startswith("2026-03-02 (partly true until 2026-08-21) ")
+        assert block.count("until") == 1
+    assert "partly" not in (await context(modelled, query, line_dates=False)).prompt_block
+    before = datetime(2026, 5, 1, tzinfo=UTC)
+    assert "partly" not in (await context(modelled, query, as_of=before)).prompt_block
 
 
 async def test_d16_the_question_itself_is_no_evidence(

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -285,11 +286,13 @@ def _relevant(previous: Sequence[PreviousAnswerItem], hits: Sequence[Hit]) -> li
     """
     if not previous:
         # A search finds nothing twice.
-        return [_printed(hit.item, hit.score) for hit in hits]
+        return [_printed(hit.item, hit.score, hit.partly_until) for hit in hits]
+    until = {_identity(hit.item): hit.partly_until for hit in hits}
     scored = [(item.item, _FIRST) for item in previous] + [(hit.item, hit.score) for hit in hits]
     first: dict[Hashable, RelevantItem] = {}
     for item, score in scored:
-        first.setdefault(_identity(item), _printed(item, score))
+        identity = _identity(item)
+        first.setdefault(identity, _printed(item, score, until.get(identity)))
     return list(first.values())
 
 
@@ -315,14 +318,14 @@ def _identity(item: Item) -> Hashable:
     return item.conversation_id if isinstance(item, Summary) else item.chunk_id
 
 
-def _printed(item: Item, score: float) -> RelevantItem:
+def _printed(item: Item, score: float, partly_until: datetime | None) -> RelevantItem:
     """The printed form of a found item."""
     if isinstance(item, Memory):
         return RelevantItem.of_memory(item, score)
     if isinstance(item, Summary):
         return RelevantItem.of_summary(item, score)
     if isinstance(item, Message):
-        return RelevantItem.of_message(item, score)
+        return RelevantItem.of_message(item, score, partly_until)
     return RelevantItem(
         source=item.source_type,
         title=item.title,

@@ -80,6 +80,12 @@ async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
                     " AND status = 'active'",
                     [memory_id],
                 )
+            if chance.random() < 0.1:
+                connection.execute(
+                    "UPDATE memories SET status = 'contradicted', superseded_by = gen_random_uuid(),"
+                    " valid_to = valid_from WHERE memory_id = %s AND status = 'active'",
+                    [memory_id],
+                )
             for conversation in chance.sample(CONVERSATIONS, chance.randrange(3)):
                 connection.execute(
                     "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id,"
@@ -183,7 +189,7 @@ async def _asked(
 async def test_what_is_told_is_what_the_database_has(
     reader: Database, superuser_conninfo: str
 ) -> None:
-    """Whole messages and summaries, and the messages that are held back."""
+    """Whole messages and summaries, and what a prompt must know of them."""
     person = await talker(superuser_conninfo, "ana", 7, 40)
     held = await at_hand(reader, person)
     said = [(conversation, number) for conversation in CONVERSATIONS for number in range(45)]
@@ -193,9 +199,10 @@ async def test_what_is_told_is_what_the_database_has(
         theirs = await answer(reader, whole(person.scope, kind, keys))
         assert theirs
         assert held.whole(kind, keys) == theirs
-    back = await answer(reader, neighbours.held_back(person.scope, said))
-    assert back
-    assert held.held_back(said) == back
+    caveats = await answer(reader, neighbours.caveats(person.scope, said))
+    assert caveats.withheld
+    assert caveats.until
+    assert held.caveats == caveats
 
 
 async def test_too_many_messages_are_left_to_the_database(
@@ -206,7 +213,7 @@ async def test_too_many_messages_are_left_to_the_database(
     held = await at_hand(reader, person)
     assert held.messages is None
     assert held.whole("message", [("c1", 1)]) is None
-    assert held.held_back([("c1", 1)]) is None
+    assert held.caveats is None
     looking = random_looking(random.Random(1), np.random.default_rng(1), person)
     corpus = MessageCorpus(PassageFilters(), PassagesAtHand(held))
     assert corpus.first(looking, Scores.of({}))

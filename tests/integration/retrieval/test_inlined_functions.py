@@ -58,7 +58,7 @@ STATEMENTS: dict[str, Statement[Any]] = {
         ANA, [("c", 1)], turns=1, farthest=4, vector=None, model="model", bm25=NO_SCORES
     ),
     "facts": neighbours.facts_about(ANA, [("c", 1)], vector=None, model="model"),
-    "held back": neighbours.held_back(ANA, [("c", 1)]),
+    "caveats": neighbours.caveats(ANA, [("c", 1)]),
     "newest messages": newest.page(ANA, "message", PASSAGES, limit=3),
     "newest summaries": newest.page(ANA, "summary", PASSAGES, limit=3),
     "newest documents": newest.page(ANA, "document", PASSAGES, limit=3),

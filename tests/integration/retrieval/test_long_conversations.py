@@ -26,7 +26,7 @@ STATEMENTS: dict[str, Statement[Any]] = {
         ANA, KEYS, turns=1, farthest=4, vector=None, model=MODEL[0], bm25=NO_SCORES
     ),
     "facts": neighbours.facts_about(ANA, KEYS, vector=None, model=MODEL[0]),
-    "held back": neighbours.held_back(ANA, KEYS),
+    "caveats": neighbours.caveats(ANA, KEYS),
 }
 
 

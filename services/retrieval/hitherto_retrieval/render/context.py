@@ -43,6 +43,7 @@ class RelevantItem:
         at: When it was said or created.
         score: How well it matches the question, from 0 to 1.
         kept: What is derived from the message or summary, if that outlives the call.
+        partly_until: For a message: until when something that was learnt from it holds, or held.
     """
 
     source: str
@@ -56,6 +57,7 @@ class RelevantItem:
     at: datetime | None = None
     score: float = 0.0
     kept: Kept | None = None
+    partly_until: datetime | None = None
 
     @classmethod
     def of_memory(cls, memory: Memory, score: float = 0.0) -> RelevantItem:
@@ -81,7 +83,9 @@ class RelevantItem:
         )
 
     @classmethod
-    def of_message(cls, message: Message, score: float = 0.0) -> RelevantItem:
+    def of_message(
+        cls, message: Message, score: float = 0.0, partly_until: datetime | None = None
+    ) -> RelevantItem:
         """The item for a message that matches the current one."""
         return cls(
             "message",
@@ -95,6 +99,7 @@ class RelevantItem:
             message.said_at,
             score,
             message.kept,
+            partly_until,
         )
 
     @property

@@ -79,12 +79,12 @@ class Lines:
         if item.memory is not None:
             return self.memory(item.memory, f"- {type_tag(item.memory)}")
         place = self._place(item)
-        of = (self._style, place)
+        of = (self._style, place, item.partly_until)
         entry = _known(item.kept, _LINE, of)
         if entry is None:
             text = _excerpt(item)
             entry = Entry(
-                f"- [{source_word(item.source)}] {self._day(item.at)}",
+                f"- [{source_word(item.source)}] {self._when(item)}",
                 labelled(f"{_title(item)}{place}", text) if text else _untold(item),
                 conversation_id=item.conversation_id,
             )
@@ -100,7 +100,7 @@ class Lines:
         text = _excerpt(item, line_start=True)
         if memory is None:
             title = f"{_title(item)}{self._place(item)}" if text else ""
-            heading = f"[{source_word(item.source)}] {self._day(item.at)}{title}"
+            heading = f"[{source_word(item.source)}] {self._when(item)}{title}"
         else:
             tag = type_tag(memory).rstrip()
             heading = f"[{source_word(item.source)}] {tag}{self._about(memory)}"
@@ -165,6 +165,12 @@ class Lines:
         if kept is not None:
             kept[_PLACE] = place
         return place
+
+    def _when(self, item: RelevantItem) -> str:
+        """The day of an item, and until when what it says was true if a part no longer is."""
+        if item.partly_until is None or not self.context.dated:
+            return self._day(item.at)
+        return f"{self._day(item.at)}(partly true until {self._iso(item.partly_until)}) "
 
     def _day(self, at: datetime | None) -> str:
         return f"{self._iso(at)} " if self.context.dated and at is not None else ""

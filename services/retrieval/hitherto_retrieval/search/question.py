@@ -94,6 +94,8 @@ class Hit:
         excerpt: The messages around its sources, in the order in which they were said.
         lift: What it gained by taking the place of a message that was made of the same words.
         unscored: The components of an item that was not ranked.
+        partly_until: Of a message in a prompt: until when something that was learnt from it holds,
+            or held, according to a newer memory.
     """
 
     item: Item
@@ -102,6 +104,7 @@ class Hit:
     excerpt: Sequence[Message] = ()
     lift: float = 0.0
     unscored: Mapping[str, float] = field(default_factory=dict)
+    partly_until: datetime | None = None
 
     @property
     def breakdown(self) -> Mapping[str, float]:

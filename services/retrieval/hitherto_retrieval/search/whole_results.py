@@ -14,6 +14,7 @@ from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
 from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.neighbours import Caveats
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
 from hitherto_shared.models import Message, Scope
@@ -44,7 +45,8 @@ async def read_results(
         excerpt: Number of messages around their sources to return.
         moment: Another time, whose memories are returned.
         passages: Upper limits on the times at which items were said and stored.
-        for_a_prompt: Whether messages whose memory is quarantined or forgotten are left out.
+        for_a_prompt: Whether messages whose memory is quarantined or forgotten are left out, and
+            those noted of which a memory no longer holds.
         held: A snapshot to read from.
     """
     memory_ids = [
@@ -52,20 +54,19 @@ async def read_results(
     ]
     sources = neighbours.sources_of(scope, memory_ids) if excerpt and memory_ids else None
     asked = list(also) if sources is None else [*also, sources]
-    held_back: Statement[frozenset[MessageKey]] | Answered[frozenset[MessageKey]] | None = None
+    caveats: Statement[Caveats] | Answered[Caveats] = Answered(Caveats())
     if for_a_prompt:
         said_keys = [
             cast(MessageKey, item.candidate.key)
             for item in best
             if item.candidate.kind == "message"
         ]
-        if said_keys:
-            known = held.held_back(said_keys) if held is not None else None
-            if known is None:
-                held_back = neighbours.held_back(scope, said_keys)
-                asked.append(held_back)
-            else:
-                held_back = Answered(known)
+        known = held.caveats if held is not None else None
+        if known is not None:
+            caveats = Answered(known)
+        elif said_keys:
+            caveats = neighbours.caveats(scope, said_keys)
+            asked.append(caveats)
     found = await read_whole(
         asking,
         scope,
@@ -74,7 +75,7 @@ async def read_results(
         moment=moment,
         held=held,
     )
-    withheld = held_back.answer if held_back is not None else frozenset()
+    withheld, until = caveats.answer.withheld, caveats.answer.until
     said: Mapping[MessageKey, Sequence[Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
     if excerpt:
@@ -86,8 +87,13 @@ async def read_results(
         candidate = ranked.candidate
         kind, key = candidate.kind, candidate.key
         item = found[kind].get(key)
-        if item is not None and not (kind == "message" and key in withheld):
-            hits.append(Hit(item, ranked.score, ranked, _united(said, keys) if keys else ()))
+        if item is None or (kind == "message" and key in withheld):
+            continue
+        hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
+        # What held at another time is not looked up.
+        if kind == "message" and moment is None:
+            hit.partly_until = until.get(cast(MessageKey, key))
+        hits.append(hit)
     return hits
 
 

@@ -14,6 +14,7 @@ from hitherto_retrieval.storage.held_passages import HeldMessages, HeldSummaries
 from hitherto_retrieval.storage.held_stamps import Comparison, parts
 from hitherto_retrieval.storage.held_surroundings import MOST_SUMMARIES
 from hitherto_retrieval.storage.held_vectors import HeldVectors
+from hitherto_retrieval.storage.neighbours import Caveats
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.models import Scope
@@ -55,9 +56,10 @@ JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 ORDER BY wanted.place
 """
 
-# Messages whose memory must not be shown.
-_HELD_BACK = """
-SELECT DISTINCT m.conversation_id, m.message_no
+# As `neighbours._CAVEATS`, for all messages of the user.
+_CAVEATS = """
+SELECT m.conversation_id, m.message_no, bool_or(f.status <> 'contradicted'),
+       min(f.valid_to) FILTER (WHERE f.status = 'contradicted')
 FROM memories AS f
 JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
      AND s.memory_id = f.memory_id
@@ -65,7 +67,8 @@ JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
      AND m.conversation_id = s.conversation_id
      AND md5(m.message_id) = md5(s.message_id) AND m.message_id = s.message_id
 WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-  AND f.status IN ('quarantined', 'forgotten')
+  AND f.status IN ('quarantined', 'forgotten', 'contradicted')
+GROUP BY m.conversation_id, m.message_no
 """
 
 # A vector of an earlier wording is none.
@@ -114,14 +117,14 @@ class MessageRows:
         self._stamps: Statement[Sequence[_Stamp]] = Statement(
             _MESSAGE_STAMPS, {**self._of, "limit": MOST_MESSAGES + 1}, _stamps
         )
-        self._held_back: Statement[Rows] = Statement(_HELD_BACK, self._of, lambda rows: rows)
+        self._caveats: Statement[Caveats] = Statement(_CAVEATS, self._of, Caveats.of)
         self._rows: list[Statement[Rows]] = []
         self._compared = Comparison((), ())
 
     @property
     def first(self) -> Sequence[Statement[Any]]:
         """Statements of the first round trip."""
-        return self._stamps, self._held_back
+        return self._stamps, self._caveats
 
     def second(self, before: HeldMessages | None) -> Sequence[Statement[Any]]:
         """See `MemoryRows.second`; nothing if there are too many."""
@@ -156,8 +159,7 @@ class MessageRows:
         if before is not None:
             rows = self._compared.merged(before.rows, rows)
             vectors = before.vectors.merged(self._compared, vectors)
-        held_back = [(row[0], row[1]) for row in self._held_back.answer]
-        return HeldMessages(stamps, rows, vectors, held_back=held_back, memories=memories)
+        return HeldMessages(stamps, rows, vectors, caveats=self._caveats.answer, memories=memories)
 
 
 class SummaryRows:

@@ -22,7 +22,7 @@ from hitherto_retrieval.storage.held_vectors import (
     microseconds,
     since_epoch,
 )
-from hitherto_retrieval.storage.neighbours import Facts
+from hitherto_retrieval.storage.neighbours import Caveats, Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Message
@@ -113,7 +113,7 @@ class HeldMessages:
         rows: The messages: key, number in the keyword index, times, and what is told of each; then
             the size of the text.
         vectors: Their vectors.
-        held_back: The messages whose memory is quarantined or forgotten.
+        caveats: What a prompt must know of some of them.
         memories: The current memories of the same state, some of them learnt from messages.
     """
 
@@ -123,13 +123,13 @@ class HeldMessages:
         rows: Sequence[tuple[Any, ...]],
         vectors: HeldVectors,
         *,
-        held_back: Iterable[MessageKey],
+        caveats: Caveats,
         memories: HeldMemories,
     ) -> None:
         self.stamps = stamps
         self.rows = rows
         self.vectors = vectors
-        self.held_back: frozenset[MessageKey] = frozenset(held_back)
+        self.caveats = caveats
         self._memories = memories
         self._places: Mapping[MessageKey, int] = {
             (row[0], row[1]): place for place, row in enumerate(rows)

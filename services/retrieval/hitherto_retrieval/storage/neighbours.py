@@ -5,8 +5,9 @@ Rankings raise the score of a message by its neighbours and by the memories lear
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
@@ -92,12 +93,37 @@ WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_
 GROUP BY f.conversation_id, f.message_no
 """
 
-_HELD_BACK = """
-SELECT f.conversation_id, f.message_no
+# Of each message: whether a memory of it may not be shown, and until when a contradicted one held.
+_CAVEATS = """
+SELECT f.conversation_id, f.message_no, bool_or(f.status <> 'contradicted'), min(ended.valid_to)
 FROM learnt_from_messages(
     %(tenant_id)s, %(user_id)s, %(conversation_ids)s::text[], %(message_nos)s::int[]) AS f
-WHERE f.status IN ('quarantined', 'forgotten')
+LEFT JOIN memories AS ended ON ended.tenant_id = %(tenant_id)s AND ended.user_id = %(user_id)s
+     AND ended.memory_id = f.memory_id AND ended.status = 'contradicted'
+WHERE f.status IN ('quarantined', 'forgotten', 'contradicted')
+GROUP BY f.conversation_id, f.message_no
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Caveats:
+    """What a prompt must know of messages, from the memories learnt from them.
+
+    Attributes:
+        withheld: The messages that are not shown: a memory of theirs is quarantined or forgotten.
+        until: Until when a memory of theirs holds, or held, that a newer one contradicts.
+    """
+
+    withheld: frozenset[MessageKey] = frozenset()
+    until: Mapping[MessageKey, datetime] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Rows) -> Caveats:
+        """From rows of a conversation, a number, whether it is withheld, and until when it held."""
+        return cls(
+            frozenset((row[0], row[1]) for row in rows if row[2]),
+            {(row[0], row[1]): row[3] for row in rows if row[3] is not None},
+        )
 
 
 # Not frozen, for the same reason as candidates.
@@ -180,13 +206,9 @@ def facts_about(
     )
 
 
-def held_back(scope: Scope, keys: Sequence[MessageKey]) -> Statement[frozenset[MessageKey]]:
-    """The messages from which a memory was learnt that is quarantined or forgotten."""
-    return Statement(
-        _HELD_BACK,
-        {**scope.parameters, **_columns(keys)},
-        lambda rows: frozenset((row[0], row[1]) for row in rows),
-    )
+def caveats(scope: Scope, keys: Sequence[MessageKey]) -> Statement[Caveats]:
+    """What a prompt must know of these messages."""
+    return Statement(_CAVEATS, {**scope.parameters, **_columns(keys)}, Caveats.of)
 
 
 def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:

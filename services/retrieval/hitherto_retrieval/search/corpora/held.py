@@ -15,7 +15,7 @@ from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_passages import can_filter
-from hitherto_retrieval.storage.neighbours import Facts
+from hitherto_retrieval.storage.neighbours import Caveats, Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_retrieval.storage.uses import Uses
@@ -61,9 +61,10 @@ class AtHand:
             return self.messages is not None and can_filter(filters)
         return corpus.kind == "summary" and can_filter(filters)
 
-    def held_back(self, keys: Sequence[MessageKey]) -> frozenset[MessageKey] | None:
-        """See `neighbours.held_back`; None if the snapshot has no messages."""
-        return None if self.messages is None else self.messages.held_back.intersection(keys)
+    @property
+    def caveats(self) -> Caveats | None:
+        """See `neighbours.caveats`, of all messages; None if the snapshot has no messages."""
+        return None if self.messages is None else self.messages.caveats
 
 
 class MemoriesAtHand:
