@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.lease_renewal import LeaseRenewal
+from hitherto_extraction.queue.leases import LeaseRenewal
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
 from hitherto_shared import metrics, tracing
 from hitherto_shared.audit.trail import Trail
@@ -337,18 +337,15 @@ class Worker:
         rest = min(_REST_SECONDS, error.seconds_left)
         self._resting[held.tenant_id, held.kind] = time.monotonic() + rest
         logger.warning("no budget left: %s", error)
+        # Until midnight UTC; earlier, it looks whether there is more by then.
         look = LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0)
         jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
+        delay = min(look, error.seconds_left + jitter)
         message = f"BUDGET_EXHAUSTED: {error}"
         self._ended(held, "BUDGET_EXHAUSTED")
         await self._record(
             lambda c: attempts.pause(
-                c,
-                held,
-                error=message,
-                reason="BUDGET_EXHAUSTED",
-                look_seconds=look,
-                jitter_seconds=jitter,
+                c, held, error=message, reason="BUDGET_EXHAUSTED", delay_seconds=delay
             )
         )
 

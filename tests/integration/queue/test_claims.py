@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
     assert held.claim_no > zombie.claim_no
     before = await stage.job(held.job_id)
     async with stage.maintenance.connection() as connection:
-        assert await leases.renew(connection, [zombie], lease_seconds=600) == set()
+        assert await leases.renew(connection, [zombie], lease_seconds=600) == {}
         await attempts.release(connection, zombie)
         await attempts.fail(connection, zombie, error="E: x", reason="E", delay_seconds=0)
         await attempts.wait_out_outage(
@@ -98,7 +99,7 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
             await claims.fix_range(connection, zombie, range_from=1, range_to=2)
     assert await stage.job(held.job_id) == before
     async with stage.maintenance.connection() as connection:
-        assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id}
+        assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id: False}
 
 
 async def test_a_job_that_loses_every_worker_ends_dead_and_holds_up_nobody(stage: Stage) -> None:
@@ -135,15 +136,6 @@ async def test_the_last_failure_is_the_end_and_keeps_its_reason(stage: Stage) ->
     assert states == ["failed", "failed", "failed", "dead"]
     assert (await stage.job(held.job_id))["error"] == "MODEL_UNUSABLE: x"
     assert await stage.claim() == []
-
-
-async def test_a_hopeless_failure_is_the_end_at_once(stage: Stage) -> None:
-    """What cannot succeed does not use up the user's time."""
-    await stage.submit(transcript())
-    (held,) = await stage.claim()
-    async with stage.maintenance.connection() as connection:
-        await attempts.fail(connection, held, error="E: x", reason="E", delay_seconds=0, final=True)
-    assert await stage.states() == {"dead": 1}
 
 
 async def test_an_outage_burns_no_attempt_for_a_day(stage: Stage) -> None:
@@ -277,9 +269,8 @@ async def job_in(stage: Stage, state: str) -> Any:
             return job_id
         (held,) = await stage.claim()
         if state in ("failed", "dead"):
-            await attempts.fail(
-                connection, held, error="E: x", reason="E", delay_seconds=0, final=state == "dead"
-            )
+            last = replace(held, max_attempts=held.attempt if state == "dead" else 4)
+            await attempts.fail(connection, last, error="E: x", reason="E", delay_seconds=0)
         elif state == "succeeded":
             await stage.finish(held)
     assert (await stage.job(job_id))["state"] == state

@@ -24,24 +24,14 @@ WHY_NOT = {
 OUTAGE_HOURS = 24
 """Hours for which an outage of the model does not use up attempts."""
 
-# Back to the queue without counting the attempt: the worker stops, and nothing is at fault.
-_RELEASE = """
+# Handing an attempt back does not count it: nothing is at fault.
+_END = """
 UPDATE jobs
-SET state = 'queued', attempt = greatest(attempt - 1, 0), lease_until = NULL,
-    run_after = clock_timestamp()
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-"""
-
-# The attempt failed: wait, then try again, or give up after the last one.
-_FAIL = """
-UPDATE jobs
-SET state = CASE WHEN %(final)s OR attempt >= max_attempts THEN 'dead' ELSE 'failed' END,
-    finished_at = CASE WHEN %(final)s OR attempt >= max_attempts THEN clock_timestamp() END,
-    lease_until = NULL,
+SET state = %(state)s, attempt = greatest(attempt - %(given_back)s, 0), lease_until = NULL,
     run_after = clock_timestamp() + make_interval(secs => %(delay)s),
+    finished_at = CASE WHEN %(state)s IN ('dead', 'cancelled') THEN clock_timestamp() END,
     error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-RETURNING state
 """
 
 # The model or the database is unreachable: wait without using up the attempt. Each wait is as long
@@ -65,20 +55,6 @@ SET state = CASE WHEN %(counts)s AND attempt >= max_attempts
               make_interval(secs => %(longest)s))),
     error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-RETURNING state
-"""
-
-# Today's budget is spent: wait for midnight UTC, and check from time to time whether there is more
-# before then.
-_PAUSE = """
-UPDATE jobs
-SET state = 'failed', attempt = greatest(attempt - 1, 0), lease_until = NULL,
-    run_after = least(
-        clock_timestamp() + make_interval(secs => %(look)s),
-        (date_trunc('day', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 day')
-            AT TIME ZONE 'UTC' + make_interval(secs => %(jitter)s)),
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
 # A job that ended meanwhile under this claim, because its user is gone, records its cost too.
@@ -86,35 +62,18 @@ _SPENT = """
 UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
 """
 
-_DISCARD = """
-UPDATE jobs
-SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-"""
-
 
 async def release(connection: Connection, held: Claim) -> None:
     """Hand a job back unchanged."""
-    await connection.execute(_RELEASE, held.key)
-    await announce(connection, str(held.job_id))
+    await _end(connection, held, "queued", given_back=1)
 
 
 async def fail(
-    connection: Connection,
-    held: Claim,
-    *,
-    error: str,
-    reason: str,
-    delay_seconds: float,
-    final: bool = False,
+    connection: Connection, held: Claim, *, error: str, reason: str, delay_seconds: float
 ) -> None:
-    """End the attempt; `final` skips the remaining ones because they cannot succeed."""
-    await connection.execute(
-        _FAIL,
-        {**held.key, "error": error, "reason": reason, "delay": delay_seconds, "final": final},
-    )
-    await announce(connection, str(held.job_id))
+    """End the attempt; after the last one the job is given up."""
+    state = "dead" if held.attempt >= held.max_attempts else "failed"
+    await _end(connection, held, state, error=error, reason=reason, delay_seconds=delay_seconds)
 
 
 async def wait_out_outage(
@@ -149,35 +108,18 @@ async def wait_out_outage(
 
 
 async def pause(
-    connection: Connection,
-    held: Claim,
-    *,
-    error: str,
-    reason: str,
-    look_seconds: float,
-    jitter_seconds: float,
+    connection: Connection, held: Claim, *, error: str, reason: str, delay_seconds: float
 ) -> None:
-    """Hand a job back without counting the attempt, until the next day (UTC).
-
-    Args:
-        connection: With the role hitherto_maintenance.
-        held: The job.
-        error: The text for `Job.error`.
-        reason: The name of the reason.
-        look_seconds: Seconds until the next check at the latest.
-        jitter_seconds: Seconds after midnight, so that not all jobs continue at once.
-    """
-    await connection.execute(
-        _PAUSE,
-        {
-            **held.key,
-            "error": error,
-            "reason": reason,
-            "look": look_seconds,
-            "jitter": jitter_seconds,
-        },
+    """Hand a job back for `delay_seconds` without counting the attempt."""
+    await _end(
+        connection,
+        held,
+        "failed",
+        given_back=1,
+        error=error,
+        reason=reason,
+        delay_seconds=delay_seconds,
     )
-    await announce(connection, str(held.job_id))
 
 
 async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
@@ -187,6 +129,19 @@ async def record_spending(connection: Connection, held: Claim, result: Mapping[s
 
 async def discard(connection: Connection, held: Claim, why: str) -> None:
     """End a job whose user is gone or has switched learning off; `why` is a key of `WHY_NOT`."""
-    values = {**held.key, "error": f"{why}: {WHY_NOT[why]}", "reason": why}
-    await connection.later(_DISCARD, values)
+    await _end(connection, held, "cancelled", error=f"{why}: {WHY_NOT[why]}", reason=why)
+
+
+async def _end(
+    connection: Connection,
+    held: Claim,
+    state: str,
+    *,
+    given_back: int = 0,
+    error: str = "",
+    reason: str = "",
+    delay_seconds: float = 0.0,
+) -> None:
+    values = {"state": state, "given_back": given_back, "error": error, "reason": reason}
+    await connection.later(_END, {**held.key, **values, "delay": delay_seconds})
     await announce(connection, str(held.job_id))
