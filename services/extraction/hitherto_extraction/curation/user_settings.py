@@ -137,5 +137,11 @@ async def change_settings(
             )
         await users.note_key(connection, scope, sealing.key.key_id)
         await users.leave_to_seal(connection, scope)
-    await user_settings.write(connection, scope, values, names)
+    before = await user_settings.read(connection, scope)
+    after = before | {name: values.get(name) for name in names}
+    # The decision on encryption never becomes undecided again: readers look for sealed items only
+    # of users who have ever decided on it, and some items may remain sealed.
+    if after["encrypt_sensitive"] is None and before["encrypt_sensitive"] is not None:
+        after["encrypt_sensitive"] = False
+    await user_settings.write(connection, scope, after)
     return await read_settings(connection, scope, installation)

@@ -27,6 +27,7 @@ from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
 from hitherto_extraction.restoring.writing import index_memories, write
 from hitherto_extraction.storage import erased, imported, users
 from hitherto_extraction.storage.imported_rows import RowRefused
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.auth.principal import PROFILES_MANAGE
@@ -217,12 +218,9 @@ class _Import:
         """Turn encryption on before anything is stored."""
 
         async def look(connection: Connection) -> bool:
-            async with connection.transaction():
-                await self._enter(connection)
-            state = await users.read_user(connection, self._scope)
-            return state is not None and state.encrypts
+            return (await self._enter(connection)).encrypts
 
-        if await self._database.run(look, timeout=self._call.left()):
+        if await self._database.transact(look, timeout=self._call.left()):
             return
         sealing = await prepare_sealing(
             self._database, self._scope, self._uses.keys, seconds=self._call.left()
@@ -230,22 +228,19 @@ class _Import:
 
         async def turn_on(connection: Connection) -> None:
             name = "encrypt_sensitive"
-            async with connection.transaction():
-                await change_settings(
-                    connection, self._scope, {name: True}, [name], self._uses.installation, sealing
-                )
+            await change_settings(
+                connection, self._scope, {name: True}, [name], self._uses.installation, sealing
+            )
 
-        await self._database.run(turn_on, timeout=self._call.left())
+        await self._database.transact(turn_on, timeout=self._call.left())
 
-    async def _enter(self, connection: Connection) -> imported.KnownUser:
+    async def _enter(self, connection: Connection) -> UserWriteState:
         """Hold the row of the user, and refuse one who is not the user of the export.
 
         Raises:
             WrongState: That is so, or the user was erased or has switched memory off.
         """
-        await users.enter_alone(connection, self._scope)
-        known = await imported.read_user(connection, self._scope)
-        assert known is not None
+        known = await users.enter_alone(connection, self._scope)
         if known.created_at == self._since:
             return known
         if await imported.holds_something(connection, self._scope):
@@ -343,9 +338,7 @@ class _Import:
         async def whole(connection: Connection) -> tuple[Done, Position]:
             async with connection.transaction():
                 state = await users.lock_user(connection, self._scope)
-                known = await imported.read_user(connection, self._scope)
-                same = known is not None and known.created_at == self._since
-                if state is None or state.erased or not same:
+                if state is None or state.erased or state.created_at != self._since:
                     raise erased.was_erased(self._scope)
                 done = await work(connection, users.must_seal(state, self._scope))
             return done, await current_position(connection)

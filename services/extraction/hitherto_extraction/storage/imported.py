@@ -5,21 +5,13 @@ The caller holds the user's row. The role is hitherto_write.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.storage import user_settings
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
-
-_READ_USER = """
-SELECT created_at, memory_enabled
-FROM users
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-"""
 
 # Settings alone are no data.
 _HOLDS = """
@@ -47,18 +39,9 @@ SELECT EXISTS (SELECT FROM memories
                WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
 """
 
-# What the user chose here already stays.
 _ADOPT = """
-UPDATE users
-SET created_at = r.created_at,
-    memory_enabled = coalesce(users.memory_enabled, r.memory_enabled),
-    learning_enabled = coalesce(users.learning_enabled, r.learning_enabled),
-    retention_days = coalesce(users.retention_days, r.retention_days),
-    message_retention_days = coalesce(users.message_retention_days, r.message_retention_days),
-    encrypt_sensitive = coalesce(users.encrypt_sensitive, r.encrypt_sensitive),
-    time_zone = coalesce(users.time_zone, r.time_zone)
-FROM jsonb_populate_record(NULL::users, %(row)s::jsonb) AS r
-WHERE users.tenant_id = %(tenant_id)s AND users.user_id = %(user_id)s
+UPDATE users SET created_at = %(created_at)s::timestamptz
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _HELD_MEMORIES = """
@@ -97,19 +80,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 """
 
 
-@dataclass(frozen=True, slots=True)
-class KnownUser:
-    """The user's row; None: the user has not chosen whether memory is on."""
-
-    created_at: datetime
-    memory_enabled: bool | None
-
-
-async def read_user(connection: Connection, scope: Scope) -> KnownUser | None:
-    """The user's row, if there is one."""
-    return await connection.fetch_one(KnownUser, _READ_USER, scope.parameters)
-
-
 async def holds_something(connection: Connection, scope: Scope) -> bool:
     """Whether anything is stored about the user besides settings."""
     return bool(await connection.fetch_value(_HOLDS, scope.parameters))
@@ -117,7 +87,10 @@ async def holds_something(connection: Connection, scope: Scope) -> bool:
 
 async def adopt(connection: Connection, scope: Scope, row: Mapping[str, Any]) -> None:
     """Make the user's row that of an export, with the settings that the user has not chosen."""
-    await connection.execute(_ADOPT, scope.bind(row=json.dumps(row)))
+    await connection.execute(_ADOPT, scope.bind(created_at=row["created_at"]))
+    chosen = await user_settings.read(connection, scope)
+    settings = {name: row[name] if held is None else held for name, held in chosen.items()}
+    await user_settings.write(connection, scope, settings)
 
 
 async def held_memories(

@@ -26,7 +26,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 # Shared with other writers, exclusive against an erasure.
 _ENTER = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
@@ -37,7 +37,7 @@ FOR KEY SHARE
 _LOCK = """
 UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 """
 
 # The same for several users, in one order; those who are gone are left out. Across users.
@@ -57,14 +57,14 @@ WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 # Exclusive: it waits for all transactions that have entered, including those that only accept
 # messages.
 _LOCK_ALONE = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR UPDATE
 """
 
 _READ = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -92,14 +92,16 @@ _NOW = "SELECT clock_timestamp()"
 class UserWriteState:
     """The state that decides whether anything may be written about a user; None means the default.
 
-    `key_id` identifies the key with which encryption was last turned on.
+    `key_id` identifies the key with which encryption was last turned on, and `created_at` the user:
+    one who returns after an erasure has another.
     """
 
     erased: bool
     memory_enabled: bool | None
     learning_enabled: bool | None
-    encrypt_sensitive: bool | None = None
-    key_id: str | None = None
+    encrypt_sensitive: bool | None
+    key_id: str | None
+    created_at: datetime
 
     @property
     def encrypts(self) -> bool:
