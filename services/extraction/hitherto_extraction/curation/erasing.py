@@ -86,10 +86,10 @@ class Erasing:
             return await self._removal.transact(work, timeout=left())
 
         async def change(connection: Connection) -> Receipt:
-            return await erasure.read(connection, scope.tenant_id, receipt.receipt_id)
+            return await erasure.hold(connection, scope.tenant_id, receipt.receipt_id)
 
         async def again(connection: Connection, ids: Sequence[str]) -> Receipt:
-            return await erasure.read(connection, scope.tenant_id, UUID(ids[0]))
+            return await erasure.hold(connection, scope.tenant_id, UUID(ids[0]))
 
         with _naming_the_key(call.identity):
             receipt = await step(lambda connection: self._begin(connection, scope, identity))
@@ -158,7 +158,7 @@ class Erasing:
         """The receipt for this idempotency key, or of the completed, running or new erasure."""
         first = await first_ids(connection, identity)
         if first is not None:
-            return await erasure.read(connection, scope.tenant_id, UUID(first[0]))
+            return await erasure.hold(connection, scope.tenant_id, UUID(first[0]))
         await erased.keep_all_out(connection, scope)
         marked = await erasure.find_mark(connection, scope, self._hash_of(scope))
         if marked is not None and marked.erased_at is not None:
@@ -174,7 +174,7 @@ class Erasing:
             user_hash=self._hash_of(scope),
             hash_key_id=hash_key_id(self._hash_key),
         )
-        return await erasure.read(connection, scope.tenant_id, receipt_id)
+        return await erasure.hold(connection, scope.tenant_id, receipt_id)
 
     async def _empty(
         self,
@@ -228,7 +228,7 @@ class Erasing:
     async def _remove_jobs(self, connection: Connection, scope: Scope, receipt_id: UUID) -> bool:
         removed = await cancelling.remove_some(connection, scope, limit=BATCH)
         if removed:
-            await erasure.count_jobs(connection, scope, receipt_id, len(removed))
+            await erasure.count(connection, scope, receipt_id, erasure.JOBS, len(removed))
         for job_id in removed:
             await announce(connection, str(job_id))
         return bool(removed)
@@ -258,9 +258,11 @@ class Erasing:
         # As with the profile: until here, a credential with a list of users may also continue.
         await erasure.leave_lists(connection, scope, receipt_id)
         await erasure.require_none_left(connection, scope, tables)
-        await erasure.count_tables(connection, scope, receipt_id, tables)
+        for table in tables:
+            # Also those that held nothing.
+            await erasure.count(connection, scope, receipt_id, table, 0)
         ended = replace(
-            await erasure.read(connection, scope.tenant_id, receipt_id),
+            await erasure.hold(connection, scope.tenant_id, receipt_id),
             erased_at=await users.database_now(connection),
         )
         payload = signed_payload(self._signer, ended)
