@@ -23,7 +23,7 @@ OVER_LIMIT = "over_limit"
 
 # Across users. A bounded scan of the index memories_fading, whose predicate is repeated here word
 # for word: so many rows are examined, whether or not they are archived.
-_LOOK_AT_ALL = """
+_LOOK = """
 WITH looked AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id
     FROM memories AS m
@@ -31,25 +31,6 @@ WITH looked AS MATERIALIZED (
       AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
       AND (m.importance < 0.3 OR m.type = 'context')
       AND (m.user_id, m.memory_id) > (%(after_user)s, %(after_memory)s)
-    ORDER BY m.user_id, m.memory_id
-    LIMIT %(limit)s
-)
-SELECT m.user_id, m.memory_id, coalesce(least(m.context_ends_at, m.fades_at) < %(at)s, false)
-FROM looked
-JOIN memory_ages AS m ON m.tenant_id = looked.tenant_id AND m.user_id = looked.user_id
-     AND m.memory_id = looked.memory_id
-ORDER BY m.user_id, m.memory_id
-"""
-
-# The same scan for one user.
-_LOOK_AT_ONE = """
-WITH looked AS MATERIALIZED (
-    SELECT m.tenant_id, m.user_id, m.memory_id
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s
-      AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
-      AND (m.importance < 0.3 OR m.type = 'context')
-      AND m.user_id = %(after_user)s AND m.memory_id > %(after_memory)s
     ORDER BY m.user_id, m.memory_id
     LIMIT %(limit)s
 )
@@ -209,23 +190,24 @@ class DecayStep:
 async def look(
     connection: Connection, tenant_id: str, *, user_id: str | None, after: Named, limit: int
 ) -> DecayStep:
-    """Examine the next `limit` memories after `after`, of all users or of one.
+    """Examine the next `limit` memories after `after`, of all users or of the one named by both.
 
     Nothing is locked: `archive` checks again. `last` is None if nothing was left to examine.
     """
     rows = await connection.fetch_rows(
-        _LOOK_AT_ALL if user_id is None else _LOOK_AT_ONE,
+        _LOOK,
         {
             "tenant_id": tenant_id,
-            "after_user": after[0] if user_id is None else user_id,
+            "after_user": after[0],
             "after_memory": after[1],
             "limit": limit,
             "at": await users.database_now(connection),
         },
     )
-    return DecayStep(
-        [(row[0], row[1]) for row in rows if row[2]], (rows[-1][0], rows[-1][1]) if rows else None
-    )
+    # The scan for one user ends where it reaches the next one.
+    found = [row for row in rows if user_id in (None, row[0])]
+    last = (found[-1][0], found[-1][1]) if found else None
+    return DecayStep([(row[0], row[1]) for row in found if row[2]], last)
 
 
 async def lock_users(
