@@ -8,7 +8,7 @@ from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.storage import documents
 from hitherto_retrieval.storage.documents import Document, DocumentFilters
 from hitherto_shared.convert import struct, timestamp
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import not_found
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
@@ -54,11 +54,7 @@ class DocumentCalls(ReadCalls):
             return pb.GetDocumentResponse(reason=reading.reason)
         found = await reading.run(lambda c: documents.read_document(c, reading.scope, document_id))
         if found is None or reading.empty:
-            raise NotFound(
-                "this user has no such document",
-                reason="DOCUMENT_NOT_FOUND",
-                metadata={"document_id": request.document_id},
-            )
+            raise not_found("document", document_id)
         return pb.GetDocumentResponse(document=_message(found))
 
 
