@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.indexing import terms_left
-from hitherto_extraction.storage import imported, imported_rows, keyword_index, removal
+from hitherto_extraction.pipeline.message_removal import reindex
+from hitherto_extraction.storage import imported, imported_rows, keyword_index
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.corpora.messages import MESSAGES
@@ -71,12 +71,7 @@ async def index_memories(connection: Connection, scope: Scope, *, after: UUID) -
     memory_ids = await imported.not_indexed(connection, scope, after=after, limit=_INDEXED_AT_ONCE)
     if not memory_ids:
         return None
-    texts = {
-        memory.memory_id: terms_left(memory)
-        for memory in await removal.read_indexed(connection, scope, memory_ids)
-    }
-    growth = sum(terms.total() for terms in texts.values())
-    await removal.index_anew(connection, scope, texts, growth=growth, sweep=False)
+    await reindex(connection, scope, memory_ids, sweep=False, new=True)
     await imported.await_vectors(connection, scope, memory_ids)
     return memory_ids[-1]
 

@@ -69,7 +69,7 @@ class Rebuilding:
             )
             if await self._write(connection, each, after):
                 counts["memories_forgotten" if fields is None else "memories_restored"] += 1
-                if _found_by(after) != _found_by(each.held):
+                if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(connection, each)
         for memory_id, each in histories.items():
@@ -215,11 +215,6 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: row[name] for name in FIELDS}
     fields["said_at"] = row["said_at"] or row["valid_from"]
     return fields
-
-
-def _found_by(edited: EditableMemory) -> tuple[str, list[str], list[str]]:
-    """The indexed text of a memory."""
-    return edited.memory.content, list(edited.memory.keywords), list(edited.questions)
 
 
 def _forgotten(held: EditableMemory) -> EditableMemory:
