@@ -200,16 +200,3 @@ async def _plan(
 
 def _by_the_saved(items: Sequence[ClosedItem]) -> list[ClosedItem]:
     return [replace(item, by=_SAVED, source_ids=None) for item in items]
-
-
-class ExtractionRunner:
-    """Gives an extraction job to the runner for its input: messages, or a saved memory."""
-
-    def __init__(self, extraction: Extraction, check: Check) -> None:
-        self._extraction = extraction
-        self._check = check
-
-    async def run(self, held: Claim) -> None:
-        """Run the job; see `Extraction.run` and `Check.run`."""
-        reader = self._check if "memory_id" in held.params else self._extraction
-        await reader.run(held)

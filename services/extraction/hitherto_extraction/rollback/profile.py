@@ -11,7 +11,7 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -27,19 +27,10 @@ from hitherto_extraction.pipeline.profile import (
 )
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
+from hitherto_extraction.storage.rollback import ProfileVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Profile, Scope
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileVersion:
-    """A version of the profile: its content as JSON, which job wrote it, and when."""
-
-    version: int
-    job_id: UUID | None
-    at: datetime
-    content: Mapping[str, Any]
 
 
 def replay(
@@ -151,7 +142,7 @@ async def rebuild_profile(
     Statements of the jobs are marked already.
     """
     said = await statements.of_profile(connection, scope)
-    versions = [ProfileVersion(*row) for row in await storage.profile_versions(connection, scope)]
+    versions = await storage.profile_versions(connection, scope)
     explained = {each.version for each in said if each.made_version}
     unexplained = [
         each for each in versions if each.version not in explained and each.job_id in job_ids

@@ -202,6 +202,16 @@ class MessageRange:
     range_to: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileVersion:
+    """A version of the profile: its content as JSON, which job wrote it, and when."""
+
+    version: int
+    job_id: UUID | None
+    at: datetime
+    content: Mapping[str, Any]
+
+
 async def jobs_of_conversation(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> list[UUID]:
@@ -320,19 +330,20 @@ async def unmention(
     )
 
 
-async def profile_versions(
-    connection: Connection, scope: Scope
-) -> list[tuple[int, UUID | None, datetime, Mapping[str, Any]]]:
-    """Every version of the profile: its number, job, time and content."""
-    cursor = await connection.execute(_PROFILE_VERSIONS, scope.parameters)
+async def profile_versions(connection: Connection, scope: Scope) -> list[ProfileVersion]:
+    """Every version of the profile, the first one first."""
     return [
-        (
-            row[0],
-            row[1],
-            row[2],
-            row[3] if row[4] is None else opened(scope, PROFILE_VERSION, row[4], row[0])["profile"],
+        ProfileVersion(
+            version,
+            job_id,
+            at,
+            content
+            if sealed is None
+            else opened(scope, PROFILE_VERSION, sealed, version)["profile"],
         )
-        for row in await cursor.fetchall()
+        for version, job_id, at, content, sealed in await connection.fetch_rows(
+            _PROFILE_VERSIONS, scope.parameters
+        )
     ]
 
 

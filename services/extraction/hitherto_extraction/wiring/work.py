@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hitherto_extraction.budget import BudgetLeft
 from hitherto_extraction.consolidation.merge_model import MergeModel
 from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
-from hitherto_extraction.curation.check import Check, ExtractionRunner
+from hitherto_extraction.curation.check import Check
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
 from hitherto_extraction.intake import Intake, IntakeRules
@@ -152,7 +152,9 @@ def _worker(
         databases.maintenance,
         base.signals,
         {
-            EXTRACTION: ExtractionRunner(extraction, check).run,
+            EXTRACTION: lambda held: (
+                check.run(held) if "memory_id" in held.params else extraction.run(held)
+            ),
             DOCUMENTS: ingestion.run,
             CONSOLIDATION: consolidation.run,
             DECAY: decay.run,
