@@ -9,7 +9,7 @@ from hitherto.v1 import document_pb2, search_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_extraction.intake import Intake, IntakeRules
-from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services

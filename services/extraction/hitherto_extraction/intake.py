@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hitherto_extraction.job_calls import Accepted, JobCalls
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.queue.attempts import WHY_NOT
-from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
 from hitherto_extraction.storage.corpora import index
@@ -118,7 +118,7 @@ class Intake(JobCalls):
             # Code that stores or indexes holds the user's row, and locks it before a
             # conversation's.
             state = await users.enter_alone(connection, scope)
-            why = state.why_not_learning(self._rules.memory_enabled)
+            why = users.why_not_learning(state, self._rules.memory_enabled)
             if why == "MEMORY_DISABLED":
                 return [await self._refuse(connection, scope, conversation_id, why)]
             stored = await store_messages(
@@ -217,7 +217,7 @@ class Intake(JobCalls):
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
         state = await users.enter_alone(connection, scope)
-        why = state.why_not_learning(self._rules.memory_enabled)
+        why = users.why_not_learning(state, self._rules.memory_enabled)
         if why == "MEMORY_DISABLED":
             return await self._refuse(connection, scope, conversation_id, why)
         sealed = users.must_seal(state, scope)

@@ -17,7 +17,7 @@ from hitherto_extraction.documents.ingest import (
 )
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.incoming_documents import read_documents
-from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.convert import job_message
 from hitherto_shared.database.pool import Connection, Database

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.queue.jobs import announce, own_range
 from hitherto_extraction.queue.signals import CHANNEL
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.database.arrays import Texts
@@ -112,11 +112,6 @@ SET done_to = %(done_to)s, result = %(result)s, outage_since = NULL,
         THEN greatest(lease_until, clock_timestamp() + make_interval(secs => %(lease)s)) END,
     finished_at = CASE WHEN %(finished)s THEN clock_timestamp() END
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-"""
-
-_FIX_RANGE = """
-UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running' AND range_to IS NULL
 """
 
 
@@ -278,8 +273,12 @@ async def fix_range(connection: Connection, held: Claim, *, range_from: int, ran
     Raises:
         ClaimLost: The claim is no longer current.
     """
-    cursor = await connection.execute(
-        _FIX_RANGE, {**held.key, "range_from": range_from, "range_to": range_to}
-    )
-    if cursor.rowcount == 0:
+    if not await own_range(
+        connection,
+        held.tenant_id,
+        held.job_id,
+        range_from=range_from,
+        range_to=range_to,
+        claim_no=held.claim_no,
+    ):
         raise ClaimLost

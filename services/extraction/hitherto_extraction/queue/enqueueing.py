@@ -15,20 +15,15 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job, Scope
 from hitherto_shared.tracing import event, traceparent
 
-# A job for messages whose numbers are known now.
-_ENQUEUE_RANGE = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from, range_to, done_to,
-                  max_attempts, trace_parent)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
-        %(range_from)s, %(range_to)s, %(range_from)s - 1, %(max_attempts)s, %(trace_parent)s)
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
-# A job that reads no conversation: upkeep, documents, a check of one memory.
+# A job that has ended is one that was refused, or work that was done within the call.
 _ENQUEUE = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, params, max_attempts, trace_parent)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(params)s, %(max_attempts)s,
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
+                  done_to, params, result, max_attempts, started_at, finished_at, error,
+                  error_reason, trace_parent)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(state)s, %(conversation_id)s,
+        %(range_from)s, %(range_to)s, %(range_from)s::int - 1, %(params)s, %(result)s,
+        %(max_attempts)s, CASE WHEN %(state)s = 'succeeded' THEN clock_timestamp() END,
+        CASE WHEN %(state)s <> 'queued' THEN clock_timestamp() END, %(error)s, %(error_reason)s,
         %(trace_parent)s)
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
@@ -53,26 +48,6 @@ RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
-# A job that ends before it begins, because nothing may be learnt about this user.
-_ENQUEUE_CANCELLED = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, max_attempts,
-                  finished_at, error, error_reason)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'cancelled',
-        %(conversation_id)s, %(max_attempts)s, clock_timestamp(), %(error)s, %(error_reason)s)
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
-# Work that was done within the call that requested it, such as counting in a dry run.
-_ENQUEUE_DONE = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, params, result, max_attempts,
-                  started_at, finished_at)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'succeeded', %(params)s, %(result)s, 1,
-        clock_timestamp(), clock_timestamp())
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
 # Across users. A tenant whose last job of the schedule has not ended gets no second one, because
 # that one will do the same work.
 _ENQUEUE_FOR_SLOT = """
@@ -87,6 +62,19 @@ WHERE NOT EXISTS (
 ON CONFLICT (tenant_id, schedule, slot) WHERE schedule IS NOT NULL DO NOTHING
 RETURNING tenant_id, job_id
 """
+
+
+_UNSET: Mapping[str, Any] = {
+    "state": "queued",
+    "conversation_id": None,
+    "range_from": None,
+    "range_to": None,
+    "params": Jsonb({}),
+    "result": Jsonb({}),
+    "error": "",
+    "error_reason": "",
+    "trace_parent": None,
+}
 
 
 async def enqueue(
@@ -133,13 +121,15 @@ async def enqueue_done(
     """Record completed work, so that the caller gets a job as for any other."""
     return await _insert(
         connection,
-        _ENQUEUE_DONE,
+        _ENQUEUE,
         {
             "tenant_id": tenant_id,
             "user_id": user_id,
             "kind": kind,
+            "state": "succeeded",
             "params": Jsonb(dict(params or {})),
             "result": Jsonb(dict(result)),
+            "max_attempts": 1,
         },
     )
 
@@ -156,8 +146,9 @@ async def enqueue_range(
     """Queue the extraction of messages `range_from`..`range_to` (both included)."""
     return await _queue(
         connection,
-        _ENQUEUE_RANGE,
+        _ENQUEUE,
         scope.bind(
+            kind="memory-extraction",
             conversation_id=conversation_id,
             range_from=range_from,
             range_to=range_to,
@@ -193,7 +184,7 @@ async def _queue(connection: Connection, statement: str, values: Mapping[str, An
 
 
 async def _insert(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
-    [job] = await connection.fetch(Job, statement, {"job_id": uuid7(), **values})
+    [job] = await connection.fetch(Job, statement, {"job_id": uuid7(), **_UNSET, **values})
     return job
 
 
@@ -210,8 +201,9 @@ async def enqueue_cancelled(
     """Record that input was not accepted, so that the caller gets a job that says why."""
     return await _insert(
         connection,
-        _ENQUEUE_CANCELLED,
+        _ENQUEUE,
         scope.bind(
+            state="cancelled",
             conversation_id=conversation_id,
             kind=kind,
             max_attempts=max_attempts,
