@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from hitherto_extraction.documents.entities import Mention, settle
-from hitherto_extraction.storage import chunks, document_mentions
-from hitherto_extraction.storage.chunks import IndexedChunk
+from hitherto_extraction.storage import document_mentions, documents
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora import vectors as store
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
+from hitherto_extraction.storage.documents import IndexedChunk
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
@@ -86,12 +86,12 @@ async def replace_chunks(
     `heading_before` preceded the stored chunks in the indexes.
     """
     document_id, contents, heading = prepared.document_id, prepared.chunks, prepared.heading
-    held = await chunks.read(connection, scope, document_id)
+    held = await documents.read_chunks(connection, scope, document_id)
     change = compare(contents, held, same_heading=heading == heading_before)
     if change.goes:
         # Under the heading before: the index knows them by it.
-        await chunks.delete(connection, scope, [chunk.chunk_id for chunk in change.goes])
-    await chunks.move(connection, scope, change.stays)
+        await documents.delete_chunks(connection, scope, [chunk.chunk_id for chunk in change.goes])
+    await documents.move_chunks(connection, scope, change.stays)
     counted = [
         prepared.terms.get(position) or count_terms(indexed_text(heading, contents[position]))
         for position in change.comes
@@ -101,7 +101,7 @@ async def replace_chunks(
         IndexedChunk(uuid7(), contents[position], position, number, words.total())
         for position, number, words in zip(change.comes, numbers, counted, strict=True)
     ]
-    await chunks.insert(connection, scope, document_id, new)
+    await documents.insert_chunks(connection, scope, document_id, new)
     found = {
         EmbeddableText(
             (scope.tenant_id, scope.user_id, str(chunk.chunk_id), 0), (chunk.content,)

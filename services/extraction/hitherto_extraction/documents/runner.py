@@ -22,10 +22,9 @@ from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
-from hitherto_extraction.storage import chunks, documents, ledger, users
-from hitherto_extraction.storage.chunks import IndexedChunk
+from hitherto_extraction.storage import documents, ledger, users
 from hitherto_extraction.storage.corpora.documents import indexed_text
-from hitherto_extraction.storage.documents import StoredDocument
+from hitherto_extraction.storage.documents import IndexedChunk, StoredDocument
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
@@ -133,7 +132,7 @@ class Ingestion:
             return (
                 document,
                 state.heading if state is not None else "",
-                await chunks.read(connection, scope, document_id),
+                await documents.read_chunks(connection, scope, document_id),
             )
 
         group: list[PreparedDocument] = []
