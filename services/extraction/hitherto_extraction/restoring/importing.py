@@ -26,7 +26,7 @@ from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
 from hitherto_extraction.restoring.writing import index_memories, write
 from hitherto_extraction.storage import erased, imported, users
-from hitherto_extraction.storage.imported_rows import RowRefused
+from hitherto_extraction.storage.imported import RowRefused
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail

@@ -8,6 +8,7 @@ once nothing is found at all.
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.sealing.steps import (
@@ -92,9 +93,10 @@ class SealingSweep:
 
     async def _seal(self, scope: Scope) -> bool:
         rows = 0
-        while changed := await self._step(scope):
+        step = partial(self._first_change, scope=scope)
+        while changed := await self._removal.transact(step, timeout=_SECONDS):
             rows += changed
-        left = await self._left(scope)
+        left = await self._removal.run(partial(sealing.count_left, scope=scope), timeout=_SECONDS)
         # Before the vectors: nothing in clear may wait for an unavailable embedder.
         for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
             await self._clean(scope, cleaning)
@@ -104,17 +106,6 @@ class SealingSweep:
         if settled:
             logger.info("sealed the remaining clear text of a user", extra={"rows": rows})
         return settled
-
-    async def _left(self, scope: Scope) -> int:
-        return await self._removal.run(
-            lambda connection: sealing.count_left(connection, scope), timeout=_SECONDS
-        )
-
-    async def _step(self, scope: Scope) -> int:
-        """One transaction of one step; returns how many rows it changed, 0 if no step found any."""
-        return await self._removal.transact(
-            lambda connection: self._first_change(connection, scope), timeout=_SECONDS
-        )
 
     async def _clean(self, scope: Scope, cleaning: Cleaning) -> None:
         async def work(connection: Connection) -> None:

@@ -49,7 +49,7 @@ class SealedVectors:
                 )
             if not affordable:
                 return False
-            texts = {each: [each.content(scope)] for each in found if _opens(scope, each)}
+            texts = {each: [text] for each in found if (text := _opened(scope, each)) is not None}
             try:
                 made = await embed(self._embedder, texts)
             except ModelError as error:
@@ -93,10 +93,9 @@ class SealedVectors:
                 await self._removal.transact(work, timeout=SECONDS)
 
 
-def _opens(scope: Scope, each: Unembedded) -> bool:
+def _opened(scope: Scope, each: Unembedded) -> str | None:
     try:
-        each.content(scope)
+        return each.content(scope)
     except SealBroken:
         logger.error("cannot open a sealed memory, which gets no vector")
-        return False
-    return True
+        return None
