@@ -38,13 +38,17 @@ class EmbeddableText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VectorStatements:
-    """The statements about the vectors of a kind of text, of any user.
+class EmbeddedCorpus:
+    """A kind of text that has vectors.
 
-    They take the parallel arrays `tenants`, `users`, `ids` and `numbers` (see `ItemKey`). Those
-    that find texts return the four parts of the key, then the words that `contents` takes.
+    Its statements about vectors concern texts of any user. They take the parallel arrays `tenants`,
+    `users`, `ids` and `numbers` (see `ItemKey`). Those that find texts return the four parts of the
+    key, then the words that `contents` takes.
 
     Attributes:
+        name: The name of the corpus, by which its keyword index is known.
+        contents: The texts to embed, from the words of a row.
+        first_id: An id before all others.
         pending: Finds texts that wait for a vector of the active model, oldest first.
         without: Finds texts without a vector of `model`, in the order of their keys, after one.
         write: Stores `vectors`. Those of texts that are gone, sealed or reworded, and those of an
@@ -56,29 +60,15 @@ class VectorStatements:
         write_sources: Stores `vectors` of the words that memories came from.
     """
 
+    name: str
+    contents: Callable[..., Sequence[str]]
+    first_id: str
     pending: str
     without: str
     write: str
     settle: str
     expect: str
     write_sources: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EmbeddedCorpus:
-    """A kind of text that has vectors.
-
-    Attributes:
-        name: The name of the corpus, by which its keyword index is known.
-        contents: The texts to embed, from the words of a row.
-        first_id: An id before all others.
-        vectors: Its statements.
-    """
-
-    name: str
-    contents: Callable[..., Sequence[str]]
-    first_id: str
-    vectors: VectorStatements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

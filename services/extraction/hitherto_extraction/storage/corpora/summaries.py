@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, VectorStatements, beginning
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, beginning
 from hitherto_shared.encryption.rows import SUMMARY
 from hitherto_shared.text.passages import summary_text
 
@@ -140,9 +140,11 @@ SUMMARIES = SpokenCorpus(
     text=summary_text,
     contents=beginning(summary_text),
     first_id="",
-    vectors=VectorStatements(
-        pending=_PENDING, without=_WITHOUT, write=_WRITE, settle=_SETTLE, expect=_EXPECT
-    ),
+    pending=_PENDING,
+    without=_WITHOUT,
+    write=_WRITE,
+    settle=_SETTLE,
+    expect=_EXPECT,
     left=_LEFT,
     unindexed=_UNINDEXED,
     number=_NUMBER,
