@@ -19,9 +19,9 @@ from hitherto_extraction.storage import (
     consolidation,
     editing,
     keyword_index,
+    known_memories,
     ledger,
     memories,
-    sources,
 )
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
@@ -155,7 +155,7 @@ async def read_words(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[str]]:
     """For each memory the words of its messages that are stored in clear."""
-    said = await sources.read_words(
+    said = await known_memories.source_words(
         connection, scope, memory_ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
     )
     return {memory_id: [text for _, text in found] for memory_id, found in said.items()}
