@@ -70,7 +70,9 @@ class _Going:
 
     scope: Scope
     begun: UserStatus | None = None
-    ready: asyncio.Queue[bytes | Manifest] = field(default_factory=lambda: asyncio.Queue(_AHEAD))
+    ready: asyncio.Queue[bytes | Manifest | Exception] = field(
+        default_factory=lambda: asyncio.Queue(_AHEAD)
+    )
 
     async def put(self, piece: bytes | Manifest) -> None:
         """Hand over the next piece.
@@ -140,39 +142,38 @@ class Exporting:
                     other = await self._key(scope)
 
                     async def once_more(connection: Connection) -> None:
-                        async with connection.transaction():
-                            await self._read(connection, going, other, again=True)
+                        await self._read(connection, going, other, again=True)
 
                     left = ends - asyncio.get_running_loop().time()
-                    await self._database.run(once_more, timeout=left)
+                    await self._database.transact(once_more, timeout=left)
 
-        reading = asyncio.create_task(read())
-        taking = asyncio.ensure_future(going.ready.get())
+        async def read_to_the_end() -> None:
+            try:
+                await read()
+            except Exception as error:
+                await going.ready.put(error)
+
+        reading = asyncio.create_task(read_to_the_end())
         try:
             while True:
-                await asyncio.wait(
-                    {taking, reading}, timeout=_SILENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                )
-                if not (taking.done() or reading.done()):
+                try:
+                    async with asyncio.timeout(_SILENCE_SECONDS):
+                        piece = await going.ready.get()
+                except TimeoutError:
                     raise TooLate(
                         "the database did not answer in time; call ExportUser again from the start",
                         reason="DEADLINE_EXCEEDED",
-                    )
-                if not taking.done() and going.ready.empty():
-                    # It ended without a manifest: the reason is its own.
-                    await reading
-                    return
-                piece = await taking
+                    ) from None
+                if isinstance(piece, Exception):
+                    raise piece
                 if not isinstance(piece, Manifest) or piece.total_bytes:
                     await self._refuse_erased(going, fence)
                 yield piece
                 if isinstance(piece, Manifest):
                     return
-                taking = asyncio.ensure_future(going.ready.get())
         finally:
             reading.cancel()
-            taking.cancel()
-            await asyncio.gather(reading, taking, return_exceptions=True)
+            await asyncio.gather(reading, return_exceptions=True)
 
     @asynccontextmanager
     async def _turn(self, scope: Scope) -> AsyncIterator[None]:
@@ -276,10 +277,7 @@ class Exporting:
             async for row, sealed in exports.rows(connection, scope, holding, hashed):
                 counts[holding.name] += 1
                 yield opening.line(holding.name, row, sealed)
-        async for row in exports.lists(connection, scope):
-            counts[exports.CREDENTIALS] += 1
-            yield opening.line(exports.CREDENTIALS, row, None)
         counts[exports.CALLS] = 0
-        async for row in exports.calls(connection, scope):
-            counts[exports.CALLS] += 1
-            yield opening.line(exports.CALLS, row, None)
+        async for table, row in exports.shared_rows(connection, scope):
+            counts[table] += 1
+            yield opening.line(table, row, None)
