@@ -129,7 +129,7 @@ class Saving:
                 JSON.
         """
         state = await users.enter_alone(connection, scope)
-        if state.why_not_learning(self.memory_enabled) == "MEMORY_DISABLED":
+        if users.why_not_learning(state, self.memory_enabled) == "MEMORY_DISABLED":
             raise users.memory_disabled(scope, "nothing was saved")
         encrypts = users.must_seal(state, scope)
         at = await users.database_now(connection)

@@ -279,7 +279,7 @@ class ExtractionPreview:
     async def _play(self, connection: Connection, run: _PreviewRun) -> _RehearsalState:
         scope, transcript = run.scope, run.transcript
         state = await users.enter_user(connection, scope)
-        if why := state.why_not_learning(self._memory_enabled):
+        if why := users.why_not_learning(state, self._memory_enabled):
             raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
         await users.lock_user(connection, scope)
         encrypts = users.must_seal(state, scope)

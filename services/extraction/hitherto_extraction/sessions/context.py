@@ -134,5 +134,5 @@ async def admit(connection: Connection, scope: Scope, *, memory_enabled: bool) -
         WrongState: Memory is switched off for the user, or the user was erased.
     """
     state = await users.enter_user(connection, scope)
-    if state.why_not_learning(memory_enabled) == "MEMORY_DISABLED":
+    if users.why_not_learning(state, memory_enabled) == "MEMORY_DISABLED":
         raise users.memory_disabled(scope, "nothing was stored")

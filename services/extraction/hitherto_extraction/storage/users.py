@@ -108,18 +108,17 @@ class UserWriteState:
         """Whether sensitive text of this user is to be sealed from now on."""
         return bool(self.encrypt_sensitive)
 
-    def why_not_learning(self, memory_enabled_by_default: bool) -> str | None:
-        """The reason why nothing may be learnt about this user, or None."""
-        if not (memory_enabled_by_default if self.memory_enabled is None else self.memory_enabled):
-            return "MEMORY_DISABLED"
-        return "LEARNING_DISABLED" if self.learning_enabled is False else None
-
 
 def why_not_learning(state: UserWriteState | None, memory_enabled: bool) -> str | None:
-    """The same for a user who may be gone (None) or erased; a key of `attempts.WHY_NOT`."""
+    """Why nothing may be learnt about a user, by a key of `attempts.WHY_NOT`, or None.
+
+    `memory_enabled` applies to users who did not choose; `state` is None for one who is gone.
+    """
     if state is None or state.erased:
         return "USER_ERASED"
-    return state.why_not_learning(memory_enabled)
+    if not (memory_enabled if state.memory_enabled is None else state.memory_enabled):
+        return "MEMORY_DISABLED"
+    return "LEARNING_DISABLED" if state.learning_enabled is False else None
 
 
 def must_seal(state: UserWriteState | None, scope: Scope) -> bool:
