@@ -20,19 +20,14 @@ from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-_FIND_MARK = """
-SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
-       reinstated_at
-FROM erased_users
-WHERE tenant_id = %(tenant_id)s AND user_hash = %(user_hash)s AND reinstated_at IS NULL
-FOR UPDATE
-"""
-
+# By its id, or as the mark of a user who is erased or being erased.
 _HOLD = """
 SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
        reinstated_at
 FROM erased_users
-WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
+WHERE tenant_id = %(tenant_id)s
+  AND (receipt_id = %(receipt_id)s::uuid
+       OR user_hash = %(user_hash)s::text AND reinstated_at IS NULL)
 FOR UPDATE
 """
 
@@ -178,9 +173,8 @@ class Receipt:
 
 async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Receipt | None:
     """The receipt of a user who is erased or being erased; locks its row."""
-    return await connection.fetch_one(
-        Receipt, _FIND_MARK, {"tenant_id": scope.tenant_id, "user_hash": user_hash}
-    )
+    values = {"tenant_id": scope.tenant_id, "receipt_id": None, "user_hash": user_hash}
+    return await connection.fetch_one(Receipt, _HOLD, values)
 
 
 async def begin(
@@ -207,7 +201,7 @@ async def begin(
 
 async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
     """The present receipt; no other call erases this user until the transaction ends."""
-    values = {"tenant_id": tenant_id, "receipt_id": receipt_id}
+    values = {"tenant_id": tenant_id, "receipt_id": receipt_id, "user_hash": None}
     [receipt] = await connection.fetch(Receipt, _HOLD, values)
     return receipt
 
