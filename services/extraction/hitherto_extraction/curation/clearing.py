@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hitherto_extraction.curation.profiles import CLEARABLE, update_profile
+from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
 from hitherto_extraction.pipeline.message_removal import delete_conversation
+from hitherto_extraction.pipeline.profile import FIELDS
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import clearing, profiles, users
@@ -206,7 +207,7 @@ async def _empty_profile(connection: Connection, wanted: ClearRequest) -> int:
     """
     held, _ = await profiles.read_profile(connection, wanted.scope)
     emptied = await update_profile(
-        connection, wanted.scope, {}, [(name,) for name in CLEARABLE], version=0, actor=wanted.actor
+        connection, wanted.scope, {}, [(name,) for name in FIELDS], version=0, actor=wanted.actor
     )
     ways = await clearing.drop_preferences(connection, wanted.scope)
     return int(emptied.version != held.version or ways > 0)

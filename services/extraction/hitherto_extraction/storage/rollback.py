@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from psycopg.rows import dict_row
+
 from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of
@@ -249,17 +251,14 @@ async def read_versions(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[dict[str, Any]]]:
     """Every version of memories by column, the first one first, the present one last."""
-    async with connection.cursor() as cursor:
+    async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(_VERSIONS, scope.bind(memory_ids=list(memory_ids)))
-        assert cursor.description is not None
-        names = [column.name for column in cursor.description]
         rows = await cursor.fetchall()
     found: dict[UUID, list[dict[str, Any]]] = {}
-    for row in rows:
-        fields = dict(zip(names, row, strict=True))
+    for fields in rows:
         sealed = fields.pop("sealed")
         if sealed is not None:
-            fields |= opened(scope, MEMORY, sealed, fields["memory_id"])
+            fields.update(opened(scope, MEMORY, sealed, fields["memory_id"]))
         found.setdefault(fields["memory_id"], []).append(fields)
     return found
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from psycopg.rows import dict_row
+
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-COLUMNS = (
-    "memory_enabled",
-    "learning_enabled",
-    "retention_days",
-    "message_retention_days",
-    "encrypt_sensitive",
-    "time_zone",
-)
-
-# An erased user has no settings. The columns in the order of `COLUMNS`.
+# An erased user has no settings.
 _READ = """
 SELECT memory_enabled, learning_enabled, retention_days, message_retention_days, encrypt_sensitive,
        time_zone
@@ -36,8 +29,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 async def read(connection: Connection, scope: Scope) -> dict[str, Any]:
     """The user's settings, by column; None, or absent, follows the installation."""
-    row = await connection.fetch_row(_READ, scope.parameters)
-    return {} if row is None else dict(zip(COLUMNS, row, strict=True))
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_READ, scope.parameters)
+        return await cursor.fetchone() or {}
 
 
 async def write(connection: Connection, scope: Scope, settings: Mapping[str, Any]) -> None:
