@@ -27,7 +27,7 @@ from hitherto_extraction.pipeline.profile import (
 )
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
-from hitherto_extraction.storage.rollback import ProfileVersion
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Profile, Scope
@@ -35,7 +35,7 @@ from hitherto_shared.models import Profile, Scope
 
 def replay(
     current: Profile,
-    versions: Sequence[ProfileVersion],
+    versions: Sequence[StoredVersion],
     statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int],
@@ -59,7 +59,7 @@ def replay(
     profile = Profile(current.user_id)
     marks: dict[str, str] = {}
     before: Mapping[str, Any] = {}
-    for version in [ProfileVersion(0, None, datetime.min.replace(tzinfo=UTC), {}), *versions]:
+    for version in [StoredVersion(0, None, datetime.min.replace(tzinfo=UTC), {}), *versions]:
         if version.version not in explained and version.version not in skipped:
             learnt = said_at if version.job_id is not None else {}
             profile, marks = _changed(profile, marks, before, version, learnt)
@@ -67,7 +67,7 @@ def replay(
             if not each.taken:
                 change = merge_profile(profile, marks, ProfilePatch(**each.said), each.said_at)
                 profile, marks = change.profile, change.said_at
-        before = version.content
+        before = version.fields
     return replace(
         profile,
         version=current.version,
@@ -100,17 +100,17 @@ def _changed(
     profile: Profile,
     marks: Mapping[str, str],
     before: Mapping[str, Any],
-    version: ProfileVersion,
+    version: StoredVersion,
     learnt: Mapping[str, str],
 ) -> tuple[Profile, dict[str, str]]:
     """The profile after the changes by hand between two versions."""
     held: dict[str, Any] = {
-        name: copy.deepcopy(getattr(profile, name)) for name in before or version.content
+        name: copy.deepcopy(getattr(profile, name)) for name in before or version.fields
     }
     held |= {name: list(held[name]) for name in LISTS if name in held}
     dated = dict(marks)
-    for path in differing(before, version.content):
-        old, new = value_at(before, path), value_at(version.content, path)
+    for path in differing(before, version.fields):
+        old, new = value_at(before, path), value_at(version.fields, path)
         if isinstance(new, list) and isinstance(old, list):
             now = value_at(held, path)
             known = now if isinstance(now, list) else []

@@ -15,7 +15,7 @@ import copy
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,7 @@ from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.guards import questions
 from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import CURRENT_STATUSES
 
@@ -59,18 +60,8 @@ _NOTHING: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryVersion:
-    """A version of a memory: its fields, the job that wrote it, and since when it was known."""
-
-    version: int
-    job_id: UUID | None
-    at: datetime
-    fields: Mapping[str, Any]
-
-
 def replay(
-    versions: Sequence[MemoryVersion],
+    versions: Sequence[StoredVersion],
     statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int] = (),
@@ -91,7 +82,7 @@ def replay(
         said[each.version].append(each)
     rebuilt = _RebuiltMemory(gone)
     rebuilt.held["type"] = versions[0].fields["type"]
-    before: MemoryVersion | None = None
+    before: StoredVersion | None = None
     for version in versions:
         if version.version not in explained and version.version not in skipped:
             rebuilt.change(before, version)
@@ -111,7 +102,7 @@ class _RebuiltMemory:
         self._gone = {str(each) for each in gone}
         self._ended_at: datetime | None = None
 
-    def change(self, before: MemoryVersion | None, after: MemoryVersion) -> None:
+    def change(self, before: StoredVersion | None, after: StoredVersion) -> None:
         """Apply a change by hand or upkeep."""
         held, new = self.held, after.fields
         if before is None:

@@ -73,7 +73,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job
 _VERSIONS = """
 SELECT memory_id, version, job_id, known_from AS at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at,
+       superseded_by, sensitive, coalesce(said_at, valid_from) AS said_at,
        CASE WHEN sealed IS NOT NULL
             THEN sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed) END AS sealed
 FROM memory_versions
@@ -205,13 +205,13 @@ class MessageRange:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileVersion:
-    """A version of the profile: its content as JSON, which job wrote it, and when."""
+class StoredVersion:
+    """A version of a memory or of the profile: the job that wrote it, when, and its fields."""
 
     version: int
     job_id: UUID | None
     at: datetime
-    content: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
 async def jobs_of_conversation(
@@ -249,17 +249,18 @@ async def written_by(connection: Connection, scope: Scope, job_ids: Sequence[UUI
 
 async def read_versions(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, list[dict[str, Any]]]:
-    """Every version of memories by column, the first one first, the present one last."""
+) -> dict[UUID, list[StoredVersion]]:
+    """Every version of memories, the first one first, the present one last."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(_VERSIONS, scope.bind(memory_ids=list(memory_ids)))
         rows = await cursor.fetchall()
-    found: dict[UUID, list[dict[str, Any]]] = {}
-    for fields in rows:
-        sealed = fields.pop("sealed")
-        if sealed is not None:
-            fields.update(opened(scope, MEMORY, sealed, fields["memory_id"]))
-        found.setdefault(fields["memory_id"], []).append(fields)
+    found: dict[UUID, list[StoredVersion]] = {}
+    for row in rows:
+        memory_id, version, job_id, at, sealed = (
+            row.pop(name) for name in ("memory_id", "version", "job_id", "at", "sealed")
+        )
+        words = {} if sealed is None else opened(scope, MEMORY, sealed, memory_id)
+        found.setdefault(memory_id, []).append(StoredVersion(version, job_id, at, row | words))
     return found
 
 
@@ -329,10 +330,10 @@ async def unmention(
     )
 
 
-async def profile_versions(connection: Connection, scope: Scope) -> list[ProfileVersion]:
+async def profile_versions(connection: Connection, scope: Scope) -> list[StoredVersion]:
     """Every version of the profile, the first one first."""
     return [
-        ProfileVersion(
+        StoredVersion(
             version,
             job_id,
             at,
