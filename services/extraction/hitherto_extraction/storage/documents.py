@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS
-from hitherto_shared.database.arrays import Integers, Texts, Uuids, fields_of
+from hitherto_shared.database.arrays import Integers, Uuids, fields_of, records
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import not_found
 from hitherto_shared.models import Scope
@@ -110,8 +110,8 @@ _INSERT_CHUNKS = """
 INSERT INTO document_chunks (tenant_id, user_id, document_id, chunk_id, position, content,
                              lexical_no, lexical_length)
 SELECT %(tenant_id)s, %(user_id)s, %(document_id)s, new.*
-FROM unnest(%(chunk_ids)s::uuid[], %(positions)s::int[], %(contents)s::text[],
-            %(lexical_nos)s::int[], %(lexical_lengths)s::int[]) AS new
+FROM json_to_recordset(%(rows)s) AS new (chunk_id uuid, position integer, content text,
+     lexical_no integer, lexical_length integer)
 """
 
 _MOVE_CHUNKS = """
@@ -310,19 +310,9 @@ async def insert_chunks(
     connection: Connection, scope: Scope, document_id: UUID, chunks: Sequence[IndexedChunk]
 ) -> None:
     """Store new chunks, which wait for their vectors."""
-    if not chunks:
-        return
-    await connection.execute(
-        _INSERT_CHUNKS,
-        scope.bind(
-            document_id=document_id,
-            chunk_ids=Uuids(chunk.chunk_id for chunk in chunks),
-            positions=Integers(chunk.position for chunk in chunks),
-            contents=Texts(chunk.content for chunk in chunks),
-            lexical_nos=Integers(chunk.lexical_no for chunk in chunks),
-            lexical_lengths=Integers(chunk.lexical_length for chunk in chunks),
-        ),
-    )
+    if chunks:
+        rows = records([fields_of(chunk) for chunk in chunks])
+        await connection.execute(_INSERT_CHUNKS, scope.bind(document_id=document_id, rows=rows))
 
 
 async def move_chunks(connection: Connection, scope: Scope, positions: Mapping[UUID, int]) -> None:
