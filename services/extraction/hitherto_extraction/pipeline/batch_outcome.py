@@ -29,7 +29,7 @@ from hitherto_extraction.pipeline.summarise import SummaryFields
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.claims import Claim
-from hitherto_extraction.storage import conversations, ledger, preferences, profiles, statements
+from hitherto_extraction.storage import ledger, preferences, profiles, statements
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
@@ -114,11 +114,10 @@ async def write_profile(
 
 
 async def write_behaviour(
-    connection: Connection, held: Claim, outcome: BatchOutcome, at: datetime
+    connection: Connection, held: Claim, outcome: BatchOutcome, at: datetime, *, placed: bool
 ) -> None:
-    """Learn from how the user wrote, whatever the contents."""
+    """Learn from how the user wrote, whatever the contents; `placed` if the time zone is known."""
     scope = held.scope
-    placed = await conversations.knows_time_zone(connection, scope, held.conversation)
     said = outcome.witnesses.messages
     seen = await beside_loop(
         sum(len(message.content) for message in said),

@@ -308,7 +308,9 @@ class Commit:
         writing = [
             write_memories(),
             write_summary(connection, held, outcome, around.summary, encrypts=encrypts),
-            write_behaviour(connection, held, outcome, around.at),
+            write_behaviour(
+                connection, held, outcome, around.at, placed=around.summary.knows_time_zone
+            ),
         ]
         if finish is not None:
             writing.append(finish(result))

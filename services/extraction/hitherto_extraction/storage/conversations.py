@@ -35,16 +35,6 @@ SET updated_at = now(),
 RETURNING last_message_no, watermark
 """
 
-# A conversation has UTC even if no zone was named.
-_KNOWS_TIME_ZONE = """
-SELECT c.time_zone <> 'UTC' OR EXISTS (
-    SELECT FROM users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.time_zone IS NOT NULL)
-FROM conversations AS c
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-  AND c.conversation_id = %(conversation_id)s
-"""
-
 _LOCK = """
 SELECT last_message_no, watermark
 FROM conversations
@@ -213,11 +203,6 @@ async def open_conversation(
         Counters, _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
     )
     return counters
-
-
-async def knows_time_zone(connection: Connection, scope: Scope, conversation_id: str) -> bool:
-    """Whether the user has named a zone, or a transcript one other than UTC."""
-    return bool(await connection.fetch_value(_KNOWS_TIME_ZONE, _key(scope, conversation_id)))
 
 
 async def lock_conversation(
