@@ -59,7 +59,7 @@ ACROSS_USERS = {
     "storage/sealing": "_LEAVE_WITHOUT_VECTORS",
     "storage/sessions": "_DROP_CONTEXTS _DROP_RECENT _DROP_ACTIONS",
     "storage/unusable_replies": "_FIND _EXPIRE",
-    "storage/upkeep": "_LOOK _LOCK_USERS _LOCK_USER _ARCHIVE _CROWDED",
+    "storage/upkeep": "_LOOK _LOCK_USERS _ARCHIVE _CROWDED",
     "storage/usage": "_TODAY _TODAY_OF_ALL _TAKE_QUESTIONS",
     "storage/users": "_LOCK_ALL",
 }

@@ -16,6 +16,7 @@ from uuid import UUID
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
 
 LOW_IMPORTANCE = "low_importance"
 CONTEXT = "context"
@@ -55,12 +56,6 @@ UPDATE users AS u SET revision = u.revision + %(leap)s
 FROM free
 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = free.user_id
 RETURNING u.user_id
-"""
-
-_LOCK_USER = """
-UPDATE users SET revision = revision + %(leap)s
-WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
-RETURNING user_id
 """
 
 # Across users. One table per call: its transaction locks the table until it ends.
@@ -219,8 +214,11 @@ async def lock_users(
     holds others meanwhile could deadlock.
     """
     assert len(user_ids) == 1 or not wait
+    if wait:
+        state = await users.lock_user(connection, Scope(tenant_id, user_ids[0]))
+        return set() if state is None or state.erased else {user_ids[0]}
     values = {"tenant_id": tenant_id, "user_ids": list(user_ids), "leap": users.leap()}
-    return set(await connection.fetch_values(_LOCK_USER if wait else _LOCK_USERS, values))
+    return set(await connection.fetch_values(_LOCK_USERS, values))
 
 
 async def archive(
