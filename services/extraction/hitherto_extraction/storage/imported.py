@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from hitherto_extraction.storage import user_settings
+from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -117,9 +117,9 @@ async def holds_something(connection: Connection, scope: Scope) -> bool:
 async def adopt(connection: Connection, scope: Scope, row: Mapping[str, Any]) -> None:
     """Make the user's row that of an export, with the settings that the user has not chosen."""
     await connection.execute(_ADOPT, scope.bind(created_at=row["created_at"]))
-    chosen = await user_settings.read(connection, scope)
+    chosen = await users.read_settings(connection, scope)
     settings = {name: row[name] if held is None else held for name, held in chosen.items()}
-    await user_settings.write(connection, scope, settings)
+    await users.write_settings(connection, scope, settings)
 
 
 async def held_memories(

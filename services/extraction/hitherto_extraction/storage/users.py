@@ -1,12 +1,18 @@
-"""The row of a user: created with the first write, locked by every last transaction of a worker."""
+"""The row of a user: created with the first write, locked by every last transaction of a worker.
+
+It also holds the settings of the user.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from psycopg.rows import dict_row
 
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
@@ -81,6 +87,22 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 _LEAVE_TO_SEAL = """
 UPDATE users SET to_seal = to_seal + 1
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+# A column that is NULL follows the default of the installation. An erased user has no settings.
+_READ_SETTINGS = """
+SELECT memory_enabled, learning_enabled, retention_days, message_retention_days, encrypt_sensitive,
+       time_zone
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
+"""
+
+_WRITE_SETTINGS = """
+UPDATE users
+SET memory_enabled = %(memory_enabled)s, learning_enabled = %(learning_enabled)s,
+    retention_days = %(retention_days)s, message_retention_days = %(message_retention_days)s,
+    encrypt_sensitive = %(encrypt_sensitive)s, time_zone = %(time_zone)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -257,6 +279,18 @@ async def leave_to_seal(connection: Connection, scope: Scope) -> None:
 async def read_user(connection: Connection, scope: Scope) -> UserWriteState | None:
     """The user's present state, without a lock: for decisions that a later lock confirms."""
     return await _state(connection, scope, _READ)
+
+
+async def read_settings(connection: Connection, scope: Scope) -> dict[str, Any]:
+    """The user's settings, by column; None, or absent, follows the installation."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_READ_SETTINGS, scope.parameters)
+        return await cursor.fetchone() or {}
+
+
+async def write_settings(connection: Connection, scope: Scope, settings: Mapping[str, Any]) -> None:
+    """Set every column. The caller holds the user's row."""
+    await connection.execute(_WRITE_SETTINGS, scope.bind(**settings))
 
 
 async def refuse_erased(connection: Connection, scope: Scope) -> None:
