@@ -13,8 +13,7 @@ from hitherto_extraction.consolidation.runner import Consolidation, Consolidatio
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_extraction.sealing.sweep import SealingSweep
-from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage import consolidation, conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_shared.database.pool import Database

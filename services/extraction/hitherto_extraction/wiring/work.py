@@ -22,8 +22,7 @@ from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.scheduler import Scheduler
-from hitherto_extraction.sealing.sweep import SealingSweep
-from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_extraction.sweeps import Duty, Sweeps
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
