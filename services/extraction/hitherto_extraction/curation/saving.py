@@ -89,28 +89,21 @@ def vectors_of(model: str, vector: Vector | None) -> Vectors:
     return Vectors(model, {} if vector is None else {("new", _ONLY): vector}, {})
 
 
+@dataclass(frozen=True, slots=True)
 class Saving:
     """Saves statements.
 
-    Args:
+    Attributes:
         threshold: The cosine from which two statements may be duplicates.
         memory_enabled: Whether memory is on for users who did not choose.
         max_attempts: Of the check for contradictions.
-        crowding: Detects crowded tags; without it no consolidation is queued.
+        crowding: Detects crowded tags.
     """
 
-    def __init__(
-        self,
-        threshold: Callable[[], float],
-        *,
-        memory_enabled: bool,
-        max_attempts: int,
-        crowding: Crowding | None = None,
-    ) -> None:
-        self._threshold = threshold
-        self.memory_enabled = memory_enabled
-        self._max_attempts = max_attempts
-        self._crowding = crowding
+    threshold: Callable[[], float]
+    memory_enabled: bool
+    max_attempts: int
+    crowding: Crowding
 
     async def save(
         self,
@@ -162,8 +155,7 @@ class Saving:
         if not created and _ONLY in plan.stated:
             await _join(connection, occasion, memory_id, statement, plan)
         found = (await editing.read_one(connection, scope, memory_id)).memory
-        if self._crowding is not None:
-            await self._crowding.look(connection, scope, tags_touched(plan))
+        await self.crowding.look(connection, scope, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
             await self.enqueue_check(connection, scope, memory_id)
         return Saved(found, deduplicated=not created)
@@ -176,7 +168,7 @@ class Saving:
             "memory-extraction",
             user_id=scope.user_id,
             params={"memory_id": str(memory_id)},
-            max_attempts=self._max_attempts,
+            max_attempts=self.max_attempts,
         )
 
     async def _plan(
@@ -204,7 +196,7 @@ class Saving:
             origin=None,
         )
         known, neighbours = await look_around(
-            connection, scope, [item], vectors, also=(), threshold=self._threshold()
+            connection, scope, [item], vectors, also=(), threshold=self.threshold()
         )
         # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (statement.content, statement.detail)))
@@ -219,7 +211,7 @@ class Saving:
                 known=known,
                 neighbours=neighbours,
                 vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
-                threshold=self._threshold(),
+                threshold=self.threshold(),
                 # No model affects what is saved.
                 room=ChangeAllowance(active_count=0),
             ),
@@ -233,7 +225,7 @@ class Saving:
             item.type,
             item.content,
             near,
-            self._threshold(),
+            self.threshold(),
         )
         return plan, duplicate.memory_id if duplicate is not None else None
 

@@ -8,7 +8,7 @@ room may exceed it by its own jobs, and several processes by what they accept in
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hitherto_shared import metrics
 from hitherto_shared.database.pool import Connection, Database
@@ -44,16 +44,16 @@ _COUNT_SECONDS = 1.0
 _RETRY_SECONDS = 10.0
 
 
+@dataclass(frozen=True, slots=True)
 class QueueDepth:
     """Writes the depth of the queue into the metrics. The role is hitherto_maintenance."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._shown: set[tuple[str, str]] = set()
+    database: Database
+    _shown: set[tuple[str, str]] = field(default_factory=set)
 
     async def measure(self) -> None:
         """Count the jobs of all users now."""
-        found = await self._database.run(_depth, timeout=_TIMEOUT_SECONDS, repeatable=True)
+        found = await self.database.run(_depth, timeout=_TIMEOUT_SECONDS, repeatable=True)
         now = {(kind, state): (count, age) for kind, state, count, age in found}
         for at in self._shown - now.keys():
             now[at] = (0, 0.0)
@@ -74,12 +74,12 @@ class _Counted:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
 class QueueLimit:
     """The limit of each tenant's queue; 0 means no limit."""
 
-    def __init__(self, limit: int = 0) -> None:
-        self._limit = limit
-        self._counted: dict[str, _Counted] = {}
+    limit: int = 0
+    _counted: dict[str, _Counted] = field(default_factory=dict)
 
     async def require(self, connection: Connection, tenant_id: str, coming: int = 1) -> None:
         """Check that the tenant's queue has room; `coming` jobs then count as queued.
@@ -87,10 +87,10 @@ class QueueLimit:
         Raises:
             Exhausted: It has no room.
         """
-        if not self._limit:
+        if not self.limit:
             return
         counted = await self._count(connection, tenant_id)
-        if counted.waiting >= self._limit:
+        if counted.waiting >= self.limit:
             raise Exhausted(
                 f"{counted.waiting} jobs are queued, as many as HITHERTO_QUEUE_LIMIT allows; "
                 "nothing was stored, try again later",
@@ -104,7 +104,7 @@ class QueueLimit:
         counted = self._counted.get(tenant_id)
         now = time.monotonic()
         if counted is None or now >= counted.until or counted.waiting < _COUNT_ALWAYS_BELOW:
-            row = await connection.fetch_row(_COUNT, {"tenant_id": tenant_id, "limit": self._limit})
+            row = await connection.fetch_row(_COUNT, {"tenant_id": tenant_id, "limit": self.limit})
             counted = _Counted(int(row[0]) if row else 0, now + _COUNT_SECONDS)
             self._counted[tenant_id] = counted
         return counted

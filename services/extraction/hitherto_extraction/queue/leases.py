@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from hitherto_extraction.queue.claims import Claim
@@ -87,22 +88,20 @@ async def renew_once_free(connection: Connection, held: Claim) -> None:
     await connection.execute(_RENEW_ONCE_FREE, {**held.key, "lease": held.lease_seconds})
 
 
+@dataclass(frozen=True, slots=True)
 class LeaseRenewal:
     """Renews leases while `run` runs.
 
-    Args:
+    Attributes:
         database: The database with the role hitherto_maintenance.
         running: The tasks that run jobs, with their claims; the worker adds and removes them.
         lease_seconds: Duration of a lease.
     """
 
-    def __init__(
-        self, database: Database, running: Mapping[asyncio.Task[None], Claim], lease_seconds: float
-    ) -> None:
-        self._database = database
-        self._running = running
-        self._lease_seconds = lease_seconds
-        self._waiting: dict[UUID, asyncio.Task[None]] = {}
+    database: Database
+    running: Mapping[asyncio.Task[None], Claim]
+    lease_seconds: float
+    _waiting: dict[UUID, asyncio.Task[None]] = field(default_factory=dict)
 
     @property
     def waiting(self) -> Collection[asyncio.Task[None]]:
@@ -112,18 +111,18 @@ class LeaseRenewal:
     async def run(self) -> None:
         """Renew until cancelled, three times per lease."""
         while True:
-            await asyncio.sleep(self._lease_seconds / 3)
-            held = dict(self._running)
+            await asyncio.sleep(self.lease_seconds / 3)
+            held = dict(self.running)
             if not held:
                 continue
             try:
-                ours = await self._database.run(
+                ours = await self.database.run(
                     lambda connection: renew(
                         connection,
                         list(held.values()),  # noqa: B023 - awaited before the next round
-                        lease_seconds=self._lease_seconds,
+                        lease_seconds=self.lease_seconds,
                     ),
-                    timeout=self._lease_seconds / 3,
+                    timeout=self.lease_seconds / 3,
                 )
             except Exception as error:
                 # Whatever the error, the loop continues: it renews every lease of this process.
@@ -144,7 +143,7 @@ class LeaseRenewal:
 
     async def _renew_once_free(self, held: Claim) -> None:
         try:
-            await self._database.run(
+            await self.database.run(
                 lambda connection: renew_once_free(connection, held), timeout=_LOCKED_SECONDS
             )
         except Exception as error:
