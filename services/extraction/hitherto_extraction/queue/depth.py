@@ -53,7 +53,11 @@ class QueueDepth:
 
     async def measure(self) -> None:
         """Count the jobs of all users now."""
-        found = await self.database.run(_depth, timeout=_TIMEOUT_SECONDS, repeatable=True)
+        found = await self.database.run(
+            lambda connection: connection.fetch_rows(_DEPTH, {}),
+            timeout=_TIMEOUT_SECONDS,
+            repeatable=True,
+        )
         now = {(kind, state): (count, age) for kind, state, count, age in found}
         for at in self._shown - now.keys():
             now[at] = (0, 0.0)
@@ -61,11 +65,6 @@ class QueueDepth:
             metrics.JOBS.labels(kind, state).set(count)
             metrics.OLDEST_JOB_SECONDS.labels(kind, state).set(max(age, 0.0))
         self._shown.update(now)
-
-
-async def _depth(connection: Connection) -> list[tuple[str, str, int, float]]:
-    cursor = await connection.execute(_DEPTH.encode(), {})
-    return [(row[0], row[1], row[2], row[3]) for row in await cursor.fetchall()]
 
 
 @dataclass(slots=True)
@@ -104,7 +103,8 @@ class QueueLimit:
         counted = self._counted.get(tenant_id)
         now = time.monotonic()
         if counted is None or now >= counted.until or counted.waiting < _COUNT_ALWAYS_BELOW:
-            row = await connection.fetch_row(_COUNT, {"tenant_id": tenant_id, "limit": self.limit})
-            counted = _Counted(int(row[0]) if row else 0, now + _COUNT_SECONDS)
+            values = {"tenant_id": tenant_id, "limit": self.limit}
+            waiting = int(await connection.fetch_value(_COUNT, values))
+            counted = _Counted(waiting, now + _COUNT_SECONDS)
             self._counted[tenant_id] = counted
         return counted

@@ -15,28 +15,19 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job, Scope
 from hitherto_shared.tracing import event, traceparent
 
-# A job that has ended is one that was refused, or work that was done within the call.
+# A job that has ended is one that was refused, or work that was done within the call. A job for
+# whatever has been appended by the time it is first claimed has no range yet: there is one for a
+# conversation. While it waits, further messages delay it until they settle, but never beyond ten
+# times the debounce. The trace is that of the call that queued it.
 _ENQUEUE = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
-                  done_to, params, result, max_attempts, started_at, finished_at, error,
+                  done_to, params, result, max_attempts, run_after, started_at, finished_at, error,
                   error_reason, trace_parent)
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(state)s, %(conversation_id)s,
         %(range_from)s, %(range_to)s, %(range_from)s::int - 1, %(params)s, %(result)s,
-        %(max_attempts)s, CASE WHEN %(state)s = 'succeeded' THEN clock_timestamp() END,
-        CASE WHEN %(state)s <> 'queued' THEN clock_timestamp() END, %(error)s, %(error_reason)s,
-        %(trace_parent)s)
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
-# A job for whatever has been appended by the time it is first claimed. While it waits, further
-# messages delay it until they settle, but never beyond ten times the debounce. The trace is that
-# of the call that queued it.
-_ENQUEUE_OPEN = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, max_attempts, run_after,
-                  trace_parent)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
         %(max_attempts)s, clock_timestamp() + make_interval(secs => %(debounce)s),
+        CASE WHEN %(state)s = 'succeeded' THEN clock_timestamp() END,
+        CASE WHEN %(state)s <> 'queued' THEN clock_timestamp() END, %(error)s, %(error_reason)s,
         %(trace_parent)s)
 ON CONFLICT (tenant_id, user_id, conversation_id)
     WHERE state IN ('queued', 'failed', 'running') AND range_to IS NULL
@@ -71,6 +62,7 @@ _UNSET: Mapping[str, Any] = {
     "range_to": None,
     "params": Jsonb({}),
     "result": Jsonb({}),
+    "debounce": 0.0,
     "error": "",
     "error_reason": "",
     "trace_parent": None,
@@ -98,7 +90,6 @@ async def enqueue(
     """
     return await _queue(
         connection,
-        _ENQUEUE,
         {
             "tenant_id": tenant_id,
             "user_id": user_id,
@@ -121,7 +112,6 @@ async def enqueue_done(
     """Record completed work, so that the caller gets a job as for any other."""
     return await _insert(
         connection,
-        _ENQUEUE,
         {
             "tenant_id": tenant_id,
             "user_id": user_id,
@@ -146,7 +136,6 @@ async def enqueue_range(
     """Queue the extraction of messages `range_from`..`range_to` (both included)."""
     return await _queue(
         connection,
-        _ENQUEUE,
         scope.bind(
             kind="memory-extraction",
             conversation_id=conversation_id,
@@ -168,23 +157,25 @@ async def enqueue_open(
     """Queue, or delay, the one job that will take what has been appended when it starts."""
     return await _queue(
         connection,
-        _ENQUEUE_OPEN,
         scope.bind(
-            conversation_id=conversation_id, debounce=debounce_seconds, max_attempts=max_attempts
+            kind="memory-extraction",
+            conversation_id=conversation_id,
+            debounce=debounce_seconds,
+            max_attempts=max_attempts,
         ),
     )
 
 
-async def _queue(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
+async def _queue(connection: Connection, values: Mapping[str, Any]) -> Job:
     """Insert a job that workers are to take, and name it in the current span."""
-    job = await _insert(connection, statement, {**values, "trace_parent": traceparent()})
+    job = await _insert(connection, {**values, "trace_parent": traceparent()})
     await announce(connection, "queued")
     event("job queued", {"hitherto.job.id": str(job.job_id), "hitherto.job.kind": job.kind})
     return job
 
 
-async def _insert(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
-    [job] = await connection.fetch(Job, statement, {"job_id": uuid7(), **_UNSET, **values})
+async def _insert(connection: Connection, values: Mapping[str, Any]) -> Job:
+    [job] = await connection.fetch(Job, _ENQUEUE, {"job_id": uuid7(), **_UNSET, **values})
     return job
 
 
@@ -201,7 +192,6 @@ async def enqueue_cancelled(
     """Record that input was not accepted, so that the caller gets a job that says why."""
     return await _insert(
         connection,
-        _ENQUEUE,
         scope.bind(
             state="cancelled",
             conversation_id=conversation_id,
