@@ -50,7 +50,9 @@ async def sweep(conninfo: str) -> None:
     await removal.open()
     try:
         intake = Intake(maintenance, IntakeRules(True, 10, 0.0, 3), QueueLimit(0))
-        await Sweeps(maintenance, intake, removal, idle_minutes=10).drop_documents()
+        sweeps = Sweeps(maintenance, intake, removal, idle_minutes=10)
+        while await sweeps.drop_documents():
+            pass
     finally:
         await maintenance.close()
         await removal.close()

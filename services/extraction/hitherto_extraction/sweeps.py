@@ -95,18 +95,20 @@ class Sweeps:
         noticed in time.
         """
         duties = [
-            (_KEYS_SECONDS, self.expire_keys),
-            (_SESSIONS_SECONDS, self.drop_sessions),
-            (_STATISTICS_SECONDS, self.analyse),
-            (_TEXTS_SECONDS, self.forget_texts),
-            *((each.seconds, _tolerant(each)) for each in self._others),
+            Duty("key expiry", _KEYS_SECONDS, self.expire_keys),
+            Duty("sweep of working memory", _SESSIONS_SECONDS, self.drop_sessions, until_done=True),
+            Duty("analysis of tables", _STATISTICS_SECONDS, self.analyse, until_done=True),
+            Duty("clearing of caches", _TEXTS_SECONDS, self.forget_texts),
+            *self._others,
         ]
         if self._removal is not None:
-            duties.append((_DOCUMENTS_SECONDS, self.drop_documents))
+            drop = self.drop_documents
+            duties.append(Duty("sweep of documents", _DOCUMENTS_SECONDS, drop, until_done=True))
+        found = [(each.seconds, _tolerant(each)) for each in duties]
         every = max(1.0, self._idle_seconds / 4)
         if idle and every < _SLOT_SECONDS:
-            duties.append((every, self.queue_idle))
-        return duties
+            found.append((every, self.queue_idle))
+        return found
 
     async def queue_idle(self) -> None:
         """Queue the unextracted rest of silent conversations."""
@@ -121,11 +123,12 @@ class Sweeps:
                 with acting_for(scope.tenant_id):
                     await self._intake.queue_idle(scope, conversation_id)
 
-    async def analyse(self) -> None:
-        """Analyse tables that have grown, one after the other."""
-        with faults.Tolerated(logger, "analysis of tables skipped"):
-            while table := await self._database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS):
-                logger.info("analysed a table", extra={"table": table})
+    async def analyse(self) -> str | None:
+        """Analyse a table that has grown; returns its name, None if there is none."""
+        table = await self._database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS)
+        if table:
+            logger.info("analysed a table", extra={"table": table})
+        return table
 
     async def forget_texts(self) -> None:
         """Clear caches of users' texts, so that no process keeps them for longer than needed."""
@@ -133,24 +136,18 @@ class Sweeps:
 
     async def expire_keys(self) -> None:
         """Delete expired idempotency keys and unusable replies."""
-        with faults.Tolerated(logger, "key expiry skipped"):
-            await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
-            await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
+        await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
+        await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
 
-    async def drop_sessions(self) -> None:
-        """Delete expired working memory, batch by batch until none is left."""
-        with faults.Tolerated(logger, "sweep of working memory skipped"):
-            while await self._database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS):
-                pass
+    async def drop_sessions(self) -> bool:
+        """Delete some expired working memory; returns whether there may be more."""
+        return await self._database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS)
 
-    async def drop_documents(self) -> None:
-        """Delete expired documents with all that was made of them, until none can be deleted."""
-        with faults.Tolerated(logger, "sweep of documents skipped"):
-            while await self._drop_some_documents():
-                pass
+    async def drop_documents(self) -> int:
+        """Delete some expired documents with all that was made of them; returns how many.
 
-    async def _drop_some_documents(self) -> int:
-        """Each in a transaction of its own; a user who stays locked waits for the next sweep."""
+        Each in a transaction of its own; a user who stays locked waits for the next sweep.
+        """
         assert self._removal is not None
         dropped = 0
         for scope, document_id in await self._database.run(
