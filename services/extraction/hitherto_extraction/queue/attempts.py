@@ -120,18 +120,16 @@ async def wait_out_outage(
     than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS`, attempts count after all,
     unless `counts` is False: an attempt that never started does not count.
     """
-    await connection.execute(
-        _WAIT_OUT,
-        {
-            **held.key,
-            "error": error,
-            "reason": reason,
-            "delay": delay_seconds,
-            "longest": longest_seconds,
-            "hours": OUTAGE_HOURS,
-            "counts": counts,
-        },
-    )
+    values = {
+        **held.key,
+        "error": error,
+        "reason": reason,
+        "delay": delay_seconds,
+        "longest": longest_seconds,
+        "hours": OUTAGE_HOURS,
+        "counts": counts,
+    }
+    await connection.execute(_WAIT_OUT, values)
     await announce(connection, str(held.job_id))
 
 

@@ -182,18 +182,16 @@ async def claim(
         resting: Tenants and kinds of which none is claimed now.
         trail: Records the jobs' actions.
     """
-    rows = await connection.fetch_rows(
-        _CLAIM,
-        {
-            "worker": worker,
-            "limit": limit,
-            "tenant_wide": limit if tenant_wide is None else tenant_wide,
-            "lease": lease_seconds,
-            "tenants": Texts(tenant_id for tenant_id, _ in resting),
-            "kinds": Texts(kind for _, kind in resting),
-            "channel": CHANNEL,
-        },
-    )
+    values = {
+        "worker": worker,
+        "limit": limit,
+        "tenant_wide": limit if tenant_wide is None else tenant_wide,
+        "lease": lease_seconds,
+        "tenants": Texts(tenant_id for tenant_id, _ in resting),
+        "kinds": Texts(kind for _, kind in resting),
+        "channel": CHANNEL,
+    }
+    rows = await connection.fetch_rows(_CLAIM, values)
     return [
         replace(Claim(*row[:2], *row[3:-1]), trail=trail, lease_seconds=lease_seconds)
         for row in rows
@@ -230,16 +228,14 @@ async def record_progress(
     Raises:
         ClaimLost: The claim is no longer current; the transaction must roll back.
     """
-    cursor = await connection.execute(
-        _PROGRESS,
-        {
-            **held.key,
-            "done_to": done_to,
-            "result": Jsonb(result),
-            "finished": finished,
-            "lease": held.lease_seconds,
-        },
-    )
+    values = {
+        **held.key,
+        "done_to": done_to,
+        "result": Jsonb(result),
+        "finished": finished,
+        "lease": held.lease_seconds,
+    }
+    cursor = await connection.execute(_PROGRESS, values)
     if cursor.rowcount == 0:
         raise ClaimLost
     if (record := current_record()) is not None:

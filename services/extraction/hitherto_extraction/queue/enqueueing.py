@@ -216,16 +216,14 @@ async def enqueue_for_slot(
 
     The caller notifies the workers.
     """
-    cursor = await connection.execute(
-        _ENQUEUE_FOR_SLOT,
-        {
-            "schedule": schedule,
-            "slot": slot,
-            "kind": kind,
-            "params": Jsonb({}),
-            "job_ids": [uuid7() for _ in tenant_ids],
-            "tenant_ids": list(tenant_ids),
-            "max_attempts": max_attempts,
-        },
-    )
+    values = {
+        "schedule": schedule,
+        "slot": slot,
+        "kind": kind,
+        "params": Jsonb({}),
+        "job_ids": [uuid7() for _ in tenant_ids],
+        "tenant_ids": list(tenant_ids),
+        "max_attempts": max_attempts,
+    }
+    cursor = await connection.execute(_ENQUEUE_FOR_SLOT, values)
     return dict(await cursor.fetchall())

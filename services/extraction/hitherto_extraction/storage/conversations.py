@@ -230,11 +230,11 @@ async def find_known(
     connection: Connection, scope: Scope, conversation_id: str, message_ids: Sequence[str]
 ) -> dict[str, KnownMessage]:
     """The messages of the conversation that already carry one of these ids."""
-    cursor = await connection.execute(
-        _KNOWN, {**_key(scope, conversation_id), "message_ids": Texts(message_ids)}
-    )
+    values = {**_key(scope, conversation_id), "message_ids": Texts(message_ids)}
     known = {}
-    for message_id, role, content, message_no, sealed in await cursor.fetchall():
+    for message_id, role, content, message_no, sealed in await connection.fetch_rows(
+        _KNOWN, values
+    ):
         said = content
         if sealed is not None:
             said = opened(scope, MESSAGE, sealed, conversation_id, message_id)["content"]
@@ -298,16 +298,14 @@ async def advance(
 
     Only new messages change the time of the last one: `last_said_at`, or now if they carry none.
     """
-    await connection.later(
-        _ADVANCE,
-        {
-            **_key(scope, conversation_id),
-            "last_message_no": last_message_no,
-            "watermark": watermark,
-            "last_said_at": last_said_at,
-            "ended": ended,
-        },
+    values = scope.bind(
+        conversation_id=conversation_id,
+        last_message_no=last_message_no,
+        watermark=watermark,
+        last_said_at=last_said_at,
+        ended=ended,
     )
+    await connection.later(_ADVANCE, values)
 
 
 async def move_watermark(
@@ -333,13 +331,10 @@ async def read_messages(
     connection: Connection, scope: Scope, conversation_id: str, range_from: int, range_to: int
 ) -> list[StoredMessage]:
     """The messages of a range, in order."""
-    cursor = await connection.execute(
-        _READ_RANGE,
-        {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to},
-    )
+    values = {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to}
     return [
         _stored(scope, conversation_id, StoredMessage(*row[:7]), row[7])
-        for row in await cursor.fetchall()
+        for row in await connection.fetch_rows(_READ_RANGE, values)
     ]
 
 

@@ -203,13 +203,11 @@ async def find(
     connection: Connection, scope: Scope, sources: Sequence[tuple[str, str]]
 ) -> dict[int, ExistingDocument]:
     """The known documents among these (source_type, source_id), by position in the list."""
-    cursor = await connection.execute(
-        _FIND,
-        scope.bind(
-            source_types=[source_type for source_type, _ in sources],
-            source_ids=[source_id for _, source_id in sources],
-        ),
+    values = scope.bind(
+        source_types=[source_type for source_type, _ in sources],
+        source_ids=[source_id for _, source_id in sources],
     )
+    cursor = await connection.execute(_FIND, values)
     return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in await cursor.fetchall()}
 
 

@@ -187,16 +187,14 @@ async def begin(
     made = (await connection.execute(_ENSURE_USER, scope.parameters)).rowcount
     await connection.execute(_LOCK_USER, scope.parameters)
     await connection.execute(_FENCE, scope.bind(leap=users.leap()))
-    await connection.execute(
-        _MARK,
-        {
-            "tenant_id": scope.tenant_id,
-            "receipt_id": receipt_id,
-            "user_hash": user_hash,
-            "hash_key_id": hash_key_id,
-            "counts": Jsonb({USERS: 1 - made}),
-        },
-    )
+    values = {
+        "tenant_id": scope.tenant_id,
+        "receipt_id": receipt_id,
+        "user_hash": user_hash,
+        "hash_key_id": hash_key_id,
+        "counts": Jsonb({USERS: 1 - made}),
+    }
+    await connection.execute(_MARK, values)
 
 
 async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:

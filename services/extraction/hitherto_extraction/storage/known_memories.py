@@ -261,18 +261,15 @@ async def find_neighbours(
     """
     if not vectors:
         return []
-    cursor = await connection.execute(
-        _NEIGHBOURS,
-        scope.bind(
-            positions=Integers(vectors),
-            types=Texts(kind for kind, _ in vectors.values()),
-            vectors=[HalfVector(vector) for _, vector in vectors.values()],
-            model=model,
-            at_least=at_least,
-            limit=limit,
-        ),
+    values = scope.bind(
+        positions=Integers(vectors),
+        types=Texts(kind for kind, _ in vectors.values()),
+        vectors=[HalfVector(vector) for _, vector in vectors.values()],
+        model=model,
+        at_least=at_least,
+        limit=limit,
     )
-    return [(row[0], row[1], float(row[2])) for row in await cursor.fetchall()]
+    return list(await connection.fetch_rows(_NEIGHBOURS, values))
 
 
 async def find_same_words(
@@ -281,15 +278,12 @@ async def find_same_words(
     """Memories equal to one of these (type, content) except for case: (position, memory)."""
     if not contents:
         return []
-    cursor = await connection.execute(
-        _SAME_WORDS,
-        scope.bind(
-            positions=Integers(contents),
-            types=Texts(kind for kind, _ in contents.values()),
-            contents=Texts(content for _, content in contents.values()),
-        ),
+    values = scope.bind(
+        positions=Integers(contents),
+        types=Texts(kind for kind, _ in contents.values()),
+        contents=Texts(content for _, content in contents.values()),
     )
-    return [(row[0], row[1]) for row in await cursor.fetchall()]
+    return list(await connection.fetch_rows(_SAME_WORDS, values))
 
 
 async def source_words(

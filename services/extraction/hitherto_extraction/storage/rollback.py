@@ -320,14 +320,12 @@ async def unmention(
     connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[tuple[str, str]]
 ) -> list[UUID]:
     """Remove mentions of entities from a memory, each by name and type; returns the entities."""
-    return await connection.fetch_values(
-        _UNMENTION,
-        scope.bind(
-            memory_id=memory_id,
-            types=[kind for _, kind in names],
-            name_keys=[fold(name) for name, _ in names],
-        ),
+    values = scope.bind(
+        memory_id=memory_id,
+        types=[kind for _, kind in names],
+        name_keys=[fold(name) for name, _ in names],
     )
+    return await connection.fetch_values(_UNMENTION, values)
 
 
 async def profile_versions(connection: Connection, scope: Scope) -> list[StoredVersion]:

@@ -158,20 +158,18 @@ async def write_vector(
     text_version: int,
 ) -> None:
     """Store the vector of a sealed memory's words, if these still have this number."""
-    await connection.execute(
-        _WRITE_VECTOR,
-        scope.bind(
-            memory_id=memory_id,
-            model=model,
-            dimensions=len(vector),
-            sealed=key_at_hand(scope).seal_bytes(
-                np.asarray(vector, dtype=_HALF).tobytes(),
-                VECTOR.place(memory_id, model),
-                version=text_version,
-            ),
-            text_version=text_version,
+    values = scope.bind(
+        memory_id=memory_id,
+        model=model,
+        dimensions=len(vector),
+        sealed=key_at_hand(scope).seal_bytes(
+            np.asarray(vector, dtype=_HALF).tobytes(),
+            VECTOR.place(memory_id, model),
+            version=text_version,
         ),
+        text_version=text_version,
     )
+    await connection.execute(_WRITE_VECTOR, values)
 
 
 def open_vector(scope: Scope, memory_id: UUID, model: str, sealed: bytes) -> Vector:

@@ -329,13 +329,11 @@ async def learnt_from(
     connection: Connection, scope: Scope, messages: Sequence[tuple[str, str]]
 ) -> list[UUID]:
     """The memories in clear that were learnt from messages, by conversation and id; locked."""
-    return await connection.fetch_values(
-        _LEARNT_FROM,
-        scope.bind(
-            conversations=[conversation_id for conversation_id, _ in messages],
-            message_ids=[message_id for _, message_id in messages],
-        ),
+    values = scope.bind(
+        conversations=[conversation_id for conversation_id, _ in messages],
+        message_ids=[message_id for _, message_id in messages],
     )
+    return await connection.fetch_values(_LEARNT_FROM, values)
 
 
 async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:

@@ -213,16 +213,13 @@ async def move_action(
 
     A confirmed action waits the full time again for its result.
     """
-    [moved] = await connection.fetch(
-        PendingAction,
-        _MOVE_ACTION,
-        scope.bind(
-            action_id=action_id,
-            state=state,
-            result=None if result is None else Jsonb(result),
-            seconds=ACTION_SECONDS,
-        ),
+    values = scope.bind(
+        action_id=action_id,
+        state=state,
+        result=None if result is None else Jsonb(result),
+        seconds=ACTION_SECONDS,
     )
+    [moved] = await connection.fetch(PendingAction, _MOVE_ACTION, values)
     return moved
 
 

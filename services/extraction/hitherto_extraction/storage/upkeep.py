@@ -189,16 +189,14 @@ async def look(
 
     Nothing is locked: `archive` checks again. `last` is None if nothing was left to examine.
     """
-    rows = await connection.fetch_rows(
-        _LOOK,
-        {
-            "tenant_id": tenant_id,
-            "after_user": after[0],
-            "after_memory": after[1],
-            "limit": limit,
-            "at": await users.database_now(connection),
-        },
-    )
+    values = {
+        "tenant_id": tenant_id,
+        "after_user": after[0],
+        "after_memory": after[1],
+        "limit": limit,
+        "at": await users.database_now(connection),
+    }
+    rows = await connection.fetch_rows(_LOOK, values)
     # The scan for one user ends where it reaches the next one.
     found = [row for row in rows if user_id in (None, row[0])]
     last = (found[-1][0], found[-1][1]) if found else None
@@ -242,18 +240,16 @@ async def archive(
         job_id: The job for version and history.
         surplus: Whether they are archived because there are too many, whatever the other rules say.
     """
-    cursor = await connection.execute(
-        _ARCHIVE,
-        {
-            "surplus": surplus,
-            "tenant_id": tenant_id,
-            "user_ids": [user_id for user_id, _ in memories],
-            "memory_ids": [memory_id for _, memory_id in memories],
-            "event_ids": [uuid7() for _ in memories],
-            "at": at,
-            "job_id": job_id,
-        },
-    )
+    values = {
+        "surplus": surplus,
+        "tenant_id": tenant_id,
+        "user_ids": [user_id for user_id, _ in memories],
+        "memory_ids": [memory_id for _, memory_id in memories],
+        "event_ids": [uuid7() for _ in memories],
+        "at": at,
+        "job_id": job_id,
+    }
+    cursor = await connection.execute(_ARCHIVE, values)
     return dict(await cursor.fetchall())
 
 

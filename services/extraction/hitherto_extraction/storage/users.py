@@ -242,14 +242,12 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
     """
     ordered = sorted({(scope.tenant_id, scope.user_id) for scope in scopes})
     if ordered:
-        await connection.later(
-            _LOCK_ALL,
-            {
-                "tenant_ids": Texts([tenant_id for tenant_id, _ in ordered]),
-                "user_ids": Texts([user_id for _, user_id in ordered]),
-                "leap": leap(),
-            },
-        )
+        values = {
+            "tenant_ids": Texts([tenant_id for tenant_id, _ in ordered]),
+            "user_ids": Texts([user_id for _, user_id in ordered]),
+            "leap": leap(),
+        }
+        await connection.later(_LOCK_ALL, values)
 
 
 async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
