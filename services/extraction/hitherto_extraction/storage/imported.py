@@ -20,28 +20,18 @@ from hitherto_shared.models import Scope
 
 # Settings alone are no data.
 _HOLDS = """
-SELECT EXISTS (SELECT FROM memories
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM conversations
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM profiles
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM documents
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM entities
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM preferences
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM feedback
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM history
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM session_contexts
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM recent_items
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM pending_actions
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
+SELECT EXISTS (
+    SELECT FROM memories WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM conversations WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM documents WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM entities WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM preferences WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM feedback WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM history WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM session_contexts WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM recent_items WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM pending_actions WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
 """
 
 _ADOPT = """

@@ -54,29 +54,22 @@ WHERE to_seal = 0 AND erased_at IS NULL AND (tenant_id, user_id) IN (
 
 _HAS_SEALED = """
 SELECT EXISTS (
-        SELECT FROM memories
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM memory_versions
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM profile_versions
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM unusable_replies
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND of_user_key)
-    OR EXISTS (
-        SELECT FROM messages
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM conversation_summaries
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM profiles
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM statements
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    SELECT FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM memory_versions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM profile_versions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM unusable_replies
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND of_user_key
+    UNION ALL SELECT FROM messages
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM conversation_summaries
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM profiles
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM statements
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
 """
 
 _CLEAR_MEMORIES = """
