@@ -42,7 +42,7 @@ ORDER BY m.said_at, m.memory_id
 """
 
 # Tags among these that have just become crowded. A group that stayed crowded is processed again
-# when it has grown by the size of a group. A waiting job is going to process its tag, or all tags.
+# when it has grown by the size of a group.
 _NEWLY_CROWDED = """
 SELECT crowded.tag
 FROM (
@@ -56,13 +56,21 @@ FROM (
 ) AS crowded
 LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
      AND g.tag = crowded.tag
-WHERE (g.members IS NULL OR g.members <= %(above)s OR crowded.members >= g.members + %(above)s)
-  AND NOT EXISTS (
-      SELECT FROM jobs AS j
-      WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
-        AND j.kind = 'consolidation' AND j.state IN ('queued', 'failed')
-        AND coalesce(j.params ->> 'tag', crowded.tag) = crowded.tag)
+WHERE g.members IS NULL OR g.members <= %(above)s OR crowded.members >= g.members + %(above)s
 ORDER BY crowded.members DESC, crowded.tag
+"""
+
+# Those among these tags that no waiting job is going to process; a job without a tag takes all. A
+# statement of its own: the queue is a local table, which Citus does not join to distributed ones.
+_NOT_WAITED_FOR = """
+SELECT wanted.tag
+FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS wanted (tag, place)
+WHERE NOT EXISTS (
+    SELECT FROM jobs AS j
+    WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
+      AND j.kind = 'consolidation' AND j.state IN ('queued', 'failed')
+      AND coalesce(j.params ->> 'tag', wanted.tag) = wanted.tag)
+ORDER BY wanted.place
 """
 
 # Across users: a page of a tenant's users, each with whether one of their tags is crowded.
@@ -188,7 +196,9 @@ async def newly_crowded(
 ) -> list[str]:
     """The tags that a job should process now."""
     values = scope.bind(tags=Texts(tags), above=above)
-    return await connection.fetch_values(_NEWLY_CROWDED, values)
+    if not (crowded := await connection.fetch_values(_NEWLY_CROWDED, values)):
+        return []
+    return await connection.fetch_values(_NOT_WAITED_FOR, scope.bind(tags=crowded))
 
 
 async def find_crowded_users(
