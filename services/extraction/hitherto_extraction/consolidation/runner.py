@@ -12,11 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.attempt import COUNTS, ConsolidationAttempt, result_after
 from hitherto_extraction.consolidation.groups import Group, halves
 from hitherto_extraction.consolidation.merge_model import Background, MergeModel, MergeProposals
 from hitherto_extraction.consolidation.merging import Merge
-from hitherto_extraction.consolidation.tag_review import ConsolidationTarget, TagReview, read_board
+from hitherto_extraction.consolidation.tag_review import (
+    COUNTS,
+    ConsolidationAttempt,
+    ConsolidationTarget,
+    TagReview,
+    read_board,
+    result_after,
+)
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
 from hitherto_extraction.pipeline.model_call import TooMuch

@@ -24,10 +24,11 @@ from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
-from hitherto_extraction.pipeline.operations import Occasion, Plan
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.write import Vectors, write_plan
+from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim
@@ -150,7 +151,7 @@ class Check:
             plan = await _plan(connection, held, saved, outcome, daily=self._daily_changes)
             at = await users.database_now(connection)
             occasion = Occasion(scope, held.job_id, None, at, encrypts=encrypts)
-            await write_plan(connection, occasion, plan, Vectors("", {}, {}))
+            await write_plan(connection, occasion, plan, Vectors())
             result = result.with_plan(plan, outcome.answer.dropped)
         await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
         await claims.finish(connection, held, result.stored())

@@ -25,13 +25,14 @@ from hitherto_extraction.pipeline.dedupe import find_duplicate
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
 from hitherto_extraction.pipeline.nearby_memories import look_around
-from hitherto_extraction.pipeline.operations import Occasion, Plan
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.pipeline.write import Vectors, write_plan
+from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -86,7 +87,7 @@ def vectors_of(model: str, vector: Vector | None) -> Vectors:
 
     None: it is saved without one.
     """
-    return Vectors(model, {} if vector is None else {("new", _ONLY): vector}, {})
+    return Vectors(model, {} if vector is None else {("new", _ONLY): vector})
 
 
 class Saving:
@@ -218,7 +219,7 @@ class Saving:
                 local_memories={},
                 known=known,
                 neighbours=neighbours,
-                vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
+                vectors=vectors.of_new,
                 threshold=self._threshold(),
                 # No model affects what is saved.
                 room=ChangeAllowance(active_count=0),

@@ -23,7 +23,7 @@ from hitherto_extraction.pipeline.embedding_charges import (
     SAVING,
     ChargedEmbedder,
 )
-from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing

@@ -16,8 +16,8 @@ from hitherto_extraction.pipeline.answer import (
     MAX_CONTENT_BYTES,
     MAX_EVENT_CHARACTERS,
     MAX_LABELS,
+    labels,
 )
-from hitherto_extraction.pipeline.answer_values import labels
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
 from hitherto_shared.text.normalise import has_visible

@@ -20,8 +20,6 @@ from hitherto_extraction.pipeline.answer import (
     NewItem,
     UnusableAnswer,
     UpdatedItem,
-)
-from hitherto_extraction.pipeline.answer_values import (
     content_of,
     entities_of,
     labels,

@@ -14,19 +14,17 @@ from uuid import UUID
 from hitherto_extraction.pipeline import behaviour, conversation_summary, trust
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.profile import (
     FIELDS,
     MAX_VALUES,
-    ProfilePatch,
     count_values,
     merge_profile,
 )
 from hitherto_extraction.pipeline.profile_support import supported
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
 from hitherto_extraction.pipeline.summarise import SummaryFields
-from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import conversations, ledger, preferences, profiles, statements
@@ -49,8 +47,7 @@ class ConcludedSummary:
 class BatchOutcome:
     """The result of one model call, and the progress of the job with it.
 
-    `passages` are the vectors of the messages read and of the summary; without them, as in a
-    rehearsal, neither is indexed. `concluded` is the summary, if it was needed before the commit.
+    `concluded` is the summary, if it was needed before the commit.
     `sampled`: the new memories are checked; see `quality_sample`.
     """
 
@@ -63,7 +60,6 @@ class BatchOutcome:
     result: Result
     done_to: int
     last: bool
-    passages: PassageVectors | None = None
     concluded: ConcludedSummary | None = None
     sampled: bool = False
 
@@ -91,9 +87,8 @@ async def write_profile(
     kept, suspect = await asyncio.to_thread(trust.without_overrides, given)
     said, unsupported = await asyncio.to_thread(supported, kept, profile, heard)
     result = result.refusing_profile(suspect + unsupported)
-    learnt = ProfilePatch(**said)
-    change = await asyncio.to_thread(merge_profile, profile, said_at, learnt, evidence.said_at)
-    stated = of_profile(learnt, evidence, change.profile.version, made_version=bool(change.changed))
+    change = await asyncio.to_thread(merge_profile, profile, said_at, said, evidence.said_at)
+    stated = of_profile(said, evidence, change.profile.version, made_version=bool(change.changed))
     await statements.record(connection, scope, [_placed(held, stated, sealed=encrypts)])
     if change.changed:
         await profiles.write_profile(
@@ -143,12 +138,8 @@ async def write_summary(
     if outcome.concluded is not None and outcome.concluded.held == held_summary:
         concluded = outcome.concluded.fields
     else:
-        concluded = await beside_loop(
-            conversation_summary.work_of(held_summary, outcome.answer.summary),
-            conversation_summary.conclude,
-            held_summary,
-            outcome.answer.summary,
-            done_to=outcome.done_to,
+        concluded = await conversation_summary.conclude(
+            held_summary, outcome.answer.summary, done_to=outcome.done_to
         )
     await conversation_summary.write(
         connection,
@@ -159,7 +150,7 @@ async def write_summary(
         done_to=outcome.done_to,
         # Text from before encryption was turned on is about to be sealed too.
         messages=() if encrypts else outcome.witnesses.messages,
-        vectors=outcome.passages,
+        vectors=outcome.vectors,
         sealed=_seals_summary(outcome, held_summary, encrypts=encrypts),
     )
 

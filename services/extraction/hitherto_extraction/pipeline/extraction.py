@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.pipeline import conversation_summary, passages, quality_sample
+from hitherto_extraction.pipeline import conversation_summary, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, ConcludedSummary
-from hitherto_extraction.pipeline.batches import halves, split
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
@@ -25,18 +24,18 @@ from hitherto_extraction.pipeline.extraction_prompt import (
     read_prompt,
 )
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.model_call import TooMuch, ask
-from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.pipeline.model_call import TooMuch, ask, halves, split
 from hitherto_extraction.pipeline.prompt import VERSION
 from hitherto_extraction.pipeline.quality_sample import QualitySample
+from hitherto_extraction.pipeline.reply_vectors import VectorKey, Vectors, is_passage
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
@@ -46,7 +45,6 @@ from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError, ModelUsage
 from hitherto_shared.models import Scope
-from hitherto_shared.offloading import beside_loop
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -60,15 +58,6 @@ class AttemptState:
     result: Result
     charges: list[Charge] = field(default_factory=list)
     calls: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _EmbeddedTexts:
-    """What is indexed besides memories: messages by number, and the words of the summary."""
-
-    messages: Mapping[int, str] = field(default_factory=dict)
-    summary: str | None = None
-    concluded: ConcludedSummary | None = None
 
 
 class Extraction:
@@ -241,8 +230,23 @@ class Extraction:
         reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
         witnesses = Witnesses(conversation_id, asked.messages, asked.prompt.batch.time_zone)
         done_to = max(message.message_no for message in asked.messages.values())
-        said = await self._said(asked, reply.answer, done_to) if findable else _EmbeddedTexts()
-        vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
+        # Its present name: the active model may change during the call.
+        vectors, concluded = Vectors(self._embedder.name), None
+        texts = _texts(reply.answer, witnesses)
+        if findable:
+            messages = self._embeddable(asked)
+            # The summary's words unless it changes meanwhile; then its vector is not used.
+            given = reply.answer.summary
+            fields = await conversation_summary.conclude(asked.summary, given, done_to=done_to)
+            concluded = ConcludedSummary(asked.summary, fields)
+            words = conversation_summary.new_words(
+                asked.summary, fields, sealed=asked.seals_summary
+            )
+            vectors = replace(vectors, wanted=list(messages), summary=words)
+            texts |= {("message", number): text for number, text in messages.items()}
+            if words is not None:
+                texts["summary", 0] = conversation_summary.embedded_text(words)
+        found, embedding = await self._embed(texts)
         charges = [*wasted, self._prices.charge("extraction", reply)]
         if embedding is not None:
             charges.append(
@@ -252,7 +256,7 @@ class Extraction:
             answer=reply.answer,
             witnesses=witnesses,
             local_memories=asked.local_memories,
-            vectors=vectors,
+            vectors=replace(vectors, found=found),
             time_zone=asked.prompt.batch.time_zone,
             charges=charges,
             result=replace(
@@ -263,8 +267,7 @@ class Extraction:
             ),
             done_to=done_to,
             last=False,
-            passages=found if findable else None,
-            concluded=said.concluded,
+            concluded=concluded,
         )
 
     async def prompt(
@@ -281,81 +284,32 @@ class Extraction:
             connection, scope, conversation_id, batch, self._rules, without=without
         )
 
-    async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _EmbeddedTexts:
-        """The texts of messages and summary that have to be embedded."""
-        messages = {
-            message.message_no: passages.embedded_text(message)
+    def _embeddable(self, asked: ExtractionPrompt) -> dict[int, str]:
+        """The texts of messages that have to be embedded, by number."""
+        if asked.encrypts or not self._rules.message_vectors:
+            return {}
+        return {
+            message.message_no: MESSAGES.contents(message.name, message.content)[0]
             for message in asked.messages.values()
-            if self._rules.message_vectors
-            and not asked.encrypts
-            and passages.is_passage(message)
-            and has_vector(message.content)
+            if is_passage(message) and has_vector(message.content)
         }
-        # Its words unless it changes meanwhile; then its vector is not used.
-        fields = await beside_loop(
-            conversation_summary.work_of(asked.summary, answer.summary),
-            conversation_summary.conclude,
-            asked.summary,
-            answer.summary,
-            done_to=done_to,
-        )
-        sealed = asked.encrypts or asked.summary.sealed
-        sealed = sealed or any(message.sealed for message in asked.messages.values())
-        return _EmbeddedTexts(
-            messages,
-            conversation_summary.new_words(asked.summary, fields, sealed=sealed),
-            ConcludedSummary(asked.summary, fields),
-        )
 
     async def _embed(
-        self, answer: Answer, witnesses: Witnesses, said: _EmbeddedTexts
-    ) -> tuple[Vectors, PassageVectors, EmbeddingBatch | None]:
+        self, texts: Mapping[VectorKey, str]
+    ) -> tuple[dict[VectorKey, Vector], EmbeddingBatch | None]:
         """The vectors of everything a reply may write, in one call; none during an outage."""
-        texts: dict[Hashable, str] = {("new", item.index): item.content for item in answer.new}
-        for position, update in enumerate(answer.updated):
-            if update.content is not None:
-                texts["updated", position] = update.content
-        contents = [("new", item.index) for item in answer.new]
-        contents += [("updated", position) for position, update in enumerate(answer.updated)]
-        for item in answer.new:
-            if text := witnesses.for_new(item.source_ids, item.origin).text:
-                texts["source", item.index] = text
-        for message_no, text in said.messages.items():
-            texts["message", message_no] = text
-        if said.summary is not None:
-            texts["summary"] = conversation_summary.embedded_text(said.summary)
-        # Its present name: the active model may change during the call.
-        model = self._embedder.name
         # A message that is the only source of a memory is embedded once for both.
         distinct = list(dict.fromkeys(texts.values()))
-        embedding = None
-        by_text: dict[str, Vector] = {}
+        if not distinct:
+            return {}, None
         try:
-            if distinct:
-                embedding = await self._embedder.embed(distinct)
-                by_text = dict(zip(distinct, embedding.vectors, strict=True))
+            embedding = await self._embedder.embed(distinct)
         except ModelError as error:
             # Everything is stored without vectors, found by its words, and back-filled.
             logger.warning("the embedder is unreachable: %s", error)
-        found = {key: by_text[text] for key, text in texts.items() if text in by_text}
-        return (
-            Vectors(
-                model,
-                {key: found[key] for key in contents if key in found},
-                {
-                    i.index: found["source", i.index]
-                    for i in answer.new
-                    if ("source", i.index) in found
-                },
-            ),
-            PassageVectors(
-                model,
-                list(said.messages),
-                {no: found["message", no] for no in said.messages if ("message", no) in found},
-                {said.summary: found["summary"]} if said.summary and "summary" in found else {},
-            ),
-            embedding,
-        )
+            return {}, None
+        by_text = dict(zip(distinct, embedding.vectors, strict=True))
+        return {key: by_text[text] for key, text in texts.items()}, embedding
 
     def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
         """The cost of calls with unusable replies."""
@@ -364,3 +318,15 @@ class Extraction:
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""
         return deque(split(messages, self._rules.batch_tokens))
+
+
+def _texts(answer: Answer, witnesses: Witnesses) -> dict[VectorKey, str]:
+    """The texts of a reply that have to be embedded, and the words that new items came from."""
+    texts: dict[VectorKey, str] = {("new", item.index): item.content for item in answer.new}
+    for position, update in enumerate(answer.updated):
+        if update.content is not None:
+            texts["updated", position] = update.content
+    for item in answer.new:
+        if text := witnesses.for_new(item.source_ids, item.origin).text:
+            texts["source", item.index] = text
+    return texts

@@ -15,7 +15,8 @@ from typing import Generic, TypeAlias, TypeVar
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer, UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
-from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong, estimate_tokens
 from hitherto_shared.offloading import beside_loop
 
 logger = logging.getLogger("hitherto.extraction")
@@ -24,6 +25,9 @@ ASKS = 2
 """Number of requests in one attempt of a job."""
 _WORK_OF_A_LETTER = 4
 """The work of checking one letter of a reply, in characters read (`beside_loop`)."""
+
+_OVERHEAD = 20
+"""Estimated tokens of a message's id, role, name and time."""
 
 
 class TooMuch(Exception):
@@ -134,3 +138,23 @@ def _again(prompt: Prompt, why: str) -> Prompt:
         system=f"{prompt.system}\nYour previous reply could not be used: {why}. Answer with one "
         "JSON object as described and nothing else.\n",
     )
+
+
+def split(messages: Sequence[StoredMessage], budget: int) -> list[list[StoredMessage]]:
+    """Batches of at most `budget` tokens; a longer message gets a batch of its own."""
+    batches: list[list[StoredMessage]] = []
+    room = 0
+    for message in messages:
+        size = estimate_tokens(message.content) + _OVERHEAD
+        if not batches or size > room:
+            batches.append([])
+            room = budget
+        batches[-1].append(message)
+        room -= size
+    return batches
+
+
+def halves(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
+    """A batch in two halves, in order."""
+    middle = len(messages) // 2
+    return [list(messages[:middle]), list(messages[middle:])]

@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour
-from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.storage import consolidation, known_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.database.pool import Connection
@@ -38,11 +38,7 @@ async def look_around(
         The rows by id, and for each item's index the known memories near it. A merged memory is
         represented by its replacement.
     """
-    wanted = {
-        item.index: vectors.contents["new", item.index]
-        for item in items
-        if ("new", item.index) in vectors.contents
-    }
+    wanted = vectors.of_new
     limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))
     same, close, sealed, known = await together(
         connection,

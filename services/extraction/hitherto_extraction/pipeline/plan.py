@@ -25,16 +25,13 @@ from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.refinement import unsupported
 from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
-from hitherto_extraction.pipeline.operations import Creation, Plan
+from hitherto_extraction.pipeline.operations import Creation, Draft, Plan, Situation, may_change
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
-from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
 from hitherto_extraction.pipeline.source_statements import begins, words_of
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.offloading import end_if_given_up
-
-__all__ = ["Situation", "make_plan"]
 
 
 def make_plan(situation: Situation) -> Plan:

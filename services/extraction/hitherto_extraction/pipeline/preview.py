@@ -19,11 +19,10 @@ from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
-from hitherto_extraction.pipeline.batches import halves
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
-from hitherto_extraction.pipeline.model_call import TooMuch
+from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge

@@ -58,18 +58,6 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class ProfilePatch:
-    """What the model reports as new; every field may be absent (None) or of any type."""
-
-    summary: Any = None
-    current_projects: Any = None
-    preferences: Any = None
-    frequent_intents: Any = None
-    facts: Any = None
-    metadata: Any = None
-
-
-@dataclass(frozen=True, slots=True)
 class ProfileChange:
     """The profile after a merge.
 
@@ -99,14 +87,14 @@ def count_values(value: Any) -> int:
 
 
 def merge_profile(
-    current: Profile, said_at: Mapping[str, str], patch: ProfilePatch, event_time: datetime
+    current: Profile, said_at: Mapping[str, str], patch: Mapping[str, Any], event_time: datetime
 ) -> ProfileChange:
     """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
 
     Args:
         current: The present profile; version 0 if there is none yet.
         said_at: When each single value was said, by `said_path`.
-        patch: What is new.
+        patch: What is new: any of `FIELDS`, of any type.
         event_time: When it was said (the time of the newest message it comes from).
 
     Raises:
@@ -116,7 +104,7 @@ def merge_profile(
         raise ValueError("event_time needs a time zone; pass the message's time in UTC")
     merge = _Merge(current, said_at, event_time.astimezone(UTC))
     for name in _KINDS:
-        merge.field(name, getattr(patch, name))
+        merge.field(name, patch.get(name))
     profile = with_values(current, merge.held, changed=bool(merge.changed))
     return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped)
 

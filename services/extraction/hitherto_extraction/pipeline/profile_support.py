@@ -55,7 +55,7 @@ def supported(
     """The patch without unsupported values.
 
     Args:
-        patch: Free-form JSON by the names of `ProfilePatch`, unchecked.
+        patch: Free-form JSON by the fields of a profile, unchecked.
         profile: The present profile. Values that it already has are not additions.
         said: The messages behind the patch.
 

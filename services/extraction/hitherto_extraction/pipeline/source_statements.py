@@ -15,9 +15,9 @@ from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
 from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan
 from hitherto_extraction.pipeline.profile import FIELDS as PROFILE_FIELDS
-from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
+from hitherto_extraction.pipeline.profile import merge_profile
 from hitherto_extraction.pipeline.summarise import FIELDS as SUMMARY_FIELDS
-from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES, Profile
@@ -156,7 +156,7 @@ def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
 
 
 def of_profile(
-    patch: ProfilePatch, evidence: Evidence, version: int, *, made_version: bool
+    patch: Mapping[str, Any], evidence: Evidence, version: int, *, made_version: bool
 ) -> NewStatement:
     """What a reply says about the profile: the profile that it alone would make."""
     alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
@@ -168,11 +168,12 @@ def of_profile(
 
 def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: int) -> NewStatement:
     """What a reply says about its conversation, without defaults for missing fields."""
-    patch = SummaryPatch.of(given)
-    words = _filled(merge_summary(None, patch, first_user_words=""), SUMMARY_FIELDS)
+    summary = given or {}
+    words = _filled(merge_summary(None, summary, first_user_words=""), SUMMARY_FIELDS)
     if words.get("title") == NEUTRAL_TITLE:
         del words["title"]
-    if not (isinstance(patch.outcome, str) and patch.outcome.strip().lower() in OUTCOMES):
+    outcome = summary.get("outcome")
+    if not (isinstance(outcome, str) and outcome.strip().lower() in OUTCOMES):
         words.pop("outcome", None)
     said_at = max(message.said_at for message in witnesses.messages)
     return NewStatement("summary", "concluded", done_to, False, "user", said_at, words)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.events import events_of
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import statements_of
 from hitherto_extraction.pipeline.versions import write_sealed
@@ -27,20 +28,7 @@ from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
-
-
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """The vectors of one reply under the embedder's name; empty if the embedder was down.
-
-    `contents` by ("new", index) and ("updated", position), `sources` by the new item's index.
-    """
-
-    model: str
-    contents: Mapping[tuple[str, int], Vector]
-    sources: Mapping[int, Vector]
 
 
 async def write_plan(
@@ -112,7 +100,7 @@ def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
 async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
     """The vectors, or none if another model has become active since they were computed."""
     active = await active_model(connection)
-    return vectors if active is not None and active[0] == vectors.model else Vectors("", {}, {})
+    return vectors if active is not None and active[0] == vectors.model else Vectors()
 
 
 async def _create(
@@ -128,14 +116,13 @@ async def _create(
     for made in creations:
         if made.superseded_by is not None:
             await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
-    contents = vectors.contents
     await memories.write_vectors(
         connection,
         scope,
         [
-            (made.memory_id, made.status, contents[made.vector_of])
+            (made.memory_id, made.status, vectors.found[made.vector_of])
             for made in creations
-            if made.vector_of in contents and made.memory_id not in plan.sealed
+            if made.vector_of in vectors.found and made.memory_id not in plan.sealed
         ],
         model=vectors.model,
     )
@@ -147,9 +134,9 @@ async def _create(
         connection,
         scope,
         [
-            (made.memory_id, vectors.sources[made.position])
+            (made.memory_id, vectors.found["source", made.position])
             for made in creations
-            if made.list_name == "new" and made.position in vectors.sources
+            if made.list_name == "new" and ("source", made.position) in vectors.found
         ],
         model=vectors.model,
     )
@@ -162,7 +149,7 @@ async def _seal_vectors(
     vectors: Vectors,
 ) -> None:
     for made in creations:
-        vector = vectors.contents.get(made.vector_of)
+        vector = vectors.found.get(made.vector_of)
         if vector is None:
             # The sweep creates it.
             await users.leave_to_seal(connection, scope)
@@ -176,7 +163,7 @@ def _row(
     occasion: Occasion, made: Creation, vectors: Vectors, indexed: IndexEntry
 ) -> dict[str, Any]:
     item = made.item
-    has_vector = made.vector_of in vectors.contents
+    has_vector = made.vector_of in vectors.found
     return {
         "memory_id": made.memory_id,
         "type": item.type,
@@ -217,7 +204,7 @@ async def _rewrite(
     indexed: IndexEntry | None,
 ) -> None:
     after = change.after
-    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
+    vector = vectors.found.get(change.vector_of) if change.vector_of is not None else None
     state = None
     if change.vector_of is not None:
         state = "pending" if vector is None else "stored"
@@ -247,7 +234,7 @@ async def _rewrite(
         found = [(after.memory_id, after.status, vector)]
         await memories.write_vectors(connection, occasion.scope, found, model=vectors.model)
     kind, position = change.vector_of or ("", 0)
-    source = vectors.sources.get(position) if kind == "new" else None
+    source = vectors.found.get(("source", position)) if kind == "new" else None
     if source is not None and not occasion.encrypts:
         await memories.write_source_vectors(
             connection, occasion.scope, [(after.memory_id, source)], model=vectors.model
@@ -260,7 +247,7 @@ async def _rewrite_sealed(
     """The same for a memory that is sealed, or becomes sealed."""
     scope, after = occasion.scope, change.after
     held = await editing.read_one(connection, scope, after.memory_id)
-    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
+    vector = vectors.found.get(change.vector_of) if change.vector_of is not None else None
     memory = replace(
         held.memory,
         content=after.content,

@@ -20,7 +20,6 @@ from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_a
 from hitherto_extraction.pipeline.profile import (
     LISTS,
     MAX_BYTES,
-    ProfilePatch,
     merge_profile,
     said_path,
     with_values,
@@ -74,7 +73,7 @@ def replay(
             profile, marks = _changed(profile, marks, before, version, learnt)
         for each in said[version.version]:
             if not each.taken:
-                change = merge_profile(profile, marks, ProfilePatch(**each.said), each.said_at)
+                change = merge_profile(profile, marks, each.said, each.said_at)
                 profile, marks = change.profile, change.said_at
         before = version.content
     return replace(

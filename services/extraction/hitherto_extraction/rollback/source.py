@@ -9,8 +9,8 @@ from uuid import UUID
 from hitherto_extraction.consolidation.undo import undo_merge
 from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
-from hitherto_extraction.pipeline.passages import PassageVectors
-from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.profile import rebuild_profile
@@ -187,7 +187,7 @@ async def rebuild_summary(
     for each in left:
         fields = merge_summary(
             summary,
-            SummaryPatch(**each.said),
+            each.said,
             first_user_words=held.first_user_words,
             late=each.version <= covers_to,
         )
@@ -201,7 +201,7 @@ async def rebuild_summary(
         held=replace(held, summary=None, lexical_no=None, lexical_length=0, covers_to=0),
         done_to=covers_to,
         # Its words are indexed now; its vector is back-filled.
-        vectors=PassageVectors(),
+        vectors=Vectors(wanted=()),
         sealed=held.sealed or encrypts,
     )
     return "restored"
