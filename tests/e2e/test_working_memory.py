@@ -16,7 +16,7 @@ from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.intake import Intake, IntakeRules
 from hitherto_extraction.queue.limit import QueueLimit
-from hitherto_extraction.sessions.context import beginning, bounded
+from hitherto_extraction.sessions import beginning, bounded
 from hitherto_extraction.storage import sessions as storage
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database

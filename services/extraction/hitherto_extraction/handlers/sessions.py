@@ -11,17 +11,15 @@ from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.once import IdempotentResult, UserCall
-from hitherto_extraction.sessions.actions import (
+from hitherto_extraction.sessions import (
     DECISIONS,
     Decision,
-    add_action,
-    read_action,
-    resolve_action,
-)
-from hitherto_extraction.sessions.context import (
     SessionRules,
     SessionUpdate,
+    add_action,
+    read_action,
     read_session,
+    resolve_action,
     update_session,
 )
 from hitherto_extraction.storage.sessions import Proposal
