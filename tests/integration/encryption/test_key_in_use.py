@@ -187,7 +187,7 @@ async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
         nothing,
         keys=cast(UserKeys, asked),
     )
-    calls = UpkeepOnDemand(database, {}, merging, max_attempts=1)
+    calls = UpkeepOnDemand({}, merging, max_attempts=1)
     work = await calls.consolidate(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)
     before = list(asked.of)
     assert before == ([] if user_id is None else ["ana"])

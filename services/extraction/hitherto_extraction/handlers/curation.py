@@ -1,4 +1,4 @@
-"""The RPCs of MemoryService on memories: save, correct, forget, restore, review."""
+"""MemoryService: memories are saved, corrected, forgotten, restored and reviewed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
+from hitherto.v1 import memory_service_pb2_grpc
 from hitherto_extraction.curation import correcting, statuses
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.importing import MAX_IDS, take_all
+from hitherto_extraction.handlers.importing import MAX_IDS, read_ahead, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
-from hitherto_extraction.handlers.read_ahead import read_ahead
+from hitherto_extraction.handlers.profile import ProfileCalls
 from hitherto_extraction.once import IdempotentResult, UserCall
 from hitherto_extraction.pipeline.embedding_charges import (
     CORRECTION,
@@ -52,13 +53,16 @@ class SaveRequest:
     statement: StatementToSave
 
 
-class CurationCalls:
-    """Implements them."""
+class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
+    """Implements MemoryService with the role hitherto_write."""
 
-    _answering: Answering
-    _saving: Saving
-    _vectors: ChargedEmbedder
-    _signals: JobSignals
+    def __init__(
+        self, answering: Answering, saving: Saving, vectors: ChargedEmbedder, signals: JobSignals
+    ) -> None:
+        self._answering = answering
+        self._saving = saving
+        self._vectors = vectors
+        self._signals = signals
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context

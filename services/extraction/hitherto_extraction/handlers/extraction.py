@@ -8,8 +8,9 @@ from uuid import UUID
 
 from hitherto.v1 import entity_pb2, extraction_service_pb2_grpc, job_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_extraction.documents.ingest import IngestRules
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
-from hitherto_extraction.handlers.documents import DocumentDependencies, DocumentIngestionCalls
+from hitherto_extraction.handlers.documents import DocumentIngestionCalls
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming import (
     read_messages,
@@ -23,6 +24,7 @@ from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
 from hitherto_extraction.pipeline.preview import ExtractionPreview, PreviewResult
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.jobs import JobFilter
+from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
@@ -36,7 +38,7 @@ from hitherto_shared.convert import (
     result_message,
     summary_message,
 )
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.models import Entity, Job, Memory
 from hitherto_shared.offloading import beside_loop
@@ -61,7 +63,7 @@ _WORK_OF_A_MESSAGE = 256
 class ExtractionHandlers(
     DocumentIngestionCalls, extraction_service_pb2_grpc.ExtractionServiceServicer
 ):
-    """Implements ExtractionService with the role hitherto_write."""
+    """Implements ExtractionService with the role hitherto_write; `removal` may delete."""
 
     def __init__(
         self,
@@ -70,14 +72,18 @@ class ExtractionHandlers(
         signals: JobSignals,
         pages: PageTokens,
         preview: ExtractionPreview,
-        documents: DocumentDependencies,
+        removal: Database,
+        ingest_rules: IngestRules,
+        limit: QueueLimit,
     ) -> None:
         self._answering = answering
         self._intake = intake
         self._signals = signals
         self._pages = pages
         self._preview = preview
-        self._documents = documents
+        self._removal = removal
+        self._ingest_rules = ingest_rules
+        self._limit = limit
 
     async def SubmitTranscripts(
         self, request: pb.SubmitTranscriptsRequest, context: Context

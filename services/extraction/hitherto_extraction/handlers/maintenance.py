@@ -1,26 +1,32 @@
-"""MaintenanceService: upkeep across users, and roll-back of a source."""
+"""MaintenanceService: upkeep across users, re-embedding, usage, and roll-back of a source."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
+from hitherto.v1 import job_pb2, maintenance_service_pb2_grpc
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto.v1 import maintenance_service_pb2_grpc
-from hitherto_extraction.budget import Budget
+from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.consolidation.undo import read_originals, undo
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.reembedding import ReembeddingCalls, ReembeddingDependencies
 from hitherto_extraction.handlers.upkeep import StartedUpkeep, UpkeepOnDemand
-from hitherto_extraction.handlers.usage import UsageCalls
 from hitherto_extraction.once import IdempotentOperation
+from hitherto_extraction.pipeline.embedding_charges import SEARCH
+from hitherto_extraction.reembedding import phases
+from hitherto_extraction.reembedding.phases import ReembeddingStatus
 from hitherto_extraction.rollback.source import RollbackTarget, roll_back
+from hitherto_extraction.storage import usage
 from hitherto_extraction.storage.idempotency import Identity
+from hitherto_extraction.storage.usage import UsageFilter, UsageTotals
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import current_position
-from hitherto_shared.convert import job_message, memory_message, timestamp
+from hitherto_shared.convert import enum_words, job_message, memory_message, timestamp
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import tag_key
@@ -32,11 +38,22 @@ _COUNTING_SECONDS = 30.0
 _ROLLBACK_SECONDS = 30.0
 """A source may have taught thousands of memories."""
 
+_PHASES = enum_words(pb.ReembedPhase.DESCRIPTOR, "REEMBED_PHASE_")
+_MIN_DIMENSIONS = 8
+_MAX_DIMENSIONS = 4_000
+_SWITCH_SECONDS = 60.0
+"""The switch scans every text once."""
 
-class MaintenanceHandlers(
-    ReembeddingCalls, UsageCalls, maintenance_service_pb2_grpc.MaintenanceServiceServicer
-):
-    """Implements MaintenanceService."""
+KINDS = (*SHARES, SEARCH, "decay", "retention")
+_DIMENSIONS = enum_words(pb.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_")
+
+
+class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
+    """Implements MaintenanceService.
+
+    `maintenance` is the database with the role that works across users, `removal` the one with the
+    role that may delete.
+    """
 
     def __init__(
         self,
@@ -44,27 +61,22 @@ class MaintenanceHandlers(
         pages: PageTokens,
         upkeep: UpkeepOnDemand,
         schedules: Schedules,
-        reembedding: ReembeddingDependencies,
+        embedders: Embedders,
+        maintenance: Database,
         removal: Database,
         budget: Budget,
+        *,
+        max_attempts: int,
     ) -> None:
         self._answering = answering
         self._pages = pages
         self._upkeep = upkeep
         self._schedules = schedules
-        self._reembedding = reembedding
+        self._embedders = embedders
+        self._maintenance = maintenance
         self._removal = removal
         self._budget = budget
-
-    async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
-        """Archive memories by the rules of decay, for all users or one."""
-        return pb.RunDecayResponse(**await self._run(request, context, DECAY))
-
-    async def RunRetention(
-        self, request: pb.RunRetentionRequest, context: Context
-    ) -> pb.RunRetentionResponse:
-        """Delete items past their retention, for all users or one."""
-        return pb.RunRetentionResponse(**await self._run(request, context, RETENTION))
+        self._max_attempts = max_attempts
 
     async def Consolidate(
         self, request: pb.ConsolidateRequest, context: Context
@@ -106,6 +118,81 @@ class MaintenanceHandlers(
             consistency_token=self._answering.token(outcome.position),
         )
 
+    async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
+        """Archive memories by the rules of decay, for all users or one."""
+        return pb.RunDecayResponse(**await self._run(request, context, DECAY))
+
+    async def RunRetention(
+        self, request: pb.RunRetentionRequest, context: Context
+    ) -> pb.RunRetentionResponse:
+        """Delete items past their retention, for all users or one."""
+        return pb.RunRetentionResponse(**await self._run(request, context, RETENTION))
+
+    async def Reembed(self, request: pb.ReembedRequest, context: Context) -> pb.ReembedResponse:
+        """Take a step of re-embedding, and report its state."""
+        checks = Checks()
+        phase = checks.one_of("phase", request.phase, _PHASES)
+        if phase is None and request.phase == 0:
+            checks.add("phase", "is required")
+        dimensions = request.dimensions
+        if dimensions and not _MIN_DIMENSIONS <= dimensions <= _MAX_DIMENSIONS:
+            checks.add("dimensions", f"must lie between {_MIN_DIMENSIONS} and {_MAX_DIMENSIONS}")
+        if phase == "start":
+            checks.identifier("model", request.model)
+        identity = self._answering.identity(checks, request)
+        if phase == "start":
+            embedder = self._embedders.find(request.model, dimensions or None)
+            if embedder is None:
+                checks.add(
+                    "model",
+                    "is none that this service can embed with: it knows its configured model, the "
+                    "offline one, and models of the API in OPENAI_BASE_URL (those whose size is "
+                    "not known need `dimensions`)",
+                )
+                checks.done()
+            else:
+                dimensions = embedder.dimensions
+        tenant = current_call().principal.tenant_id
+
+        async def change(connection: Connection) -> ReembeddingStatus:
+            if phase == "start":
+                await phases.start(
+                    connection,
+                    tenant,
+                    request.model,
+                    dimensions,
+                    max_attempts=self._max_attempts,
+                )
+            elif phase == "switch":
+                await phases.switch(connection)
+            elif phase == "rollback":
+                await phases.go_back(connection)
+            return await phases.standing(connection)
+
+        async def again(connection: Connection, _ids: Sequence[str]) -> ReembeddingStatus:
+            return await phases.standing(connection)
+
+        outcome = await self._answering.change(
+            identity,
+            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
+            context,
+            database=self._maintenance,
+            seconds=_SWITCH_SECONDS,
+        )
+        found = outcome.made
+        token = self._answering.token(outcome.position)
+        job = found.job if found.job is not None and found.job.tenant_id == tenant else None
+        return pb.ReembedResponse(
+            job=None if job is None else job_message(job, token if job.final else ""),
+            active_model=found.active.name if found.active else "",
+            active_dimensions=found.active.dimensions if found.active else 0,
+            target_model=found.target.name if found.target else "",
+            target_dimensions=found.target.dimensions if found.target else 0,
+            embedded_count=found.embedded,
+            pending_count=found.pending,
+            consistency_token=token,
+        )
+
     async def ListSchedules(
         self, request: pb.ListSchedulesRequest, context: Context
     ) -> pb.ListSchedulesResponse:
@@ -135,6 +222,51 @@ class MaintenanceHandlers(
                     found[page.size - 1].schedule.name if len(found) > page.size else None
                 ),
             )
+
+        return await self._answering.read(work, context)
+
+    async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
+        """The cost of work, by user, kind, day and model."""
+        checks = Checks()
+        principal = current_call().principal
+        wanted = UsageFilter(
+            user_id=checks.identifier("user_id", request.user_id, required=False)
+            or principal.user_id,
+            kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
+            since=checks.moment("since", request, "since"),
+            until=checks.moment("until", request, "until"),
+        )
+        by = checks.all_of("group_by", request.group_by, _DIMENSIONS)
+        tenant = principal.tenant_id
+        page = self._pages.open(checks, tenant, request)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+
+        async def work(connection: Connection) -> pb.GetUsageResponse:
+            # The total is that of the listed rows, whatever is charged meanwhile.
+            async with connection.transaction():
+                await usage.hold_still(connection)
+                groups, more = await usage.sum_up(connection, tenant, wanted, by=by, **page.bounds)
+                rows = [
+                    pb.UsageRow(
+                        user_id=group.user_id,
+                        kind=group.kind,
+                        day=group.day.isoformat() if group.day else "",
+                        model=group.model,
+                        usage=_usage_message(group.used),
+                    )
+                    for group in groups
+                ]
+                if not by and not rows:
+                    rows = [pb.UsageRow(usage=job_pb2.Usage())]
+                today = await usage.spent_today(connection, tenant)
+                return pb.GetUsageResponse(
+                    rows=rows,
+                    next_page_token=page.seal(list(groups[-1].place) if more else None),
+                    total=_usage_message(await usage.total(connection, tenant, wanted)),
+                    daily_budget_usd=float(self._budget.daily_usd),
+                    spent_today_usd=float(today.usd),
+                )
 
         return await self._answering.read(work, context)
 
@@ -216,7 +348,7 @@ class MaintenanceHandlers(
     ) -> dict[str, Any]:
         """Start upkeep; returns the fields of the reply."""
         outcome = await self._answering.change(
-            identity, work, context, database=self._upkeep.database, seconds=_COUNTING_SECONDS
+            identity, work, context, database=self._maintenance, seconds=_COUNTING_SECONDS
         )
         job, token = outcome.made.job, self._answering.token(outcome.position)
         return {
@@ -224,3 +356,7 @@ class MaintenanceHandlers(
             "counts": outcome.made.counts,
             "consistency_token": token,
         }
+
+
+def _usage_message(used: UsageTotals) -> job_pb2.Usage:
+    return job_pb2.Usage(**{**asdict(used), "cost_usd": float(used.cost_usd)})

@@ -12,7 +12,7 @@ from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.crowded_tags import KIND as CONSOLIDATION
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import users
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.models import Job, Scope
 
@@ -42,21 +42,16 @@ class UpkeepOnDemand:
 
     With `dry_run` the job has already ended when it is created: its result holds the counts of
     what a run would do, and nothing else changes.
-
-    Attributes:
-        database: With the role hitherto_maintenance, which may read across users.
     """
 
     def __init__(
         self,
-        database: Database,
         kinds: Mapping[str, CountableUpkeep],
         consolidation: Consolidation,
         *,
         max_attempts: int,
     ) -> None:
-        """Work on `database`; `kinds` are the kinds of jobs besides `consolidation`."""
-        self.database = database
+        """Start `kinds` of jobs, and `consolidation`."""
         self._kinds = kinds
         self._consolidation = consolidation
         self._max_attempts = max_attempts
