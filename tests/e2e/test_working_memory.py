@@ -158,7 +158,7 @@ class TestTimeToLive:
         await maintenance.open()
         try:
             intake = Intake(maintenance, IntakeRules(True, 10, 0.0, 3), QueueLimit(0))
-            sweeps = Sweeps(maintenance, intake, idle_minutes=10)
+            sweeps = Sweeps(maintenance, intake, maintenance, idle_minutes=10)
             for _, duty in sweeps.at_intervals(idle=False):
                 await duty()
             kept = "SELECT user_id FROM hitherto."

@@ -22,7 +22,8 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -68,18 +69,6 @@ _began: ContextVar[float] = ContextVar("hitherto_attempt_began")
 
 Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
-
-
-class JobFailed(Exception):
-    """An attempt failed for a reportable reason.
-
-    Attributes:
-        reason: UPPER_SNAKE name from `ErrorReason`.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +225,7 @@ class Worker:
         begin_record()
         act_for(held.tenant_id)
         try:
-            with metrics.JOB_SECONDS.labels(held.kind).time(), _AttemptSpan(held):
+            with metrics.JOB_SECONDS.labels(held.kind).time(), _span(held):
                 await self._attempt(held)
         except asyncio.CancelledError:
             if self._stopping and self._was_held_up():
@@ -286,46 +275,42 @@ class Worker:
                 delay=delay,
                 counts=error.asked and not lasting,
             )
-        except ModelRefused as error:
-            await self._fail(held, "MODEL_REFUSED", str(error))
-        except ModelMisbehaved as error:
-            await self._fail(held, "MODEL_UNUSABLE", str(error))
-        except JobFailed as error:
-            await self._fail(held, error.reason, str(error))
+        except (ModelRefused, ModelMisbehaved) as error:
+            refused = isinstance(error, ModelRefused)
+            await self._fail(held, "MODEL_REFUSED" if refused else "MODEL_UNUSABLE", str(error))
         except Exception as error:
             fault = _database_fault(error)
-            if fault is not None and self._was_held_up():
+            if fault is None:
+                about = without_message(error)
+                logger.error("the job failed with an internal error", exc_info=about)
+                await self._fail(held, "INTERNAL", type(error).__name__)
+            elif self._was_held_up():
                 await self._charge(held)
-                return
-            if isinstance(fault, WorkTooLong):
+            elif isinstance(fault, WorkTooLong):
                 await self._fail(held, fault.reason, fault.message)
-                return
-            if fault is not None:
+            else:
                 # Failures of the database, or of a user's key, are not the job's fault, however
                 # long they last.
                 logger.warning("the job waits: %s", fault.message)
-                await self._wait_out(
-                    held, fault.reason, fault.message, delay=self._backoff(1), counts=False
-                )
-                return
-            logger.error("the job failed with an internal error", exc_info=without_message(error))
-            await self._fail(held, "INTERNAL", type(error).__name__)
+                delay = self._backoff(1)
+                await self._wait_out(held, fault.reason, fault.message, delay=delay, counts=False)
 
     def _ended(self, held: Claim, outcome: str) -> None:
         """Count and log an attempt that ended: `succeeded`, `lost`, or the reason of its error."""
         metrics.JOB_ATTEMPTS.labels(held.kind, outcome.lower()).inc()
+        record = current_record()
+        assert record is not None
+        record.outcome = outcome.lower()
         facts: dict[str, object] = {
             "kind": held.kind,
             "attempt": held.attempt,
-            "outcome": outcome.lower(),
+            "outcome": record.outcome,
             "seconds": round(time.monotonic() - _began.get(), 3),
+            "model_seconds": round(record.seconds("model"), 3),
+            "sql_seconds": round(record.seconds("sql"), 3),
+            "tokens": dict(record.tokens),
+            "counts": record.counts,
         }
-        if (record := current_record()) is not None:
-            facts["model_seconds"] = round(record.seconds("model"), 3)
-            facts["sql_seconds"] = round(record.seconds("sql"), 3)
-            facts["tokens"] = dict(record.tokens)
-            facts["counts"] = record.counts
-            record.outcome = outcome.lower()
         if self._trail is not None and held.user_id is not None:
             facts["user_hash"] = self._trail.hash(held.tenant_id, held.user_id)
         logger.info("attempt at a job ended", extra=facts)
@@ -337,46 +322,45 @@ class Worker:
         rest = min(_REST_SECONDS, error.seconds_left)
         self._resting[held.tenant_id, held.kind] = time.monotonic() + rest
         logger.warning("no budget left: %s", error)
-        look = LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0)
-        jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
-        message = f"BUDGET_EXHAUSTED: {error}"
-        self._ended(held, "BUDGET_EXHAUSTED")
-        await self._record(
-            lambda c: attempts.pause(
-                c,
-                held,
-                error=message,
-                reason="BUDGET_EXHAUSTED",
-                look_seconds=look,
-                jitter_seconds=jitter,
-            )
+        await self._end(
+            held,
+            "BUDGET_EXHAUSTED",
+            str(error),
+            attempts.pause,
+            look_seconds=LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0),
+            jitter_seconds=_MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0),
         )
 
     async def _wait_out(
         self, held: Claim, reason: str, message: str, *, delay: float, counts: bool
     ) -> None:
-        error = f"{reason}: {message}"
-        self._ended(held, reason)
-        await self._record(
-            lambda c: attempts.wait_out_outage(
-                c,
-                held,
-                error=error,
-                reason=reason,
-                delay_seconds=delay,
-                longest_seconds=MAX_BACKOFF_SECONDS,
-                counts=counts,
-            )
+        await self._end(
+            held,
+            reason,
+            message,
+            attempts.wait_out_outage,
+            delay_seconds=delay,
+            longest_seconds=MAX_BACKOFF_SECONDS,
+            counts=counts,
         )
 
     async def _fail(self, held: Claim, reason: str, message: str) -> None:
-        delay = self._backoff(held.attempt)
         logger.warning("attempt %d failed: %s: %s", held.attempt, reason, message)
+        delay = self._backoff(held.attempt)
+        await self._end(held, reason, message, attempts.fail, delay_seconds=delay)
+
+    async def _end(
+        self,
+        held: Claim,
+        reason: str,
+        message: str,
+        write: Callable[..., Awaitable[None]],
+        **how: float,
+    ) -> None:
+        """Log an attempt that ended for a reason, and write its outcome."""
         self._ended(held, reason)
         error = f"{reason}: {message}"
-        await self._record(
-            lambda c: attempts.fail(c, held, error=error, reason=reason, delay_seconds=delay)
-        )
+        await self._record(lambda c: write(c, held, error=error, reason=reason, **how))
 
     async def _record(self, write: Callable[..., Awaitable[None]]) -> None:
         """Write an outcome, as soon as the database is reachable.
@@ -405,28 +389,26 @@ class Worker:
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
 
 
-class _AttemptSpan:
+@contextmanager
+def _span(held: Claim) -> Iterator[None]:
     """The span of an attempt, if traces are on."""
-
-    def __init__(self, held: Claim) -> None:
-        self._held = held
-
-    def __enter__(self) -> None:
-        tracer, held = tracing.tracer(), self._held
-        self._span: tracing.TraceSpan | None = None
-        if tracer is not None:
-            self._span = tracer.job(
-                held.kind,
-                held.trace_parent,
-                {"hitherto.job.id": str(held.job_id), "hitherto.job.attempt": held.attempt},
-            )
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._span is not None:
-            record = current_record()
-            outcome = "stopped" if error is not None or record is None else record.outcome
-            failed = "" if outcome in ("succeeded", "lost", "stopped") else outcome.upper()
-            self._span.end(failed, {"hitherto.job.outcome": outcome})
+    tracer = tracing.tracer()
+    if tracer is None:
+        yield
+        return
+    about: tracing.Attributes = {
+        "hitherto.job.id": str(held.job_id),
+        "hitherto.job.attempt": held.attempt,
+    }
+    span = tracer.job(held.kind, held.trace_parent, about)
+    outcome = "stopped"
+    try:
+        yield
+        if (record := current_record()) is not None:
+            outcome = record.outcome
+    finally:
+        failed = "" if outcome in ("succeeded", "lost", "stopped") else outcome.upper()
+        span.end(failed, {"hitherto.job.outcome": outcome})
 
 
 def _database_fault(error: BaseException) -> HithertoError | None:

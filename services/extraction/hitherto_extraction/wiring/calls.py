@@ -46,8 +46,8 @@ def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:
     answering = Answering(
         base.databases.write,
         ConsistencyTokens(base.secret),
-        base.audit.trail,
-        base.audit.reads,
+        base.trail,
+        base.reads,
         base.keys,
     )
     pages = PageTokens(base.secret)
@@ -94,7 +94,7 @@ def _extraction(
             work.extraction,
             work.commit,
             memory_enabled=settings.memory_enabled,
-            budget=base.money.budget,
+            budget=base.budget,
             keys=base.keys,
         ),
         databases.removal,
@@ -104,14 +104,14 @@ def _extraction(
 
 
 def _memory(base: Base, answering: Answering) -> MemoryHandlers:
-    settings, write, money = base.settings, base.databases.write, base.money
+    settings, write = base.settings, base.databases.write
     saving = Saving(
         base.dedupe_threshold,
         memory_enabled=settings.memory_enabled,
         max_attempts=settings.max_attempts,
         crowding=crowding(base),
     )
-    vectors = ChargedEmbedder(write, base.embedder, money.prices, money.budget)
+    vectors = ChargedEmbedder(write, base.embedder, base.prices, base.budget)
     return MemoryHandlers(answering, saving, vectors, base.signals)
 
 
@@ -141,7 +141,7 @@ def _maintenance(
         base.embedders,
         databases.maintenance,
         databases.removal,
-        base.money.budget,
+        base.budget,
         max_attempts=settings.max_attempts,
     )
 
@@ -149,7 +149,7 @@ def _maintenance(
 def _privacy(
     base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
 ) -> PrivacyHandlers:
-    settings, databases, trail = base.settings, base.databases, base.audit.trail
+    settings, databases, trail = base.settings, base.databases, base.trail
     installation = UserSettings(
         memory_enabled=settings.memory_enabled,
         retention_days=work.keep.memory_days,

@@ -21,11 +21,10 @@ from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
-from hitherto_extraction.scheduler import Scheduler
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors
 from hitherto_extraction.storage.retention import RetentionDays
-from hitherto_extraction.sweeps import Duty, Sweeps
+from hitherto_extraction.sweeps import Duty, Scheduler, Sweeps
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention
@@ -72,7 +71,7 @@ def build_work(base: Base) -> BackgroundWork:
             message_vectors=settings.message_vectors,
         ),
         base.limit,
-        base.audit.trail,
+        base.trail,
         base.keys,
     )
     commit = Commit(
@@ -95,7 +94,7 @@ def build_work(base: Base) -> BackgroundWork:
         idle=sweeps.queue_idle,
         keep=keep,
         max_attempts=settings.max_attempts,
-        audit=base.audit.digests.sign,
+        audit=base.digests.sign,
     )
     return BackgroundWork(
         intake,
@@ -113,7 +112,7 @@ def build_work(base: Base) -> BackgroundWork:
                 *sweeps.at_intervals(
                     idle=any(each.name == IDLE and each.cron for each in schedules.all)
                 ),
-                (HOURS_SECONDS, base.audit.digests.close_hours),
+                (HOURS_SECONDS, base.digests.close_hours),
             ],
         ),
     )
@@ -132,7 +131,7 @@ def _worker(
     retention: Retention,
 ) -> Worker:
     """The worker of the queue, with the runner of each kind of job."""
-    settings, databases, money = base.settings, base.databases, base.money
+    settings, databases = base.settings, base.databases
     check = Check(
         databases.write,
         extraction,
@@ -143,11 +142,11 @@ def _worker(
     ingestion = Ingestion(
         databases.write,
         base.embedder,
-        money.prices,
+        base.prices,
         memory_enabled=settings.memory_enabled,
-        budget=money.budget,
+        budget=base.budget,
     )
-    fill = Fill(databases.maintenance, base.embedders, money.prices, money.budget)
+    fill = Fill(databases.maintenance, base.embedders, base.prices, base.budget)
     return Worker(
         databases.maintenance,
         base.signals,
@@ -164,8 +163,8 @@ def _worker(
             lease_seconds=settings.lease_seconds,
             backoff_seconds=settings.job_backoff_seconds,
         ),
-        money.budget,
-        base.audit.trail,
+        base.budget,
+        base.trail,
     )
 
 
@@ -177,7 +176,7 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
         base.chat,
         base.embedder,
         commit,
-        base.money.prices,
+        base.prices,
         ExtractionRules(
             batch_tokens=settings.batch_tokens,
             prompt_memories=settings.prompt_memories,
@@ -185,8 +184,8 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
             max_tokens=settings.extraction_max_tokens,
             message_vectors=settings.message_vectors,
         ),
-        base.money.account,
-        base.money.budget,
+        base.account,
+        base.budget,
         base.keys,
         settings.quality_sample,
     )
@@ -201,37 +200,37 @@ def _consolidation(base: Base) -> Consolidation:
         MergeModel(
             base.chat,
             base.embedder,
-            base.money.prices,
+            base.prices,
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
         ConsolidationRules(
             above=settings.consolidate_above, memory_enabled=settings.memory_enabled
         ),
-        base.money.account,
-        base.money.budget,
+        base.account,
+        base.budget,
         base.keys,
     )
 
 
 def _sweeps(base: Base, intake: Intake) -> Sweeps:
     """The duties of the sweeps: idle conversations, missing vectors, text to seal."""
-    settings, databases, money = base.settings, base.databases, base.money
+    settings, databases = base.settings, base.databases
     backfill = Backfill(
         databases.maintenance,
         base.embedder,
-        money.prices,
+        base.prices,
         message_vectors=settings.message_vectors,
-        budget=money.budget,
+        budget=base.budget,
     )
     sealing = SealingSweep(
         databases.maintenance,
         databases.removal,
         base.keys,
         UnusableReplies(base.secret),
-        SealedVectors(databases.removal, base.embedder, money.prices, money.budget),
+        SealedVectors(databases.removal, base.embedder, base.prices, base.budget),
     )
-    queries = QueryCharges(databases.maintenance, money.prices)
+    queries = QueryCharges(databases.maintenance, base.prices)
     others = [
         Duty("vector back-fill", 10.0, backfill.run, until_done=True),
         Duty("sealing", 10.0, sealing.run),
