@@ -9,28 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.documents import chunking, indexing
-from hitherto_extraction.documents.entities import mentioned
-from hitherto_extraction.documents.indexing import PreparedDocument
+from hitherto_extraction.documents import chunking
+from hitherto_extraction.documents.entities import Mention, mentioned, settle
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
-from hitherto_extraction.storage import chunks, documents, ledger, users
+from hitherto_extraction.storage import chunks, document_mentions, documents, ledger, users
 from hitherto_extraction.storage.chunks import IndexedChunk
-from hitherto_extraction.storage.corpora.documents import indexed_text
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora import vectors as store
+from hitherto_extraction.storage.corpora.corpus import EmbeddableText
+from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.documents import StoredDocument
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.identifiers import uuid7
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.models import Scope
+from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms
 
 logger = logging.getLogger("hitherto.documents")
@@ -230,10 +235,8 @@ class Ingestion:
             return {}
         if state.content_hash != prepared.content_hash:
             raise ContentChanged
-        await indexing.replace_chunks(connection, scope, prepared, heading_before=state.heading)
-        entities = await indexing.replace_mentions(
-            connection, scope, document_id, prepared.mentions
-        )
+        await _replace_chunks(connection, scope, prepared, heading_before=state.heading)
+        entities = await _replace_mentions(connection, scope, document_id, prepared.mentions)
         await documents.mark_ingested(connection, scope, document_id, heading=prepared.heading)
         return {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
 
@@ -258,7 +261,7 @@ def _made_of(
 ) -> PreparedDocument:
     heading = chunking.heading(document.title, document.summary)
     contents = chunking.passages(document.title, document.summary, document.content)
-    change = indexing.compare(contents, there, same_heading=heading == heading_before)
+    change = _compare(contents, there, same_heading=heading == heading_before)
     return PreparedDocument(
         document.document_id,
         document.content_hash,
@@ -267,3 +270,108 @@ def _made_of(
         mentioned(document.source_type, document.content_type, document.author, document.metadata),
         {at: count_terms(indexed_text(heading, contents[at])) for at in change.comes},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkChanges:
+    """The new chunks of a document compared with the stored ones.
+
+    Attributes:
+        stays: New positions of chunks that stay, by id.
+        goes: Chunks to delete.
+        comes: Positions of new chunks.
+    """
+
+    stays: Mapping[UUID, int]
+    goes: Sequence[IndexedChunk]
+    comes: Sequence[int]
+
+
+def _compare(
+    contents: Sequence[str], held: Sequence[IndexedChunk], *, same_heading: bool
+) -> ChunkChanges:
+    """Which chunks stay; none if their common heading has changed."""
+    by_content: defaultdict[str, deque[IndexedChunk]] = defaultdict(deque)
+    if same_heading:
+        for chunk in held:
+            by_content[chunk.content].append(chunk)
+    stays: dict[UUID, int] = {}
+    comes = []
+    for position, content in enumerate(contents):
+        if by_content[content]:
+            stays[by_content[content].popleft().chunk_id] = position
+        else:
+            comes.append(position)
+    return ChunkChanges(stays, [chunk for chunk in held if chunk.chunk_id not in stays], comes)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDocument:
+    """A document and what is to be written; a skipped one has only its id.
+
+    Attributes:
+        heading: Precedes each chunk in the indexes.
+        terms: Terms of new chunks by position, as far as they are computed already.
+        vectors: Their vectors, in the same way.
+    """
+
+    document_id: UUID
+    content_hash: bytes = b""
+    heading: str = ""
+    chunks: Sequence[str] = ()
+    mentions: Sequence[Mention] = ()
+    terms: Mapping[int, Counter[str]] = field(default_factory=dict)
+    model: str = ""
+    vectors: Mapping[int, Vector] = field(default_factory=dict)
+
+
+async def _replace_chunks(
+    connection: Connection, scope: Scope, prepared: PreparedDocument, *, heading_before: str
+) -> None:
+    """Store the chunks of a document, in order; a new one without a vector waits for it.
+
+    `heading_before` preceded the stored chunks in the indexes.
+    """
+    document_id, contents, heading = prepared.document_id, prepared.chunks, prepared.heading
+    held = await chunks.read(connection, scope, document_id)
+    change = _compare(contents, held, same_heading=heading == heading_before)
+    if change.goes:
+        # Under the heading before: the index knows them by it.
+        await chunks.delete(connection, scope, [chunk.chunk_id for chunk in change.goes])
+    await chunks.move(connection, scope, change.stays)
+    counted = [
+        prepared.terms.get(position) or count_terms(indexed_text(heading, contents[position]))
+        for position in change.comes
+    ]
+    numbers = (await index.add(connection, scope, {DOCUMENTS: counted}))[DOCUMENTS]
+    new = [
+        IndexedChunk(uuid7(), contents[position], position, number, words.total())
+        for position, number, words in zip(change.comes, numbers, counted, strict=True)
+    ]
+    await chunks.insert(connection, scope, document_id, new)
+    found = {
+        EmbeddableText(
+            (scope.tenant_id, scope.user_id, str(chunk.chunk_id), 0), (chunk.content,)
+        ): [prepared.vectors[chunk.position]]
+        for chunk in new
+        if chunk.position in prepared.vectors
+    }
+    await store.write(connection, DOCUMENTS, found, model=prepared.model)
+    await store.settle(connection, DOCUMENTS, found, model=prepared.model, state="stored")
+
+
+async def _replace_mentions(
+    connection: Connection, scope: Scope, document_id: UUID, mentions: Sequence[Mention]
+) -> int:
+    """Make `mentions` the mentions of a document; returns the number of entities."""
+    before = await document_mentions.withdraw(connection, scope, document_id)
+    names = {name for one in mentions for name in (one.name, one.email) if name}
+    known = await document_mentions.find(
+        connection, scope, name_keys=list(map(fold, names)), names=list(names)
+    )
+    entities = settle(mentions, known, uuid7)
+    await document_mentions.write(connection, scope, entities)
+    named = [(entity.entity_id, entity.names) for entity in entities if entity.names]
+    await document_mentions.mention(connection, scope, document_id, named)
+    await document_mentions.drop_unmentioned(connection, scope, before)
+    return len(named)

@@ -10,7 +10,7 @@ from uuid import UUID
 from hitherto.v1 import job_pb2, maintenance_service_pb2_grpc
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
-from hitherto_extraction.consolidation.undo import read_originals, undo
+from hitherto_extraction.consolidation.writing import read_originals, undo
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.upkeep import StartedUpkeep, UpkeepOnDemand
 from hitherto_extraction.once import IdempotentOperation

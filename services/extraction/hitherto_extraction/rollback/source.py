@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from uuid import UUID
 
-from hitherto_extraction.consolidation.undo import undo_merge
+from hitherto_extraction.consolidation.writing import undo_merge
 from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.pipeline.reply_vectors import Vectors
