@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
-from importlib import resources
-from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group
@@ -17,7 +14,7 @@ from hitherto_extraction.consolidation.merging import accept, read_reply
 from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.model_call import ask_for
-from hitherto_extraction.pipeline.prompt import one_line
+from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import (
     CONSOLIDATION,
@@ -28,7 +25,7 @@ from hitherto_extraction.provider.protocol import (
     PromptMemory,
 )
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
-from hitherto_shared.model_api import ModelError, ModelUsage
+from hitherto_shared.model_api import ModelError
 
 logger = logging.getLogger("hitherto.consolidation")
 
@@ -36,9 +33,7 @@ _FEWEST_TO_HALVE = 4
 
 VERSION = "consolidation_2"
 
-_folder = resources.files("hitherto_extraction.prompts")
-_SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")
-_SCHEMA: Mapping[str, Any] = json.loads((_folder / f"{VERSION}.json").read_text("utf-8"))
+_SYSTEM, _SCHEMA = load_prompt(VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,7 @@ class MergeModel:
     ) -> None:
         self._chat = chat
         self._embedder = embedder
-        self._prices = prices
+        self.prices = prices
         self._temperature = temperature
         self._max_tokens = max_tokens
         self.extractor = chat.extractor
@@ -121,14 +116,13 @@ class MergeModel:
         ]
         model = self._embedder.name
         merges, embedding = await self._embed(merges)
-        charges = [*self.wasted(wasted), self._prices.charge("consolidation", reply)]
+        charges = [
+            *self.prices.wasted("consolidation", wasted),
+            self.prices.charge("consolidation", reply),
+        ]
         if embedding is not None:
-            charges.append(self._prices.embedding_charge(model, embedding.calls, embedding.tokens))
+            charges.append(self.prices.embedding_charge(model, embedding.calls, embedding.tokens))
         return MergeProposals(merges, dropped, refused, charges, reply.model, model)
-
-    def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
-        """The cost of calls with unusable replies."""
-        return [self._prices.charge("consolidation", each) for each in spent]
 
     async def _embed(
         self, merges: list[EmbeddedMerge]
@@ -159,7 +153,7 @@ def build_prompt(group: Group, *, temperature: float, max_tokens: int) -> Prompt
     ]
     return Prompt(
         system=_SYSTEM,
-        user="\n".join(["MEMORIES:", *map(_line, memories)]),
+        user="\n".join(["MEMORIES:", *(memory_line(each, UTC) for each in memories)]),
         batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
         schema=_SCHEMA,
         version=VERSION,
@@ -167,8 +161,3 @@ def build_prompt(group: Group, *, temperature: float, max_tokens: int) -> Prompt
         max_tokens=max_tokens,
         task=CONSOLIDATION,
     )
-
-
-def _line(memory: PromptMemory) -> str:
-    day = memory.date.astimezone(UTC).date().isoformat()
-    return f"[{memory.local_id}] ({memory.type}, {day}) {one_line(memory.content)}"

@@ -271,7 +271,11 @@ class Consolidation:
             return
         except ModelError as error:
             run.result = await self._account.settle(
-                run.held, run.result, self._asking.wasted(wasted), error, scope=scope
+                run.held,
+                run.result,
+                self._asking.prices.wasted("consolidation", wasted),
+                error,
+                scope=scope,
             )
             raise
         run.answered += 1

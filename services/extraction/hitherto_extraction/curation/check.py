@@ -23,7 +23,7 @@ from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
 from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction import Extraction
-from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
+from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt, read_prompt
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
 from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.reply_vectors import Vectors
@@ -118,8 +118,8 @@ class Check:
         if saved is not None:
             role = _SPEAKERS.get(saved.origin, saved.origin)
             said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
-            asked = await self._extraction.prompt(
-                connection, held.scope, "", [said], without={memory_id}
+            asked = await read_prompt(
+                connection, held.scope, "", [said], self._extraction.rules, without={memory_id}
             )
             if asked.local_memories:
                 return _Question(saved, asked)

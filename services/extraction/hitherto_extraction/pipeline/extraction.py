@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline import conversation_summary, quality_sample
@@ -43,8 +42,7 @@ from hitherto_shared.database.together import kept, together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.model_api import ModelError, ModelUsage
-from hitherto_shared.models import Scope
+from hitherto_shared.model_api import ModelError
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -82,8 +80,8 @@ class Extraction:
         self._chat = chat
         self._embedder = embedder
         self._commit = commit
-        self._prices = prices
-        self._rules = rules
+        self.prices = prices
+        self.rules = rules
         self.account = account
         self._budget = budget or Budget()
 
@@ -137,7 +135,7 @@ class Extraction:
                 await self._extract(held, batch, tab, last=not pending)
             except TooMuch as error:
                 logger.info("%s; splitting the batch in two", error)
-                tab.charges += self.wasted(error.spent)
+                tab.charges += self.prices.wasted("extraction", error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
     async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
@@ -189,7 +187,7 @@ class Extraction:
         asked, sampled = await self._database.run(
             lambda connection: together(
                 connection,
-                self.prompt(connection, held.scope, held.conversation, batch),
+                read_prompt(connection, held.scope, held.conversation, batch, self.rules),
                 self._sample.includes(connection, held, tab.result),
             ),
             timeout=_READ_SECONDS,
@@ -247,10 +245,10 @@ class Extraction:
             if words is not None:
                 texts["summary", 0] = conversation_summary.embedded_text(words)
         found, embedding = await self._embed(texts)
-        charges = [*wasted, self._prices.charge("extraction", reply)]
+        charges = [*wasted, self.prices.charge("extraction", reply)]
         if embedding is not None:
             charges.append(
-                self._prices.embedding_charge(vectors.model, embedding.calls, embedding.tokens)
+                self.prices.embedding_charge(vectors.model, embedding.calls, embedding.tokens)
             )
         return BatchOutcome(
             answer=reply.answer,
@@ -270,23 +268,9 @@ class Extraction:
             concluded=concluded,
         )
 
-    async def prompt(
-        self,
-        connection: Connection,
-        scope: Scope,
-        conversation_id: str,
-        batch: Sequence[StoredMessage],
-        *,
-        without: Collection[UUID] = (),
-    ) -> ExtractionPrompt:
-        """The prompt for some messages; see `read_prompt`."""
-        return await read_prompt(
-            connection, scope, conversation_id, batch, self._rules, without=without
-        )
-
     def _embeddable(self, asked: ExtractionPrompt) -> dict[int, str]:
         """The texts of messages that have to be embedded, by number."""
-        if asked.encrypts or not self._rules.message_vectors:
+        if asked.encrypts or not self.rules.message_vectors:
             return {}
         return {
             message.message_no: MESSAGES.contents(message.name, message.content)[0]
@@ -311,13 +295,9 @@ class Extraction:
         by_text = dict(zip(distinct, embedding.vectors, strict=True))
         return {key: by_text[text] for key, text in texts.items()}, embedding
 
-    def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
-        """The cost of calls with unusable replies."""
-        return [self._prices.charge("extraction", each) for each in spent]
-
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""
-        return deque(split(messages, self._rules.batch_tokens))
+        return deque(split(messages, self.rules.batch_tokens))
 
 
 def _texts(answer: Answer, witnesses: Witnesses) -> dict[VectorKey, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer, UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
@@ -56,10 +56,7 @@ class ModelReply(Generic[Read]):
     output_tokens: int
 
 
-Reply: TypeAlias = ModelReply[Answer]
-
-
-async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> Reply:
+async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> ModelReply[Answer]:
     """Ask what a conversation teaches, as in `ask_for`; `closing_only` as in `read_answer`."""
     return await ask_for(
         chat,

@@ -20,6 +20,7 @@ from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage import ledger
 from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CURRENT_STATUSES, Scope, SourceRef
 
@@ -152,6 +153,37 @@ class Occasion:
     def marked(self) -> bool:
         """Whether the caller marks a new memory as sensitive."""
         return bool(self.kept.get("sensitive", False))
+
+    def columns_of(self, made: Creation) -> dict[str, Any]:
+        """The columns of a new memory, without its index entries."""
+        item = made.item
+        return {
+            "memory_id": made.memory_id,
+            "type": item.type,
+            "content": item.content,
+            "detail": item.detail,
+            "importance": item.importance,
+            "confidence": item.confidence,
+            "source": self.source,
+            "origin": made.evidence.origin,
+            "status": made.status,
+            "tags": Texts(item.tags),
+            "keywords": Texts(item.keywords),
+            "questions": Texts(item.questions),
+            "context": dict(item.context),
+            "conversation_id": self.conversation_id,
+            "valid_from": made.valid_from,
+            "valid_to": made.valid_to,
+            "said_at": made.evidence.said_at,
+            "superseded_by": made.superseded_by,
+            "supersedes": [],
+            "challenges": list(made.challenges),
+            "at": self.at,
+            "job_id": self.job_id,
+            "metadata": dict(self.kept.get("metadata", {})),
+            "expires_at": self.kept.get("expires_at"),
+            "sensitive": is_sensitive(item.type, self.marked),
+        }
 
     def seals(self, kind: str, marked: bool) -> bool:
         """Whether a memory of this type, marked as sensitive or not, is to be sealed now."""

@@ -24,7 +24,7 @@ from hitherto_extraction.pipeline.dedupe import Neighbour, Reading, find_duplica
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.refinement import unsupported
-from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
+from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.operations import Creation, Draft, Plan, Situation, may_change
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import begins, words_of
@@ -240,14 +240,5 @@ class _Statements:
 
 
 def _mergeable(said: NewItem | CurrentMemory, origin: str, said_at: datetime) -> MergeableMemory:
-    return MergeableMemory(
-        content=said.content,
-        importance=said.importance,
-        confidence=said.confidence,
-        origin=origin,
-        said_at=said_at,
-        detail=said.detail,
-        tags=said.tags,
-        keywords=said.keywords,
-        questions=said.questions,
-    )
+    words = {name: getattr(said, name) for name in WORDS}
+    return MergeableMemory(**words, origin=origin, said_at=said_at)

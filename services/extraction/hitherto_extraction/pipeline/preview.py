@@ -21,7 +21,7 @@ from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction
-from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
+from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt, read_prompt
 from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
@@ -221,9 +221,8 @@ class ExtractionPreview:
             run.result = scene.result
             if not run.pending or not await self._may_spend(connection, run):
                 return None
-            return await self._extraction.prompt(
-                connection, run.scope, run.transcript.conversation_id, run.pending[0]
-            )
+            conversation_id, rules = run.transcript.conversation_id, self._extraction.rules
+            return await read_prompt(connection, run.scope, conversation_id, run.pending[0], rules)
 
         return build
 
@@ -250,12 +249,12 @@ class ExtractionPreview:
                 asked, run.transcript.conversation_id, run.result, run.wasted
             )
         except TooMuch as error:
-            run.wasted += self._extraction.wasted(error.spent)
+            run.wasted += self._extraction.prices.wasted("extraction", error.spent)
             run.pending.popleft()
             run.pending.extendleft(reversed(halves(batch)))
             return
         except ModelError as error:
-            run.wasted += self._extraction.wasted(error.spent)
+            run.wasted += self._extraction.prices.wasted("extraction", error.spent)
             raise
         run.pending.popleft()
         run.wasted = []

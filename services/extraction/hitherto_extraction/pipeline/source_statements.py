@@ -7,6 +7,7 @@ can be rebuilt when one is rolled back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -60,72 +61,37 @@ def document_of(*objects: Mapping[str, Any]) -> UUID | None:
 
 def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
     """Every statement of a plan about memories."""
-
-    def stated(
-        memory_id: UUID,
-        action: str,
-        version: int,
-        origin: str,
-        said_at: datetime,
-        words: Mapping[str, Any],
-        *,
-        made_version: bool = True,
-    ) -> NewStatement:
-        return NewStatement(
-            "memory",
-            action,
-            version,
-            made_version,
-            origin,
-            said_at,
-            words,
-            memory_id=memory_id,
-            conversation_id=occasion.conversation_id,
-            document_id=document_of(occasion.kept.get("metadata", {}), words.get("context", {})),
-            job_id=occasion.job_id,
-            sealed=memory_id in plan.sealed,
-        )
-
     created = [
-        stated(
-            made.memory_id,
-            "said",
-            1,
-            made.evidence.origin,
-            made.evidence.said_at,
-            _words_of_creation(made, occasion),
-        )
+        _stated("said", 1, made.evidence, _words_of_creation(made, occasion), made.memory_id)
         for made in plan.creations
     ]
     said = [
-        stated(
-            each.memory_id,
-            each.action,
-            each.version,
-            each.evidence.origin,
-            each.evidence.said_at,
-            each.words,
+        replace(
+            _stated(each.action, each.version, each.evidence, each.words, each.memory_id),
             made_version=each.made_version,
         )
         for each in plan.said
     ]
     challenged = [
-        stated(
-            change.after.memory_id,
+        NewStatement(
+            "memory",
             "challenged",
             change.after.version,
+            True,
             change.after.origin,
             change.after.said_at,
             {"challenges": [str(by) for m, by in plan.challenges if m == change.after.memory_id]},
+            change.after.memory_id,
         )
         for change in plan.rewrites
         if change.action == "quarantined"
     ]
     closed = [
-        stated(
-            closure.before.memory_id,
+        NewStatement(
+            "memory",
             "closed",
             closure.before.version + 1,
+            True,
             closure.before.origin,
             closure.valid_to,
             {
@@ -133,10 +99,29 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
                 "valid_to": closure.valid_to.isoformat(),
                 "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
             },
+            closure.before.memory_id,
         )
         for closure in plan.closures
     ]
-    return [*created, *said, *challenged, *closed]
+    metadata = occasion.kept.get("metadata", {})
+    return [
+        replace(
+            each,
+            conversation_id=occasion.conversation_id,
+            document_id=document_of(metadata, each.said.get("context", {})),
+            job_id=occasion.job_id,
+            sealed=each.memory_id in plan.sealed,
+        )
+        for each in (*created, *said, *challenged, *closed)
+    ]
+
+
+def _stated(
+    action: str, version: int, evidence: Evidence, words: Mapping[str, Any], memory_id: UUID
+) -> NewStatement:
+    return NewStatement(
+        "memory", action, version, True, evidence.origin, evidence.said_at, words, memory_id
+    )
 
 
 def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:

@@ -1,13 +1,16 @@
-"""Writes a plan: every row of one reply, on the connection of the worker's last transaction."""
+"""Writes a plan: every row of one reply, on the connection of the worker's last transaction.
+
+The history records each operation of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.events import events_of
+from hitherto_extraction.pipeline.closures import CHALLENGES
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.reply_vectors import Vectors
@@ -23,12 +26,21 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
+from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_shared.database.arrays import Texts
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Memory, Scope
+
+_REWRITTEN = (
+    "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
+)  # fmt: skip
+"""The fields of a memory that a plan may change."""
+
+_OF_MEMORY = {field.name for field in fields(Memory)}
 
 
 async def write_plan(
@@ -162,37 +174,12 @@ async def _seal_vectors(
 def _row(
     occasion: Occasion, made: Creation, vectors: Vectors, indexed: IndexEntry
 ) -> dict[str, Any]:
-    item = made.item
     has_vector = made.vector_of in vectors.found
     return {
-        "memory_id": made.memory_id,
-        "type": item.type,
-        "content": item.content,
-        "detail": item.detail,
-        "importance": item.importance,
-        "confidence": item.confidence,
-        "source": occasion.source,
-        "origin": made.evidence.origin,
-        "status": made.status,
-        "tags": Texts(item.tags),
-        "keywords": Texts(item.keywords),
-        "questions": Texts(item.questions),
-        "context": dict(item.context),
-        "conversation_id": occasion.conversation_id,
-        "valid_from": made.valid_from,
-        "valid_to": made.valid_to,
-        "said_at": made.evidence.said_at,
-        "superseded_by": made.superseded_by,
-        "supersedes": [],
-        "challenges": list(made.challenges),
-        "at": occasion.at,
-        "job_id": occasion.job_id,
+        **occasion.columns_of(made),
         "lexical_no": indexed.lexical_no,
         "lexical_length": indexed.length,
         "embedding_state": "stored" if has_vector else "pending",
-        "metadata": dict(occasion.kept.get("metadata", {})),
-        "expires_at": occasion.kept.get("expires_at"),
-        "sensitive": is_sensitive(item.type, occasion.marked),
     }
 
 
@@ -212,17 +199,7 @@ async def _rewrite(
         connection,
         occasion.scope,
         {
-            "memory_id": after.memory_id,
-            "content": after.content,
-            "detail": after.detail,
-            "importance": after.importance,
-            "confidence": after.confidence,
-            "origin": after.origin,
-            "status": after.status,
-            "tags": list(after.tags),
-            "keywords": list(after.keywords),
-            "questions": list(after.questions),
-            "said_at": after.said_at,
+            **fields_of(after),
             "lexical_no": indexed.lexical_no if indexed else None,
             "lexical_length": indexed.length if indexed else None,
             "embedding_state": state,
@@ -248,17 +225,7 @@ async def _rewrite_sealed(
     scope, after = occasion.scope, change.after
     held = await editing.read_one(connection, scope, after.memory_id)
     vector = vectors.found.get(change.vector_of) if change.vector_of is not None else None
-    memory = replace(
-        held.memory,
-        content=after.content,
-        detail=after.detail,
-        importance=after.importance,
-        confidence=after.confidence,
-        origin=after.origin,
-        status=after.status,
-        tags=list(after.tags),
-        keywords=list(after.keywords),
-    )
+    memory = replace(held.memory, **{name: getattr(after, name) for name in _REWRITTEN})
     await write_sealed(
         connection,
         scope,
@@ -289,3 +256,95 @@ async def _close(connection: Connection, occasion: Occasion, closure: Closure) -
             "job_id": occasion.job_id,
         },
     )
+
+
+def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
+    """The history of a plan. If the user has encryption on, a model's words are left out."""
+    created = [
+        ChangeEvent(
+            "memory",
+            "created",
+            1,
+            occasion.reason,
+            made.memory_id,
+            after=editing.shown_of_new(_made(made, occasion)),
+        )
+        for made in plan.creations
+    ]
+    rewritten = [
+        ChangeEvent(
+            "memory",
+            change.action,
+            change.after.version,
+            change.reason,
+            change.before.memory_id,
+            before={**_shown(change.before), **occasion.joined[0]},
+            after={**_shown(change.after), **occasion.joined[1]},
+            related=_challenged(plan, change) if change.action == "quarantined" else None,
+        )
+        for change in plan.rewrites
+    ]
+    quarantined = [
+        ChangeEvent(
+            "memory",
+            "quarantined",
+            1,
+            CHALLENGES if made.challenges else "reads as an instruction to the assistant",
+            made.memory_id,
+            after={"status": made.status},
+            related=next(iter(made.challenges), None),
+        )
+        for made in plan.creations
+        if made.status == "quarantined"
+    ]
+    closed = [
+        ChangeEvent(
+            "memory",
+            closure.status,
+            closure.before.version + 1,
+            _stored_reason(closure, plan.sealed, encrypts=occasion.encrypts),
+            closure.before.memory_id,
+            before=_shown(closure.before),
+            after={
+                **_shown(closure.before),
+                "status": closure.status,
+                "importance": closure.importance,
+                "valid_to": max(closure.valid_to, closure.before.valid_from).isoformat(),
+                "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
+            },
+            related=closure.superseded_by,
+        )
+        for closure in plan.closures
+    ]
+    events = (*created, *quarantined, *rewritten, *closed)
+    return [replace(event, sealed=event.memory_id in plan.sealed) for event in events]
+
+
+def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
+    return next((other for m, other in plan.challenges if m == change.after.memory_id), None)
+
+
+def _stored_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool) -> str:
+    """Why a memory ends; a model's reason may quote sealed text."""
+    quoted = encrypts or not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
+    return closure.status if quoted else closure.reason
+
+
+def _made(made: Creation, occasion: Occasion) -> Memory:
+    columns = occasion.columns_of(made)
+    known = {name: columns[name] for name in _OF_MEMORY & columns.keys()}
+    return Memory(user_id="", created_at=occasion.at, updated_at=occasion.at, **known)
+
+
+def _shown(known: CurrentMemory) -> dict[str, Any]:
+    return {
+        "importance": known.importance,
+        "confidence": known.confidence,
+        "origin": known.origin,
+        "status": known.status,
+        "valid_to": known.valid_to.isoformat() if known.valid_to else None,
+        "content": known.content,
+        "detail": known.detail,
+        "tags": list(known.tags),
+        "keywords": list(known.keywords),
+    }
