@@ -136,8 +136,6 @@ def _neighbour(
         type=memory.type,
         content=other.content,
         status="active",
-        origin="user",
         cosine=nearness.of(memory.content, other.content),
-        valid_from=_NEVER,
         updated_at=_NEVER,
     )

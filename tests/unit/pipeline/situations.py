@@ -86,9 +86,7 @@ def planned(
                         m.type,
                         m.content,
                         m.status,
-                        m.origin,
                         cosine,
-                        m.valid_from,
                         m.updated_at,
                     )
                     for m in near

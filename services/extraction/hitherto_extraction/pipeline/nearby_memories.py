@@ -84,9 +84,7 @@ async def look_around(
                 type=said.type,
                 content=said.content,
                 status=row.status,
-                origin=row.origin,
                 cosine=found,
-                valid_from=row.valid_from,
                 updated_at=row.updated_at,
                 original=memory_id if row is not said else None,
             )

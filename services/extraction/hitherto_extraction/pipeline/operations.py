@@ -287,10 +287,6 @@ class Draft:
             ItemStatement(before.memory_id, action, after.version, made, evidence, words)
         )
 
-    def note_mentions(self, memory_id: UUID, item: NewItem) -> None:
-        """Record the entities that a memory mentions."""
-        self.plan.mentions.append((memory_id, item))
-
 
 def may_change(evidence: Evidence, known: CurrentMemory) -> bool:
     """Whether the origin of evidence permits it to change a known memory."""

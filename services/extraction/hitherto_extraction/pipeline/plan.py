@@ -125,9 +125,7 @@ class _Statements:
                     type=made.item.type,
                     content=made.item.content,
                     status=made.status,
-                    origin=made.evidence.origin,
                     cosine=float(np.dot(vector, other)) if both else None,  # type: ignore[arg-type]
-                    valid_from=made.valid_from,
                     updated_at=made.evidence.said_at,
                 )
             )
@@ -236,7 +234,7 @@ class _Statements:
         self._draft.stated_by[item.index] = memory_id
         self._draft.note_sources(memory_id, evidence)
         if mentions:
-            self._draft.note_mentions(memory_id, item)
+            self._draft.plan.mentions.append((memory_id, item))
 
 
 def _mergeable(said: NewItem | CurrentMemory, origin: str, said_at: datetime) -> MergeableMemory:

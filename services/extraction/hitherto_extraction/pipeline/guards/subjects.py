@@ -13,6 +13,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     Token,
     key,
     tokenise,
+    without_possessive,
 )
 
 USER = "user"
@@ -68,17 +69,13 @@ _RELATIVES = frozenset(
 )
 
 
-def _without_possessive(word: str) -> str:
-    return word.removesuffix("'s").removesuffix("'")
-
-
 def _is_name(token: Token, lower_cased: frozenset[str]) -> bool:
     word = token.lower
     if not token.capital or word in _NEVER_NAMES or is_date_word(token):
         return False
     if not token.first:
         return True
-    plain = _without_possessive(word)
+    plain = without_possessive(word)
     # At the start of a sentence a capital proves nothing: a word is not a name if either text also
     # has it in lower case, or if it is a known non-name.
     return plain not in _STARTERS | _VERBS | _ADVERBS and plain not in lower_cased
@@ -103,7 +100,7 @@ def names(
     previous = "other"
     for token in tokens:
         if _is_name(token, lower_cased):
-            word = _without_possessive(key(token, loose=loose))
+            word = without_possessive(key(token, loose=loose))
             if previous == "name":
                 found[-1][-1].append(word)
             elif previous == "join" and found:

@@ -15,7 +15,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from hitherto_extraction.provider.offline.extractor import extract
+from hitherto_extraction.provider.offline.extractor import extract, value_at
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
 from hitherto_shared.text.normalise import normalized
 
@@ -111,7 +111,9 @@ def _score_positive(
     profile = answer.get("profile", {})
     wanted = [{"type": item["type"], "contains": item["contains"]}, *item.get("also", [])]
     expected_fields = item.get("profile", {})
-    fields_fit = all(_fits(_at(profile, path), value) for path, value in expected_fields.items())
+    fields_fit = all(
+        _fits(value_at(profile, path), value) for path, value in expected_fields.items()
+    )
     for number, expectation in enumerate(wanted):
         hit = next((memory for memory in memories if _meets(memory, expectation)), None)
         if hit is not None:
@@ -134,13 +136,6 @@ def _meets(memory: Mapping[str, Any], expectation: Mapping[str, Any]) -> bool:
     return memory["type"] == expectation["type"] and all(
         _plain(word) in content for word in expectation["contains"]
     )
-
-
-def _at(profile: Mapping[str, Any], path: str) -> Any:
-    place: Any = profile
-    for key in path.split("."):
-        place = place.get(key) if isinstance(place, Mapping) else None
-    return place
 
 
 def _fits(value: Any, expected: Any) -> bool:
