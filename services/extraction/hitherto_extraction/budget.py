@@ -43,6 +43,7 @@ _ROWS_A_SECOND = 10_000.0
 _LONGEST_SECONDS = 10.0
 """Upper limit of the time for which a sum over many rows of the ledger is cached."""
 
+_CHECK_SECONDS = 10.0
 _MEASURE_SECONDS = 10.0
 """Time limit for summing up the spending of all tenants."""
 
@@ -99,6 +100,19 @@ class Budget:
                 "resumes after midnight UTC, or with a higher HITHERTO_DAILY_BUDGET_USD",
                 daily_usd=self.daily_usd,
                 seconds_left=today.seconds_left,
+            )
+
+    async def check(self, database: Database, tenant_id: str, kind: str) -> None:
+        """The same outside a transaction; asks the database only if there is a budget.
+
+        Raises:
+            BudgetSpent: The tenant may not spend.
+        """
+        if self.limits(kind):
+            await database.run(
+                lambda connection: self.require(connection, tenant_id, kind),
+                timeout=_CHECK_SECONDS,
+                repeatable=True,
             )
 
     async def _today(self, connection: Connection, tenant_id: str) -> usage.SpendingToday:

@@ -234,18 +234,10 @@ class Worker:
                 await self._record(lambda c: attempts.release(c, held))
             raise
 
-    async def _run_within_budget(self, held: Claim) -> None:
-        if self._budget.limits(held.kind):
-            await self._database.run(
-                lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
-                timeout=_STATEMENT_SECONDS,
-                repeatable=True,
-            )
-        await self._runners[held.kind](held)
-
     async def _attempt(self, held: Claim) -> None:
         try:
-            await self._run_within_budget(held)
+            await self._budget.check(self._database, held.tenant_id, held.kind)
+            await self._runners[held.kind](held)
             self._ended(held, "succeeded")
         except ClaimLost:
             self._ended(held, "lost")

@@ -194,7 +194,7 @@ async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
 
     async def change(connection: Any) -> dict[str, int]:
         async with connection.transaction():
-            return dict((await work.change(connection)).counts)
+            return dict((await work.change(connection)).params["counts"])
 
     assert (await database.run(change, timeout=120))["groups"] == 0
     assert asked.of == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC
 from uuid import UUID
 
@@ -67,25 +67,16 @@ class MergeProposals:
     embedded_by: str
 
 
+@dataclass(eq=False)
 class MergeModel:
     """Sends groups to the language model."""
 
-    def __init__(
-        self,
-        chat: ChatModel,
-        embedder: Embedder,
-        prices: Prices,
-        *,
-        temperature: float,
-        max_tokens: int,
-    ) -> None:
-        self._chat = chat
-        self._embedder = embedder
-        self.prices = prices
-        self._temperature = temperature
-        self._max_tokens = max_tokens
-        self.extractor = chat.extractor
-        self.version = VERSION
+    chat: ChatModel
+    embedder: Embedder
+    prices: Prices
+    _: KW_ONLY
+    temperature: float
+    max_tokens: int
 
     async def ask(
         self, group: Group, background: Background, wasted: Sequence[Completion]
@@ -97,11 +88,11 @@ class MergeModel:
             ModelError: There was no usable answer.
         """
         prompt = await asyncio.to_thread(
-            build_prompt, group, temperature=self._temperature, max_tokens=self._max_tokens
+            build_prompt, group, temperature=self.temperature, max_tokens=self.max_tokens
         )
         shown = [memory.local_id for memory in prompt.batch.memories]
         reply = await ask_for(
-            self._chat,
+            self.chat,
             prompt,
             lambda text: read_reply(text, shown),
             divisible=len(shown) >= _FEWEST_TO_HALVE,
@@ -114,7 +105,7 @@ class MergeModel:
             EmbeddedMerge(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))
             for each in accepted
         ]
-        model = self._embedder.name
+        model = self.embedder.name
         merges, embedding = await self._embed(merges)
         charges = [
             *self.prices.wasted("consolidation", wasted),
@@ -133,7 +124,7 @@ class MergeModel:
         if not texts:
             return [], None
         try:
-            embedding = await self._embedder.embed(texts)
+            embedding = await self.embedder.embed(texts)
         except ModelError as error:
             # Memories are stored without vectors, found by their words, and back-filled.
             logger.warning("the embedder is unreachable: %s", error)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
@@ -54,23 +54,16 @@ class ContentChanged(Exception):
     """The document has different content from what was prepared."""
 
 
+@dataclass(eq=False)
 class Ingestion:
     """Runs the job. The database role is hitherto_write."""
 
-    def __init__(
-        self,
-        database: Database,
-        embedder: Embedder,
-        prices: Prices,
-        *,
-        memory_enabled: bool,
-        budget: Budget | None = None,
-    ) -> None:
-        self._database = database
-        self._embedder = embedder
-        self._prices = prices
-        self._memory_enabled = memory_enabled
-        self._budget = budget or Budget()
+    database: Database
+    embedder: Embedder
+    prices: Prices
+    _: KW_ONLY
+    memory_enabled: bool
+    budget: Budget = field(default_factory=Budget)
 
     async def run(self, held: Claim) -> None:
         """Ingest the documents of the job, from where an earlier attempt stopped.
@@ -79,7 +72,7 @@ class Ingestion:
             ClaimLost: The claim was lost; nothing was written after that.
             BudgetSpent: The tenant's budget does not allow for the next documents.
         """
-        if not await self._database.run(
+        if not await self.database.run(
             lambda connection: self._admit(connection, held), timeout=_READ_SECONDS
         ):
             return
@@ -87,17 +80,13 @@ class Ingestion:
         result = Result.of(held.result).with_counts(_COUNTS)
         done = held.done_to or 0
         if done >= len(wanted):
-            await self._database.run(
+            await self.database.run(
                 lambda connection: claims.finish(connection, held, result.stored(), done_to=done),
                 timeout=_READ_SECONDS,
             )
         while done < len(wanted):
             if done > (held.done_to or 0):
-                await self._database.run(
-                    lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
-                    timeout=_READ_SECONDS,
-                    repeatable=True,
-                )
+                await self.budget.check(self.database, held.tenant_id, held.kind)
             group = await self._prepare(held.scope, wanted[done:])
             group, charges = await self._embed(group)
             for prepared in group:
@@ -144,7 +133,7 @@ class Ingestion:
         group: list[PreparedDocument] = []
         texts = 0
         for document_id in document_ids:
-            document, heading_before, there = await self._database.run(
+            document, heading_before, there = await self.database.run(
                 lambda connection: read(connection, document_id),  # noqa: B023 - awaited here
                 timeout=_READ_SECONDS,
                 repeatable=True,
@@ -163,18 +152,18 @@ class Ingestion:
         self, group: Sequence[PreparedDocument]
     ) -> tuple[list[PreparedDocument], list[Charge]]:
         """The group with vectors for its new chunks; during an outage they wait."""
-        model = self._embedder.name
+        model = self.embedder.name
         places = [(i, position) for i, prepared in enumerate(group) for position in prepared.terms]
         vectors: list[dict[int, Vector]] = [{} for _ in group]
         charges: list[Charge] = []
         for start in range(0, len(places), _TEXTS_AT_ONCE):
-            if self._embedder.name != model:
+            if self.embedder.name != model:
                 # The rest is embedded with the new model by the back-fill.
                 break
             some = places[start : start + _TEXTS_AT_ONCE]
             texts = [indexed_text(group[i].heading, group[i].chunks[at]) for i, at in some]
             try:
-                batch = await self._embedder.embed(texts)
+                batch = await self.embedder.embed(texts)
             except ModelError as error:
                 logger.warning("documents can be found by their words only for now: %s", error)
                 if isinstance(error, ModelUnavailable):
@@ -182,7 +171,7 @@ class Ingestion:
                 continue
             for (i, at), vector in zip(some, batch.vectors, strict=True):
                 vectors[i][at] = vector
-            charges.append(self._prices.embedding_charge(model, batch.calls, batch.tokens))
+            charges.append(self.prices.embedding_charge(model, batch.calls, batch.tokens))
         found = [
             replace(prepared, model=model, vectors=those)
             for prepared, those in zip(group, vectors, strict=True)
@@ -221,7 +210,7 @@ class Ingestion:
                 )
                 return done
 
-        written = await patiently(self._database, work, seconds=_WRITE_SECONDS)
+        written = await patiently(self.database, work, seconds=_WRITE_SECONDS)
         if written is None:
             raise ClaimLost
         return written
@@ -249,7 +238,7 @@ class Ingestion:
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has memory switched off."""
-        why = users.why_not_learning(state, self._memory_enabled)
+        why = users.why_not_learning(state, self.memory_enabled)
         if why not in ("USER_ERASED", "MEMORY_DISABLED"):
             return False
         await attempts.discard(connection, held, why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -13,7 +14,7 @@ from hitherto_extraction.once import IdempotentOperation, IdempotentResult, User
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.reads import AuditedReads
-from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.audit.trail import Trail
 from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -27,22 +28,15 @@ Found = TypeVar("Found")
 Made = TypeVar("Made")
 
 
+@dataclass(eq=False)
 class Answering:
     """Runs calls on `database`, whose role is hitherto_write unless a call says otherwise."""
 
-    def __init__(
-        self,
-        database: Database,
-        tokens: ConsistencyTokens,
-        trail: Trail,
-        reads: AuditedReads,
-        keys: UserKeys,
-    ) -> None:
-        self.database = database
-        self.trail = trail
-        self.keys = keys
-        self._reads = reads
-        self._tokens = tokens
+    database: Database
+    tokens: ConsistencyTokens
+    trail: Trail
+    reads: AuditedReads
+    keys: UserKeys
 
     def identity(
         self, checks: Checks, request: Any, *, rpc: str = "", prefix: str = ""
@@ -160,34 +154,19 @@ class Answering:
             seconds=seconds,
         )
 
-    async def read(
-        self,
-        work: Callable[[Connection], Awaitable[Found]],
-        context: Context,
-        *,
-        about: str | None = None,
-    ) -> Found:
-        """Read from the primary within the deadline.
-
-        Args:
-            work: The read.
-            context: Of the call.
-            about: The user concerned, for the audit log, or `NOBODY` for every user of the tenant.
-                None if it is no user's data.
-        """
-        if about is not None:
-            await self.note_read(about, context)
+    async def read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
+        """Read from the primary within the deadline."""
         return await self.database.run(
             work, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
         )
 
-    async def note_read(self, user_id: str | None, context: Context) -> None:
-        """Record a read of this user's data in the audit log; None means every user's."""
-        await self._reads.note([user_id or NOBODY], timeout=seconds_left(context, CALL_SECONDS))
+    async def note_read(self, user_id: str, context: Context) -> None:
+        """Record a read of this user's data in the audit log."""
+        await self.reads.note([user_id], timeout=seconds_left(context, CALL_SECONDS))
 
     def token(self, position: Position) -> str:
         """The consistency token of a point in time, for the caller's tenant."""
-        return self._tokens.make(position, current_call().principal.tenant_id)
+        return self.tokens.make(position, current_call().principal.tenant_id)
 
     def check_token(self, token: str) -> None:
         """Refuse a token that does not belong to the tenant.
@@ -195,7 +174,7 @@ class Answering:
         This service reads from the primary, which has seen the position of any valid token.
         """
         if token:
-            self._tokens.open(token, current_call().principal.tenant_id)
+            self.tokens.open(token, current_call().principal.tenant_id)
 
 
 def body_hash(request: Message) -> bytes:

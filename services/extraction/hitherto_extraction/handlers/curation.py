@@ -53,23 +53,21 @@ class SaveRequest:
     statement: StatementToSave
 
 
+@dataclass(eq=False)
 class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
     """Implements MemoryService with the role hitherto_write."""
 
-    def __init__(
-        self, answering: Answering, saving: Saving, vectors: ChargedEmbedder, signals: JobSignals
-    ) -> None:
-        self._answering = answering
-        self._saving = saving
-        self._vectors = vectors
-        self._signals = signals
+    answering: Answering
+    saving: Saving
+    vectors: ChargedEmbedder
+    signals: JobSignals
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context
     ) -> pb.SaveMemoryResponse:
         """Save one statement at once."""
         wanted = self._read(request, "SaveMemory")
-        paid = self._vectors
+        paid = self.vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
             [(wanted.call.scope, wanted.statement.content)],
@@ -83,7 +81,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         return pb.SaveMemoryResponse(
             memory=memory_message(outcome.made.memory),
             deduplicated=outcome.made.deduplicated,
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
     async def StreamMemories(
@@ -105,7 +103,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             if len(reply.memory_ids) < MAX_IDS:
                 reply.memory_ids.append(str(outcome.made.memory.memory_id))
 
-        paid = self._vectors
+        paid = self.vectors
         unpaid: dict[Scope, Charge] = {}
 
         async def settle() -> None:
@@ -142,7 +140,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         reply.saved_count, reply.rejected_count = taken.accepted, taken.rejected
         reply.errors.extend(taken.errors)
         if position is not None:
-            reply.consistency_token = self._answering.token(position)
+            reply.consistency_token = self.answering.token(position)
         return reply
 
     async def UpdateMemory(
@@ -153,8 +151,8 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         user_id = checks.identifier("user_id", request.user_id)
         memory_id = checks.uuid("memory_id", request.memory_id)
         correction = read_correction(checks, request)
-        call = self._answering.admit(checks, user_id, request)
-        paid, content = self._vectors, correcting.new_content(correction)
+        call = self.answering.admit(checks, user_id, request)
+        paid, content = self.vectors, correcting.new_content(correction)
         made = await paid.embed(
             [] if content is None else [(call.scope, content)],
             CORRECTION,
@@ -171,7 +169,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
                 correction,
                 vector,
                 actor=call.principal.subject,
-                check=self._saving.enqueue_check,
+                check=self.saving.enqueue_check,
             )
 
         try:
@@ -200,7 +198,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         decision = checks.one_of("decision", request.decision, _DECISIONS)
         if decision is None and request.decision == 0:
             checks.add("decision", "is required: APPROVE or REJECT")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         outcome = await self._change(
             call,
             lambda connection: statuses.review(
@@ -224,7 +222,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)
-        identity = self._answering.identity(checks, request, rpc=rpc, prefix=prefix)
+        identity = self.answering.identity(checks, request, rpc=rpc, prefix=prefix)
         principal = current_call().principal
         scope = principal.scope(user_id)
         principal.check_origin(f"{prefix}origin", statement.origin)
@@ -240,7 +238,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
     async def _store(
         self, wanted: SaveRequest, vectors: Vectors, context: Context
     ) -> IdempotentResult[Saved]:
-        saving, call = self._saving, wanted.call
+        saving, call = self.saving, wanted.call
 
         async def change(connection: Connection) -> Saved:
             return await saving.save(
@@ -252,7 +250,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             held = await editing.read_one(connection, call.scope, UUID(memory_id))
             return Saved(held.memory, deduplicated)
 
-        outcome = await self._answering.change_user(
+        outcome = await self.answering.change_user(
             call,
             change,
             again,
@@ -261,7 +259,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
             touched=lambda saved: [str(saved.memory.memory_id)],
             opens_sealed=True,
         )
-        self._signals.wake()
+        self.signals.wake()
         return outcome
 
     async def _restate(
@@ -272,7 +270,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
     ) -> dict[str, Any]:
         """Forget or restore the memory that a request names; returns the fields of the reply."""
         checks, user_id, memory_id, reason = _named(request)
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         outcome = await self._change(
             call,
             lambda connection: restate(
@@ -285,7 +283,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
     def _reply(self, outcome: IdempotentResult[Memory]) -> dict[str, Any]:
         return {
             "memory": memory_message(outcome.made),
-            "consistency_token": self._answering.token(outcome.position),
+            "consistency_token": self.answering.token(outcome.position),
         }
 
     async def _change(
@@ -294,7 +292,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         async def again(connection: Connection, ids: Sequence[str]) -> Memory:
             return (await editing.read_one(connection, call.scope, UUID(ids[0]))).memory
 
-        return await self._answering.change_user(
+        return await self.answering.change_user(
             call,
             change,
             again,

@@ -46,11 +46,11 @@ _MAX_BYTES = {
 class DocumentIngestionCalls:
     """Implements the two RPCs."""
 
-    _answering: Answering
-    _signals: JobSignals
-    _removal: Database
-    _ingest_rules: IngestRules
-    _limit: QueueLimit
+    answering: Answering
+    signals: JobSignals
+    removal: Database
+    ingest_rules: IngestRules
+    limit: QueueLimit
 
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
@@ -63,23 +63,23 @@ class DocumentIngestionCalls:
         for i, document in enumerate(batch):
             if request.refresh_only and document.expires_at is None:
                 checks.add(f"documents[{i}].expires_at", "is required with refresh_only")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         scope = call.scope
 
         async def change(connection: Connection) -> IngestedBatch:
             if request.refresh_only:
                 return await postpone_expiry(connection, scope, batch)
-            await self._limit.require(connection, scope.tenant_id)
-            return await ingest(connection, scope, batch, self._ingest_rules)
+            await self.limit.require(connection, scope.tenant_id)
+            return await ingest(connection, scope, batch, self.ingest_rules)
 
         async def again(connection: Connection, ids: Sequence[str]) -> IngestedBatch:
             return await ingested_again(connection, scope.tenant_id, ids)
 
-        outcome = await self._answering.change_user(
+        outcome = await self.answering.change_user(
             call, change, again, context, ids=IngestedBatch.ids, seconds=_STORING_SECONDS
         )
-        self._signals.wake()
-        made, token = outcome.made, self._answering.token(outcome.position)
+        self.signals.wake()
+        made, token = outcome.made, self.answering.token(outcome.position)
         job = None
         if made.job is not None:
             job = job_message(made.job, token if made.job.final else "")
@@ -99,17 +99,17 @@ class DocumentIngestionCalls:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         document_id = checks.uuid("document_id", request.document_id)
-        call = self._answering.admit(checks, user_id, request)
-        outcome = await self._answering.remove(
+        call = self.answering.admit(checks, user_id, request)
+        outcome = await self.answering.remove(
             call,
             lambda connection: delete_document(connection, call.scope, document_id),
             context,
             touched=str(document_id),
-            database=self._removal,
+            database=self.removal,
             seconds=_STORING_SECONDS,
         )
         return pb.DeleteDocumentResponse(
-            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
+            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.consolidation.writing import read_originals, undo
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.upkeep import StartedUpkeep, UpkeepOnDemand
+from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.embedding_charges import SEARCH
 from hitherto_extraction.reembedding import phases
@@ -27,6 +27,7 @@ from hitherto_shared.consistency import current_position
 from hitherto_shared.convert import enum_words, job_message, memory_message, timestamp
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.registry import Embedders
+from hitherto_shared.models import Job
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import tag_key
@@ -48,6 +49,7 @@ KINDS = (*SHARES, SEARCH, "decay", "retention")
 _DIMENSIONS = enum_words(pb.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_")
 
 
+@dataclass(eq=False)
 class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
     """Implements MaintenanceService.
 
@@ -55,28 +57,16 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
     role that may delete.
     """
 
-    def __init__(
-        self,
-        answering: Answering,
-        pages: PageTokens,
-        upkeep: UpkeepOnDemand,
-        schedules: Schedules,
-        embedders: Embedders,
-        maintenance: Database,
-        removal: Database,
-        budget: Budget,
-        *,
-        max_attempts: int,
-    ) -> None:
-        self._answering = answering
-        self._pages = pages
-        self._upkeep = upkeep
-        self._schedules = schedules
-        self._embedders = embedders
-        self._maintenance = maintenance
-        self._removal = removal
-        self._budget = budget
-        self._max_attempts = max_attempts
+    answering: Answering
+    pages: PageTokens
+    upkeep: UpkeepOnDemand
+    schedules: Schedules
+    embedders: Embedders
+    maintenance: Database
+    removal: Database
+    budget: Budget
+    _: KW_ONLY
+    max_attempts: int
 
     async def Consolidate(
         self, request: pb.ConsolidateRequest, context: Context
@@ -85,7 +75,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         checks = Checks()
         named = checks.identifier("tag", request.tag, required=False)
         user_id, identity = self._admit(checks, request)
-        work = await self._upkeep.consolidate(
+        work = await self.upkeep.consolidate(
             current_call().principal.tenant_id,
             user_id=user_id,
             tag=tag_key(named) or named or None,
@@ -100,8 +90,8 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         memory_id = checks.uuid("memory_id", request.memory_id)
-        call = self._answering.admit(checks, user_id, request)
-        outcome = await self._answering.change_user(
+        call = self.answering.admit(checks, user_id, request)
+        outcome = await self.answering.change_user(
             call,
             lambda connection: undo(
                 connection, call.scope, memory_id, actor=call.principal.subject
@@ -115,7 +105,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         )
         return pb.UndoConsolidationResponse(
             memories=[memory_message(each) for each in outcome.made],
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
     async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
@@ -139,9 +129,9 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
             checks.add("dimensions", f"must lie between {_MIN_DIMENSIONS} and {_MAX_DIMENSIONS}")
         if phase == "start":
             checks.identifier("model", request.model)
-        identity = self._answering.identity(checks, request)
+        identity = self.answering.identity(checks, request)
         if phase == "start":
-            embedder = self._embedders.find(request.model, dimensions or None)
+            embedder = self.embedders.find(request.model, dimensions or None)
             if embedder is None:
                 checks.add(
                     "model",
@@ -161,7 +151,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                     tenant,
                     request.model,
                     dimensions,
-                    max_attempts=self._max_attempts,
+                    max_attempts=self.max_attempts,
                 )
             elif phase == "switch":
                 await phases.switch(connection)
@@ -172,15 +162,15 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         async def again(connection: Connection, _ids: Sequence[str]) -> ReembeddingStatus:
             return await phases.standing(connection)
 
-        outcome = await self._answering.change(
+        outcome = await self.answering.change(
             identity,
             IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
             context,
-            database=self._maintenance,
+            database=self.maintenance,
             seconds=_SWITCH_SECONDS,
         )
         found = outcome.made
-        token = self._answering.token(outcome.position)
+        token = self.answering.token(outcome.position)
         job = found.job if found.job is not None and found.job.tenant_id == tenant else None
         return pb.ReembedResponse(
             job=None if job is None else job_message(job, token if job.final else ""),
@@ -199,12 +189,12 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         """The schedules of automatic upkeep, by name."""
         checks = Checks()
         tenant = current_call().principal.tenant_id
-        page = self._pages.open(checks, tenant, request)
+        page = self.pages.open(checks, tenant, request)
         checks.done()
-        self._answering.check_token(request.consistency_token)
+        self.answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.ListSchedulesResponse:
-            found = await self._schedules.statuses(
+            found = await self.schedules.statuses(
                 connection, tenant, after=page.after or "", limit=page.size + 1
             )
             return pb.ListSchedulesResponse(
@@ -223,7 +213,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                 ),
             )
 
-        return await self._answering.read(work, context)
+        return await self.answering.read(work, context)
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
         """The cost of work, by user, kind, day and model."""
@@ -238,9 +228,9 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         )
         by = checks.all_of("group_by", request.group_by, _DIMENSIONS)
         tenant = principal.tenant_id
-        page = self._pages.open(checks, tenant, request)
+        page = self.pages.open(checks, tenant, request)
         checks.done()
-        self._answering.check_token(request.consistency_token)
+        self.answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.GetUsageResponse:
             # The total is that of the listed rows, whatever is charged meanwhile.
@@ -264,11 +254,11 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                     rows=rows,
                     next_page_token=page.seal(list(groups[-1].place) if more else None),
                     total=_usage_message(await usage.total(connection, tenant, wanted)),
-                    daily_budget_usd=float(self._budget.daily_usd),
+                    daily_budget_usd=float(self.budget.daily_usd),
                     spent_today_usd=float(today.usd),
                 )
 
-        return await self._answering.read(work, context)
+        return await self.answering.read(work, context)
 
     async def RollbackSource(
         self, request: pb.RollbackSourceRequest, context: Context
@@ -288,7 +278,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                 source = RollbackTarget(job_id=checks.uuid("job_id", request.job_id))
             case _:
                 checks.add("source", "is required: set conversation_id, document_id or job_id")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
 
         async def change(connection: Connection) -> dict[str, int]:
             return await roll_back(connection, call.scope, source, actor=call.principal.subject)
@@ -301,35 +291,35 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                     counts = await change(connection)
                 position = await current_position(connection)
                 return pb.RollbackSourceResponse(
-                    counts=counts, consistency_token=self._answering.token(position)
+                    counts=counts, consistency_token=self.answering.token(position)
                 )
 
             return await with_keys(
-                self._answering.keys,
+                self.answering.keys,
                 [call.scope],
-                lambda: self._removal.run(
+                lambda: self.removal.run(
                     rehearse, timeout=seconds_left(context, _ROLLBACK_SECONDS)
                 ),
             )
 
-        outcome = await self._answering.remove(
+        outcome = await self.answering.remove(
             call,
             change,
             context,
             touched=str(source.document_id or source.job_id or ""),
             opens_sealed=True,
-            database=self._removal,
+            database=self.removal,
             seconds=_ROLLBACK_SECONDS,
         )
         return pb.RollbackSourceResponse(
-            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
+            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
         )
 
     async def _run(
         self, request: pb.RunDecayRequest | pb.RunRetentionRequest, context: Context, kind: str
     ) -> dict[str, Any]:
         user_id, identity = self._admit(Checks(), request)
-        work = self._upkeep.start(
+        work = self.upkeep.start(
             kind, current_call().principal.tenant_id, user_id=user_id, dry_run=request.dry_run
         )
         return await self._start(identity, work, context)
@@ -341,19 +331,19 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
     ) -> tuple[str | None, Identity | None]:
         """The user, None for all users of the tenant, and the caller with its key."""
         user_id = checks.identifier("user_id", request.user_id, required=False) or None
-        return user_id, self._answering.identity(checks, request)
+        return user_id, self.answering.identity(checks, request)
 
     async def _start(
-        self, identity: Identity | None, work: IdempotentOperation[StartedUpkeep], context: Context
+        self, identity: Identity | None, work: IdempotentOperation[Job], context: Context
     ) -> dict[str, Any]:
         """Start upkeep; returns the fields of the reply."""
-        outcome = await self._answering.change(
-            identity, work, context, database=self._maintenance, seconds=_COUNTING_SECONDS
+        outcome = await self.answering.change(
+            identity, work, context, database=self.maintenance, seconds=_COUNTING_SECONDS
         )
-        job, token = outcome.made.job, self._answering.token(outcome.position)
+        job, token = outcome.made, self.answering.token(outcome.position)
         return {
             "job": job_message(job, token if job.final else ""),
-            "counts": outcome.made.counts,
+            "counts": job.params.get("counts", {}),
             "consistency_token": token,
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -55,6 +55,7 @@ _MAX_METHOD = 200
 _MAX_ACTOR = 512
 
 
+@dataclass(eq=False)
 class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
     """Implements PrivacyService.
 
@@ -62,25 +63,14 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
     who did not choose.
     """
 
-    def __init__(
-        self,
-        answering: Answering,
-        removal: Database,
-        installation: UserSettings,
-        clearing: Clearing,
-        erasing: Erasing,
-        exporting: Exporting,
-        importing: Importing,
-        pages: PageTokens,
-    ) -> None:
-        self._answering = answering
-        self._pages = pages
-        self._installation = installation
-        self._clearing = clearing
-        self._erasing = erasing
-        self._exporting = exporting
-        self._importing = importing
-        self._removal = removal
+    answering: Answering
+    removal: Database
+    installation: UserSettings
+    clearing: Clearing
+    erasing: Erasing
+    exporting: Exporting
+    importing: Importing
+    pages: PageTokens
 
     async def ReinstateUser(
         self, request: pb.ReinstateUserRequest, context: Context
@@ -88,10 +78,10 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         """Permit writes about an erased user again."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        call = self._answering.admit(checks, user_id, request)
-        outcome = await self._erasing.reinstate(call, timeout=seconds_left(context, CALL_SECONDS))
+        call = self.answering.admit(checks, user_id, request)
+        outcome = await self.erasing.reinstate(call, timeout=seconds_left(context, CALL_SECONDS))
         return pb.ReinstateUserResponse(
-            reinstated=outcome.made, consistency_token=self._answering.token(outcome.position)
+            reinstated=outcome.made, consistency_token=self.answering.token(outcome.position)
         )
 
     async def ExportUser(
@@ -101,10 +91,10 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         checks.done()
-        self._answering.check_token(request.consistency_token)
-        pieces = self._exporting.run(
+        self.answering.check_token(request.consistency_token)
+        pieces = self.exporting.run(
             current_call().principal.scope(user_id),
-            fence=self._answering.database,
+            fence=self.answering.database,
             timeout=seconds_left(context, EXPORT_SECONDS),
         )
         async with aclosing(pieces):
@@ -137,19 +127,19 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         principal = current_call().principal
         identity = None
         if key is not None:
-            caller = self._answering.trail.caller(principal)
+            caller = self.answering.trail.caller(principal)
             identity = Identity(principal.tenant_id, caller, "ImportUser", key, b"")
         now = asyncio.get_running_loop().time()
         ends = now + seconds_left(context, EXPORT_SECONDS)
         call = ImportCall(principal, principal.scope(user_id), identity, ends)
         async with aclosing(_pieces(first, requests, user_id)) as pieces:
-            made = await self._importing.run(call, pieces)
+            made = await self.importing.run(call, pieces)
         assert made.position is not None
         return pb.ImportUserResponse(
             imported_counts=+made.stored,
             skipped_counts=+made.skipped,
             left_out_counts=+made.left_out,
-            consistency_token=self._answering.token(made.position),
+            consistency_token=self.answering.token(made.position),
         )
 
     async def EraseUser(
@@ -158,11 +148,11 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         """Erase all data; another call continues an interrupted one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        call = self._answering.admit(checks, user_id, request)
-        outcome = await self._erasing.erase(call, timeout=seconds_left(context, ERASE_SECONDS))
+        call = self.answering.admit(checks, user_id, request)
+        outcome = await self.erasing.erase(call, timeout=seconds_left(context, ERASE_SECONDS))
         return pb.EraseUserResponse(
             receipt=_receipt(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
     async def ClearMemories(
@@ -171,8 +161,8 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         """Forget everything; another call continues an interrupted one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        call = self._answering.admit(checks, user_id, request)
-        outcome = await self._clearing.run(
+        call = self.answering.admit(checks, user_id, request)
+        outcome = await self.clearing.run(
             call.identity,
             ClearRequest(
                 call.scope,
@@ -183,7 +173,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             timeout=seconds_left(context, CLEAR_SECONDS),
         )
         return pb.ClearMemoriesResponse(
-            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
+            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
         )
 
     async def DeleteConversation(
@@ -193,16 +183,16 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
-        call = self._answering.admit(checks, user_id, request)
-        outcome = await self._answering.remove(
+        call = self.answering.admit(checks, user_id, request)
+        outcome = await self.answering.remove(
             call,
             lambda connection: delete_conversation(connection, call.scope, conversation_id),
             context,
             touched=conversation_id,
-            database=self._removal,
+            database=self.removal,
         )
         return pb.DeleteConversationResponse(
-            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
+            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
         )
 
     async def GetUserSettings(
@@ -212,13 +202,14 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         checks.done()
-        self._answering.check_token(request.consistency_token)
+        self.answering.check_token(request.consistency_token)
         scope = current_call().principal.scope(user_id)
 
         async def read(connection: Connection) -> UserSettings:
-            return await read_settings(connection, scope, self._installation)
+            return await read_settings(connection, scope, self.installation)
 
-        found = await self._answering.read(read, context, about=user_id)
+        await self.answering.note_read(user_id, context)
+        found = await self.answering.read(read, context)
         return pb.GetUserSettingsResponse(user_settings=_settings_message(found))
 
     async def UpdateUserSettings(
@@ -230,15 +221,15 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         values = _values(checks, request.user_settings)
         paths = read_update_mask(checks, request, request.user_settings, NAMES, most=_MAX_PATHS)
         names = [name for (name,) in paths]
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         scope = call.scope
-        installation = self._installation
+        installation = self.installation
         sealing = None
         if "encrypt_sensitive" in names and values.get("encrypt_sensitive"):
             sealing = await prepare_sealing(
-                self._answering.database,
+                self.answering.database,
                 scope,
-                self._answering.keys,
+                self.answering.keys,
                 seconds=seconds_left(context, CALL_SECONDS),
             )
 
@@ -248,10 +239,10 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         async def again(connection: Connection, _ids: Sequence[str]) -> UserSettings:
             return await read_settings(connection, scope, installation)
 
-        outcome = await self._answering.change_user(call, change, again, context)
+        outcome = await self.answering.change_user(call, change, again, context)
         return pb.UpdateUserSettingsResponse(
             user_settings=_settings_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
     async def ListAuditEvents(
@@ -260,7 +251,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         """The tenant's audit log, newest first."""
         checks = Checks()
         tenant = current_call().principal.tenant_id
-        trail = self._answering.trail
+        trail = self.answering.trail
         user_id = checks.identifier("user_id", request.user_id, required=False)
         actor = checks.identifier("actor", request.actor, required=False, max_chars=_MAX_ACTOR)
         wanted = AuditFilter(
@@ -273,9 +264,9 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             since=checks.moment("created_after", request, "created_after"),
             until=checks.moment("created_before", request, "created_before"),
         )
-        page = self._pages.open(checks, tenant, request)
+        page = self.pages.open(checks, tenant, request)
         checks.done()
-        self._answering.check_token(request.consistency_token)
+        self.answering.check_token(request.consistency_token)
         before = None
         if page.after is not None:
             before = (datetime.fromisoformat(page.after[0]), UUID(page.after[1]))
@@ -291,7 +282,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
                 audit_events=map(_event_message, found), next_page_token=page.seal(place)
             )
 
-        return await self._answering.read(work, context)
+        return await self.answering.read(work, context)
 
 
 async def _pieces(

@@ -35,8 +35,8 @@ MAX_EDIT_BYTES = 64 * 1024
 class ProfileCalls:
     """Implements the two RPCs."""
 
-    _answering: Answering
-    _saving: Saving
+    answering: Answering
+    saving: Saving
 
     async def UpdateProfile(
         self, request: pb.UpdateProfileRequest, context: Context
@@ -55,7 +55,7 @@ class ProfileCalls:
         )
         if request.version < 0:
             checks.add("version", "must not be negative; leave it out for no check")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         principal, scope = call.principal, call.scope
         if any(path[0] in RESERVED for path in paths):
             principal.check_capability(PROFILES_MANAGE)
@@ -77,10 +77,10 @@ class ProfileCalls:
             found, _ = await profiles.read_profile(connection, scope)
             return found
 
-        outcome = await self._answering.change_user(call, change, again, context, opens_sealed=True)
+        outcome = await self.answering.change_user(call, change, again, context, opens_sealed=True)
         return pb.UpdateProfileResponse(
             profile=profile_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
     async def RecordFeedback(
@@ -116,7 +116,7 @@ class ProfileCalls:
                 )
             case _:
                 checks.add("feedback", "is required: set rating or edit")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
 
         async def change(connection: Connection) -> FeedbackEffects:
             return await record_feedback(
@@ -124,7 +124,7 @@ class ProfileCalls:
                 call.scope,
                 feedback,
                 actor=call.principal.subject,
-                memory_enabled=self._saving.memory_enabled,
+                memory_enabled=self.saving.memory_enabled,
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> FeedbackEffects:
@@ -139,7 +139,7 @@ class ProfileCalls:
                     moved.append(known[name[0], name[1]])
             return FeedbackEffects(moved, memory_ids)
 
-        outcome = await self._answering.change_user(
+        outcome = await self.answering.change_user(
             call,
             change,
             again,
@@ -151,7 +151,7 @@ class ProfileCalls:
         return pb.RecordFeedbackResponse(
             preferences=[preference_message(found) for found in outcome.made.preferences],
             memory_ids=[str(memory_id) for memory_id in outcome.made.memory_ids],
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
 

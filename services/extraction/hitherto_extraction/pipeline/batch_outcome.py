@@ -36,18 +36,10 @@ from hitherto_shared.offloading import beside_loop
 
 
 @dataclass(frozen=True, slots=True)
-class ConcludedSummary:
-    """A summary as it was stored, and the fields that the reply makes of it."""
-
-    held: HeldSummary
-    fields: SummaryFields
-
-
-@dataclass(frozen=True, slots=True)
 class BatchOutcome:
     """The result of one model call, and the progress of the job with it.
 
-    `concluded` is the summary, if it was needed before the commit.
+    `concluded` is the stored summary with what the reply makes of it, if that was needed before.
     `sampled`: the new memories are checked; see `quality_sample`.
     """
 
@@ -60,7 +52,7 @@ class BatchOutcome:
     result: Result
     done_to: int
     last: bool
-    concluded: ConcludedSummary | None = None
+    concluded: tuple[HeldSummary, SummaryFields] | None = None
     sampled: bool = False
 
 
@@ -135,8 +127,8 @@ async def write_summary(
     encrypts: bool,
 ) -> None:
     """Merge the summary field by field; a conversation that was read always has one."""
-    if outcome.concluded is not None and outcome.concluded.held == held_summary:
-        concluded = outcome.concluded.fields
+    if outcome.concluded is not None and outcome.concluded[0] == held_summary:
+        concluded = outcome.concluded[1]
     else:
         concluded = await conversation_summary.conclude(
             held_summary, outcome.answer.summary, done_to=outcome.done_to

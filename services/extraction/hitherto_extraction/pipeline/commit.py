@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -73,30 +73,22 @@ class _Surroundings:
     summary: HeldSummary
 
 
+@dataclass(eq=False)
 class Commit:
-    """Writes outcomes. The database role is hitherto_write."""
+    """Writes outcomes. The database role is hitherto_write.
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        memory_enabled: bool,
-        dedupe_threshold: Callable[[], float],
-        crowding: Crowding | None = None,
-        daily_changes: int = DAILY_CHANGES,
-        planning_seconds: float = PLANNING_SECONDS,
-    ) -> None:
-        """Write to `database`; without `crowding`, no consolidation is queued.
+    Without `crowding`, no consolidation is queued. `daily_changes` is the minimum of changes that
+    models may make for one user in 24 hours; `planning_seconds` limits the time for deciding what a
+    reply changes.
+    """
 
-        `daily_changes` is the minimum of changes that models may make for one user in 24 hours.
-        `planning_seconds` limits the time for deciding what a reply changes.
-        """
-        self._planning_seconds = planning_seconds
-        self._daily_changes = daily_changes
-        self._database = database
-        self._crowding = crowding
-        self._memory_enabled = memory_enabled
-        self._threshold = dedupe_threshold
+    database: Database
+    _: KW_ONLY
+    memory_enabled: bool
+    dedupe_threshold: Callable[[], float]
+    crowding: Crowding | None = None
+    daily_changes: int = DAILY_CHANGES
+    planning_seconds: float = PLANNING_SECONDS
 
     async def run(self, held: Claim, outcome: BatchOutcome) -> Result:
         """Write an outcome in one transaction and return the job's result so far.
@@ -139,7 +131,7 @@ class Commit:
                 )
                 return result
 
-        result = await patiently(self._database, work, seconds=_SECONDS)
+        result = await patiently(self.database, work, seconds=_SECONDS)
         if result is None:
             raise ClaimLost
         return result
@@ -160,7 +152,7 @@ class Commit:
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has switched learning off."""
-        why = users.why_not_learning(state, self._memory_enabled)
+        why = users.why_not_learning(state, self.memory_enabled)
         if why is None:
             return False
         await attempts.discard(connection, held, why)
@@ -200,9 +192,9 @@ class Commit:
                 answer.new,
                 outcome.vectors,
                 also=shown,
-                threshold=self._threshold(),
+                threshold=self.dedupe_threshold(),
             ),
-            room_of(connection, scope, outcome.result.changes, daily=self._daily_changes),
+            room_of(connection, scope, outcome.result.changes, daily=self.daily_changes),
             known_memories.importance_before(
                 connection, scope, shown if answer.updated else [], held.job_id
             ),
@@ -217,7 +209,7 @@ class Commit:
             known=known,
             neighbours=neighbours,
             vectors=outcome.vectors.of_new,
-            threshold=self._threshold(),
+            threshold=self.dedupe_threshold(),
             room=room,
             importance_before=importance_before,
             reviewed=await _reviewed(connection, scope, outcome, known),
@@ -251,8 +243,8 @@ class Commit:
 
         async def write_memories() -> None:
             await write_plan(connection, occasion, plan, outcome.vectors, also_said=[said])
-            if for_job and self._crowding is not None:
-                await self._crowding.look(connection, scope, tags_touched(plan))
+            if for_job and self.crowding is not None:
+                await self.crowding.look(connection, scope, tags_touched(plan))
 
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
@@ -268,11 +260,11 @@ class Commit:
     async def _planned(self, situation: Situation) -> Plan:
         """Read every statement, and compare each new one with its neighbours."""
         try:
-            async with asyncio.timeout(self._planning_seconds):
+            async with asyncio.timeout(self.planning_seconds):
                 return await beside_loop(_work_of(situation), make_plan, situation)
         except TimeoutError:
             raise WorkTooLong(
-                "deciding what the model's reply changes", self._planning_seconds
+                "deciding what the model's reply changes", self.planning_seconds
             ) from None
 
 

@@ -92,16 +92,14 @@ class Embedded:
     charges: Mapping[Scope, Charge]
 
 
+@dataclass(eq=False)
 class ChargedEmbedder:
     """Computes them. The database role is hitherto_write."""
 
-    def __init__(
-        self, database: Database, embedder: Embedder, prices: Prices, budget: Budget
-    ) -> None:
-        self._database = database
-        self._embedder = embedder
-        self._prices = prices
-        self._budget = budget
+    database: Database
+    embedder: Embedder
+    prices: Prices
+    budget: Budget
 
     async def embed(
         self, texts: Sequence[tuple[Scope, str]], kind: str, *, seconds: float
@@ -117,14 +115,14 @@ class ChargedEmbedder:
             seconds: Time limit.
         """
         # Its present name: the active model may change during the call.
-        model = self._embedder.name
+        model = self.embedder.name
         without = Embedded(model, [None] * len(texts), {})
         if not texts or not await may_embed(
-            self._database, self._embedder, self._budget, texts[0][0].tenant_id, kind
+            self.database, self.embedder, self.budget, texts[0][0].tenant_id, kind
         ):
             return without
         try:
-            batch = await self._embedder.embed([text for _, text in texts], timeout=seconds)
+            batch = await self.embedder.embed([text for _, text in texts], timeout=seconds)
         except ModelError as error:
             logger.warning(
                 "stored without a vector, because the embedder is unreachable: %s", error
@@ -133,7 +131,7 @@ class ChargedEmbedder:
         sizes: Counter[Scope] = Counter()
         for scope, text in texts:
             sizes[scope] += len(text)
-        return Embedded(model, batch.vectors, shared_out(batch, sizes, model, self._prices))
+        return Embedded(model, batch.vectors, shared_out(batch, sizes, model, self.prices))
 
     async def settle(self, kind: str, charges: Mapping[Scope, Charge]) -> None:
         """Charge what was spent; does not wait for an unreachable database."""
@@ -147,7 +145,7 @@ class ChargedEmbedder:
                 await ledger.charge(connection, payer, _JOBS[kind], kind, [charges[scope]])
 
         with faults.Tolerated(logger, "cannot charge the cost of vectors"):
-            await self._database.transact(work, timeout=_SECONDS)
+            await self.database.transact(work, timeout=_SECONDS)
 
 
 class QueryCharges:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline import conversation_summary, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, ConcludedSummary
+from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
@@ -58,37 +58,25 @@ class AttemptState:
     calls: int = 0
 
 
+@dataclass(eq=False)
 class Extraction:
     """Runs `memory-extraction` jobs. The database role is hitherto_write."""
 
-    def __init__(
-        self,
-        database: Database,
-        chat: ChatModel,
-        embedder: Embedder,
-        commit: Commit,
-        prices: Prices,
-        rules: ExtractionRules,
-        account: FailedAttempts,
-        budget: Budget | None = None,
-        keys: UserKeys | None = None,
-        quality_sample_size: int = 0,
-    ) -> None:
-        self._database = database
-        self._sample = QualitySample(chat.extractor, quality_sample_size)
-        self._keys = keys
-        self._chat = chat
-        self._embedder = embedder
-        self._commit = commit
-        self.prices = prices
-        self.rules = rules
-        self.account = account
-        self._budget = budget or Budget()
+    database: Database
+    chat: ChatModel
+    embedder: Embedder
+    commit: Commit
+    prices: Prices
+    rules: ExtractionRules
+    account: FailedAttempts
+    budget: Budget = field(default_factory=Budget)
+    keys: UserKeys | None = None
+    sample: QualitySample = field(default_factory=lambda: QualitySample("", 0))
 
     @property
     def model(self) -> str:
         """The name of the language model."""
-        return self._chat.model
+        return self.chat.model
 
     async def run(self, held: Claim) -> None:
         """Extract the job's messages, from where an earlier attempt stopped.
@@ -101,11 +89,11 @@ class Extraction:
                 key is unavailable.
             KeyServiceUnavailable: The same, temporarily.
         """
-        with keys_at_hand(await key_of(self._database, self._keys, held.scope)):
+        with keys_at_hand(await key_of(self.database, self.keys, held.scope)):
             await self._run(held)
 
     async def _run(self, held: Claim) -> None:
-        held, messages = await self._database.run(
+        held, messages = await self.database.run(
             lambda connection: self._open(connection, held), timeout=_READ_SECONDS
         )
         tab = AttemptState(Result.of(held.result))
@@ -125,11 +113,7 @@ class Extraction:
         while pending:
             batch = pending.popleft()
             if tab.calls:
-                await self._database.run(
-                    lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
-                    timeout=_READ_SECONDS,
-                    repeatable=True,
-                )
+                await self.budget.check(self.database, held.tenant_id, held.kind)
             tab.calls += 1
             try:
                 await self._extract(held, batch, tab, last=not pending)
@@ -155,7 +139,7 @@ class Extraction:
                 )
             ),
         )
-        if not await self._commit.admit(connection, held, state):
+        if not await self.commit.admit(connection, held, state):
             return held, []
         found: list[StoredMessage] = left()
         if not found:
@@ -184,11 +168,11 @@ class Extraction:
         last: bool,
     ) -> None:
         """One model call and the transaction of its effects, which also charges the attempt."""
-        asked, sampled = await self._database.run(
+        asked, sampled = await self.database.run(
             lambda connection: together(
                 connection,
                 read_prompt(connection, held.scope, held.conversation, batch, self.rules),
-                self._sample.includes(connection, held, tab.result),
+                self.sample.includes(connection, held, tab.result),
             ),
             timeout=_READ_SECONDS,
         )
@@ -197,7 +181,7 @@ class Extraction:
         )
         tab.charges = list(outcome.charges)
         before, outcome = tab.result, replace(outcome, last=last, sampled=sampled)
-        tab.result = await self._commit.run(held, outcome)
+        tab.result = await self.commit.run(held, outcome)
         tab.charges = []
         quality_sample.count(before, tab.result)
 
@@ -225,18 +209,18 @@ class Extraction:
             TooMuch: The reply was cut off.
             ModelError: The model gave no usable answer.
         """
-        reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
+        reply = await ask(self.chat, asked.prompt, closing_only=closing_only)
         witnesses = Witnesses(conversation_id, asked.messages, asked.prompt.batch.time_zone)
         done_to = max(message.message_no for message in asked.messages.values())
         # Its present name: the active model may change during the call.
-        vectors, concluded = Vectors(self._embedder.name), None
+        vectors, concluded = Vectors(self.embedder.name), None
         texts = _texts(reply.answer, witnesses)
         if findable:
             messages = self._embeddable(asked)
             # The summary's words unless it changes meanwhile; then its vector is not used.
             given = reply.answer.summary
             fields = await conversation_summary.conclude(asked.summary, given, done_to=done_to)
-            concluded = ConcludedSummary(asked.summary, fields)
+            concluded = (asked.summary, fields)
             words = conversation_summary.new_words(
                 asked.summary, fields, sealed=asked.seals_summary
             )
@@ -259,7 +243,7 @@ class Extraction:
             charges=charges,
             result=replace(
                 result.with_charges(charges),
-                extractor=self._chat.extractor,
+                extractor=self.chat.extractor,
                 model=reply.model,
                 prompt_version=VERSION,
             ),
@@ -287,7 +271,7 @@ class Extraction:
         if not distinct:
             return {}, None
         try:
-            embedding = await self._embedder.embed(distinct)
+            embedding = await self.embedder.embed(distinct)
         except ModelError as error:
             # Everything is stored without vectors, found by its words, and back-filled.
             logger.warning("the embedder is unreachable: %s", error)

@@ -115,20 +115,14 @@ def _cut(reply: str) -> str:
     return reply.encode("utf-8", "replace")[:MAX_REPLY_BYTES].decode("utf-8", "ignore")
 
 
+@dataclass(eq=False)
 class FailedAttempts:
     """Settles failed attempts. The database role is hitherto_write."""
 
-    def __init__(
-        self,
-        database: Database,
-        prices: Prices,
-        replies: UnusableReplies,
-        keys: UserKeys | None = None,
-    ) -> None:
-        self._database = database
-        self._prices = prices
-        self._replies = replies
-        self._keys = keys
+    database: Database
+    prices: Prices
+    replies: UnusableReplies
+    keys: UserKeys | None = None
 
     async def settle(
         self,
@@ -158,7 +152,7 @@ class FailedAttempts:
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
         stage = "consolidation" if held.kind == "consolidation" else "extraction"
         spent = error.spent if isinstance(error, ModelError) else ()
-        charges = [*charges, *self._prices.wasted(stage, spent)]
+        charges = [*charges, *self.prices.wasted(stage, spent)]
         fault = error if isinstance(error, HithertoError) else faults.translate(error)
         # No commit begins without a key, or ends while our own work goes on.
         in_doubt = isinstance(fault, TooLate | Unavailable) and not isinstance(
@@ -178,13 +172,13 @@ class FailedAttempts:
             await attempts.record_spending(connection, held, charged.stored())
 
         with faults.Tolerated(logger, "cannot charge the cost of an attempt"), keys_at_hand(key):
-            await self._database.transact(work, timeout=_SECONDS)
+            await self.database.transact(work, timeout=_SECONDS)
             return charged
         return result
 
     async def _key(self, scope: Scope) -> UserKey | None:
         try:
-            return await key_of(self._database, self._keys, scope)
+            return await key_of(self.database, self.keys, scope)
         except HithertoError as error:
             logger.warning("no key to store a model's reply: %s", error.reason)
             return None
@@ -202,7 +196,7 @@ class FailedAttempts:
         sealed = (
             seal_with_user_key(scope, held.job_id, held.claim_no, reply)
             if encrypts
-            else self._replies.seal(scope, held.job_id, reply)
+            else self.replies.seal(scope, held.job_id, reply)
         )
         await unusable_replies.keep(
             connection, scope, held.job_id, held.claim_no, sealed, of_user_key=encrypts

@@ -18,6 +18,7 @@ from hitherto_extraction.pipeline.embedding_charges import QueryCharges
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
+from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
@@ -187,7 +188,7 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
         base.account,
         base.budget,
         base.keys,
-        settings.quality_sample,
+        QualitySample(base.chat.extractor, settings.quality_sample),
     )
 
 
