@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
+from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
@@ -183,9 +183,10 @@ async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
         database,
         database,
         nothing,
-        ConsolidationRules(3, memory_enabled=True),
         nothing,
         keys=cast(UserKeys, asked),
+        above=3,
+        memory_enabled=True,
     )
     calls = UpkeepOnDemand({}, merging, max_attempts=1)
     work = await calls.consolidate(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)

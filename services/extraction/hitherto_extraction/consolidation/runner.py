@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.consolidation.groups import Group, halves
@@ -54,14 +54,6 @@ _SECONDS = 30.0
 _USERS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationRules:
-    """When a tag is crowded, and whether memory is on for users who did not choose."""
-
-    above: int
-    memory_enabled: bool
-
-
 class _NotWanted(Exception):
     """The user is gone, or has switched learning off."""
 
@@ -75,15 +67,20 @@ class Consolidation:
     last consolidation, `dropped` items of replies that were unusable or unfaithful,
     `refused_by_guard` the unfaithful ones among them, and `skipped_changed` merges that came too
     late, because an original had changed meanwhile.
+
+    A tag is crowded if more than `above` memories share it; `memory_enabled` applies to users who
+    did not choose.
     """
 
     maintenance: Database
     write: Database
     asking: MergeModel
-    rules: ConsolidationRules
     account: FailedAttempts
     budget: Budget = field(default_factory=Budget)
     keys: UserKeys | None = None
+    _: KW_ONLY
+    above: int
+    memory_enabled: bool
 
     def wanted(self, params: Mapping[str, object]) -> ConsolidationTarget:
         """The target that a job's parameters specify."""
@@ -91,7 +88,7 @@ class Consolidation:
         return ConsolidationTarget(
             tag if isinstance(tag, str) and tag else None,
             params.get("asked") is True,
-            self.rules.above,
+            self.above,
         )
 
     async def count(
@@ -203,7 +200,7 @@ class Consolidation:
         return await self.write.run(work, timeout=_SECONDS)
 
     def _why_not(self, state: UserWriteState | None) -> str | None:
-        return users.why_not_learning(state, self.rules.memory_enabled)
+        return users.why_not_learning(state, self.memory_enabled)
 
     async def key_of_names(self, scope: Scope) -> UserKey | None:
         """The key that opens the user's name in a sealed profile, if available.

@@ -168,13 +168,20 @@ class Answering:
         """The consistency token of a point in time, for the caller's tenant."""
         return self.tokens.make(position, current_call().principal.tenant_id)
 
-    def check_token(self, token: str) -> None:
-        """Refuse a token that does not belong to the tenant.
+    def admit_read(self, checks: Checks, request: Any) -> None:
+        """End the checks of a call that reads, and refuse the token of another tenant.
 
         This service reads from the primary, which has seen the position of any valid token.
         """
-        if token:
-            self.tokens.open(token, current_call().principal.tenant_id)
+        checks.done()
+        if request.consistency_token:
+            self.tokens.open(request.consistency_token, current_call().principal.tenant_id)
+
+
+def checks_of(request: Any) -> tuple[Checks, str]:
+    """The checks of a call about a user, and the user."""
+    checks = Checks()
+    return checks, checks.identifier("user_id", request.user_id)
 
 
 def body_hash(request: Message) -> bytes:

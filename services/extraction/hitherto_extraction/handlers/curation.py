@@ -13,7 +13,7 @@ from hitherto.v1 import memory_service_pb2 as pb
 from hitherto.v1 import memory_service_pb2_grpc
 from hitherto_extraction.curation import correcting, statuses
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
-from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.importing import MAX_IDS, read_ahead, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.profile import ProfileCalls
@@ -147,8 +147,7 @@ class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer
         self, request: pb.UpdateMemoryRequest, context: Context
     ) -> pb.UpdateMemoryResponse:
         """Correct a memory."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         correction = read_correction(checks, request)
         call = self.answering.admit(checks, user_id, request)
@@ -306,8 +305,7 @@ def _named(
     request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest | pb.ReviewMemoryRequest,
 ) -> tuple[Checks, str, UUID, str]:
     """The common part of the calls on one memory: user, memory and reason."""
-    checks = Checks()
-    user_id = checks.identifier("user_id", request.user_id)
+    checks, user_id = checks_of(request)
     memory_id = checks.uuid("memory_id", request.memory_id)
     reason = checks.text("reason", request.reason, max_bytes=4 * MAX_REASON)
     if len(reason) > MAX_REASON:

@@ -17,7 +17,7 @@ from hitherto_extraction.documents.ingest import (
     ingested_again,
     postpone_expiry,
 )
-from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
@@ -56,8 +56,7 @@ class DocumentIngestionCalls:
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
         """Store documents durably; one job indexes them."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         # Checking a full batch takes seconds, which would block the event loop.
         batch = await asyncio.to_thread(read_documents, checks, request.documents)
         for i, document in enumerate(batch):
@@ -96,8 +95,7 @@ class DocumentIngestionCalls:
         self, request: pb.DeleteDocumentRequest, context: Context
     ) -> pb.DeleteDocumentResponse:
         """Delete a document; memories learnt from it stay."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         document_id = checks.uuid("document_id", request.document_id)
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.answering.remove(

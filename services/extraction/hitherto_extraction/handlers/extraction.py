@@ -10,7 +10,7 @@ from uuid import UUID
 from hitherto.v1 import entity_pb2, extraction_service_pb2_grpc, job_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.documents.ingest import IngestRules
-from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering, checks_of
 from hitherto_extraction.handlers.documents import DocumentIngestionCalls
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming import (
@@ -136,8 +136,7 @@ class ExtractionHandlers(
         """Show what a transcript would teach."""
         checks = Checks()
         transcript = await asyncio.to_thread(read_one_transcript, checks, request)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
         lesson = await self.preview.show(
             current_call().principal.scope(transcript.user_id),
             transcript,
@@ -149,8 +148,7 @@ class ExtractionHandlers(
         self, request: pb.AppendMessagesRequest, context: Context
     ) -> pb.AppendMessagesResponse:
         """Accept messages of an ongoing conversation."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         messages = await asyncio.to_thread(
             read_messages, checks, "messages", request.messages, conversation_id
@@ -175,8 +173,7 @@ class ExtractionHandlers(
         self, request: pb.EndConversationRequest, context: Context
     ) -> pb.EndConversationResponse:
         """Extract the rest of a conversation now."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         call = self.answering.admit(checks, user_id, request)
         accepted = await self.intake.end(
@@ -192,8 +189,7 @@ class ExtractionHandlers(
         """The present state of one job."""
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
         principal = current_call().principal
 
         async def work(connection: Connection) -> pb.GetJobResponse:
@@ -217,8 +213,7 @@ class ExtractionHandlers(
             kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
         )
         page = self.pages.open(checks, principal.tenant_id, request, default=_PAGE_SIZE)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListJobsResponse:
             found, next_before = await jobs.list_jobs(
@@ -241,8 +236,7 @@ class ExtractionHandlers(
         """The state of a job each time it changes, until it has ended."""
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
         principal = current_call().principal
 
         async def look(connection: Connection) -> tuple[Job, pb.WatchJobResponse]:

@@ -11,7 +11,7 @@ from hitherto.v1 import job_pb2, maintenance_service_pb2_grpc
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.consolidation.writing import read_originals, undo
-from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.embedding_charges import SEARCH
@@ -87,8 +87,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         self, request: pb.UndoConsolidationRequest, context: Context
     ) -> pb.UndoConsolidationResponse:
         """Restore the originals of a merged memory."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.answering.change_user(
@@ -190,8 +189,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         checks = Checks()
         tenant = current_call().principal.tenant_id
         page = self.pages.open(checks, tenant, request)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListSchedulesResponse:
             found = await self.schedules.statuses(
@@ -229,8 +227,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         by = checks.all_of("group_by", request.group_by, _DIMENSIONS)
         tenant = principal.tenant_id
         page = self.pages.open(checks, tenant, request)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.GetUsageResponse:
             # The total is that of the listed rows, whatever is charged meanwhile.
@@ -264,8 +261,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
         self, request: pb.RollbackSourceRequest, context: Context
     ) -> pb.RollbackSourceResponse:
         """Roll back everything that one conversation, document or job taught."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         source = RollbackTarget()
         match request.WhichOneof("source"):
             case "conversation_id":

@@ -22,7 +22,7 @@ from hitherto_extraction.curation.user_settings import (
     prepare_sealing,
     read_settings,
 )
-from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering, checks_of
 from hitherto_extraction.handlers.update_mask import read_update_mask
 from hitherto_extraction.pipeline.message_removal import delete_conversation
 from hitherto_extraction.restoring.call import ImportCall
@@ -76,8 +76,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self, request: pb.ReinstateUserRequest, context: Context
     ) -> pb.ReinstateUserResponse:
         """Permit writes about an erased user again."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.erasing.reinstate(call, timeout=seconds_left(context, CALL_SECONDS))
         return pb.ReinstateUserResponse(
@@ -88,10 +87,8 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self, request: pb.ExportUserRequest, context: Context
     ) -> AsyncIterator[pb.ExportUserResponse]:
         """All data of a user, then the manifest."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        checks, user_id = checks_of(request)
+        self.answering.admit_read(checks, request)
         pieces = self.exporting.run(
             current_call().principal.scope(user_id),
             fence=self.answering.database,
@@ -146,8 +143,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self, request: pb.EraseUserRequest, context: Context
     ) -> pb.EraseUserResponse:
         """Erase all data; another call continues an interrupted one."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.erasing.erase(call, timeout=seconds_left(context, ERASE_SECONDS))
         return pb.EraseUserResponse(
@@ -159,8 +155,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self, request: pb.ClearMemoriesRequest, context: Context
     ) -> pb.ClearMemoriesResponse:
         """Forget everything; another call continues an interrupted one."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.clearing.run(
             call.identity,
@@ -180,8 +175,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self, request: pb.DeleteConversationRequest, context: Context
     ) -> pb.DeleteConversationResponse:
         """Delete a conversation; memories learnt from it stay."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         call = self.answering.admit(checks, user_id, request)
         outcome = await self.answering.remove(
@@ -199,10 +193,8 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self, request: pb.GetUserSettingsRequest, context: Context
     ) -> pb.GetUserSettingsResponse:
         """The effective settings of a user."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        checks, user_id = checks_of(request)
+        self.answering.admit_read(checks, request)
         scope = current_call().principal.scope(user_id)
 
         async def read(connection: Connection) -> UserSettings:
@@ -216,8 +208,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
         self, request: pb.UpdateUserSettingsRequest, context: Context
     ) -> pb.UpdateUserSettingsResponse:
         """Change settings of a user."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         values = _values(checks, request.user_settings)
         paths = read_update_mask(checks, request, request.user_settings, NAMES, most=_MAX_PATHS)
         names = [name for (name,) in paths]
@@ -265,8 +256,7 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
             until=checks.moment("created_before", request, "created_before"),
         )
         page = self.pages.open(checks, tenant, request)
-        checks.done()
-        self.answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
         before = None
         if page.after is not None:
             before = (datetime.fromisoformat(page.after[0]), UUID(page.after[1]))

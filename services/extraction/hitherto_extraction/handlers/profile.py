@@ -12,7 +12,7 @@ from hitherto.v1 import profile_pb2
 from hitherto_extraction.curation.feedback import FeedbackEffects, record_feedback
 from hitherto_extraction.curation.profiles import FIELDS, RESERVED, STRUCTS, update_profile
 from hitherto_extraction.curation.saving import Saving
-from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.handlers.update_mask import read_update_mask
 from hitherto_extraction.pipeline.profile import LISTS
 from hitherto_extraction.storage import preferences, profiles
@@ -42,8 +42,7 @@ class ProfileCalls:
         self, request: pb.UpdateProfileRequest, context: Context
     ) -> pb.UpdateProfileResponse:
         """Change a profile by hand."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         values = _values(checks, request.profile)
         paths = read_update_mask(
             checks,
@@ -87,8 +86,7 @@ class ProfileCalls:
         self, request: pb.RecordFeedbackRequest, context: Context
     ) -> pb.RecordFeedbackResponse:
         """Apply a rating or an edit."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         feedback = AnswerFeedback(
             checks.identifier("conversation_id", request.conversation_id),
             checks.identifier("message_id", request.message_id),

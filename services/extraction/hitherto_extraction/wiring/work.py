@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hitherto_extraction.budget import BudgetLeft
 from hitherto_extraction.consolidation.merge_model import MergeModel
-from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
+from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.curation.check import Check, ExtractionRunner
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
@@ -205,12 +205,11 @@ def _consolidation(base: Base) -> Consolidation:
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
-        ConsolidationRules(
-            above=settings.consolidate_above, memory_enabled=settings.memory_enabled
-        ),
         base.account,
         base.budget,
         base.keys,
+        above=settings.consolidate_above,
+        memory_enabled=settings.memory_enabled,
     )
 
 
