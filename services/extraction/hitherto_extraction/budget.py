@@ -126,29 +126,23 @@ class Budget:
         return today
 
 
-class BudgetLeft:
-    """Writes what is left of the tenants' budgets into the metrics.
+async def measure_budgets(database: Database, daily_usd: float) -> None:
+    """Write what is left of the tenants' budgets into the metrics.
 
     Args:
         database: With the role hitherto_maintenance.
         daily_usd: The budget of each tenant in US dollars.
     """
-
-    def __init__(self, database: Database, daily_usd: float) -> None:
-        self._database = database
-        self._daily_usd = Decimal(str(daily_usd))
-
-    async def measure(self) -> None:
-        """Sum up today's spending of all tenants now."""
-        spent = await self._database.run(
-            usage.spent_today_by_tenant, timeout=_MEASURE_SECONDS, repeatable=True
-        )
-        if metrics.tenants_are_labelled():
-            for tenant_id, usd in spent.items():
-                metrics.BUDGET_LEFT_USD.labels(tenant_id).set(float(self._daily_usd - usd))
-        else:
-            most = max(spent.values(), default=Decimal(0))
-            metrics.BUDGET_LEFT_USD.labels("").set(float(self._daily_usd - most))
+    spent = await database.run(
+        usage.spent_today_by_tenant, timeout=_MEASURE_SECONDS, repeatable=True
+    )
+    daily = Decimal(str(daily_usd))
+    if metrics.tenants_are_labelled():
+        for tenant_id, usd in spent.items():
+            metrics.BUDGET_LEFT_USD.labels(tenant_id).set(float(daily - usd))
+    else:
+        most = max(spent.values(), default=Decimal(0))
+        metrics.BUDGET_LEFT_USD.labels("").set(float(daily - most))
 
 
 def _usd(amount: Decimal) -> str:

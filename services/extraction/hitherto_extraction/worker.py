@@ -25,7 +25,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
@@ -71,39 +71,30 @@ Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerRules:
-    """The number of concurrent jobs, their lease, and the delays after failures.
+@dataclass(eq=False)
+class Worker:
+    """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance.
 
     Attributes:
+        concurrency: Number of concurrent jobs of users.
+        lease_seconds: Time for which a claim lasts without renewal.
+        backoff_seconds: The delay after the first failure.
         standstill_seconds: Time without progress of the event loop after which running jobs are
             charged an attempt.
     """
 
+    database: Database
+    signals: JobSignals
+    runners: Mapping[str, Runner]
+    budget: Budget = field(default_factory=Budget)
+    trail: Trail | None = None
+    _: KW_ONLY
     concurrency: int
     lease_seconds: float
     backoff_seconds: float
     standstill_seconds: float = 5.0
 
-
-class Worker:
-    """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance."""
-
-    def __init__(
-        self,
-        database: Database,
-        signals: JobSignals,
-        runners: Mapping[str, Runner],
-        rules: WorkerRules,
-        budget: Budget | None = None,
-        trail: Trail | None = None,
-    ) -> None:
-        self._database = database
-        self._signals = signals
-        self._runners = runners
-        self._rules = rules
-        self._budget = budget or Budget()
-        self._trail = trail
+    def __post_init__(self) -> None:
         self._resting: dict[tuple[str, str], float] = {}
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._running: dict[asyncio.Task[None], Claim] = {}
@@ -112,7 +103,7 @@ class Worker:
         self._stopping = False
         self._claimed_at = -math.inf
         self._loops: list[asyncio.Task[None]] = []
-        self._renewal = LeaseRenewal(database, self._running, rules.lease_seconds)
+        self._renewal = LeaseRenewal(self.database, self._running, self.lease_seconds)
 
     async def start(self) -> None:
         """Start claiming jobs in the background."""
@@ -126,7 +117,7 @@ class Worker:
     async def stop(self, grace: float) -> None:
         """Claim nothing more; let running jobs finish for `grace` seconds, then hand them back."""
         self._stopping = True
-        self._signals.wake()
+        self.signals.wake()
         # A claim in progress may still succeed, and its jobs must be run or handed back.
         if self._loops:
             await asyncio.wait(self._loops[:1], timeout=_STATEMENT_SECONDS)
@@ -142,7 +133,7 @@ class Worker:
         await asyncio.gather(*ending, return_exceptions=True)
 
     async def _claim_loop(self) -> None:
-        with self._signals.watching() as news, self._signals.watching(RETRIED) as retried:
+        with self.signals.watching() as news, self.signals.watching(RETRIED) as retried:
             while not self._stopping:
                 if retried.seen():
                     self._resting.clear()
@@ -151,7 +142,7 @@ class Worker:
     async def _claim_round(self, news: Watch) -> None:
         began = time.monotonic()
         wide = sum(held.user_id is None for held in self._running.values())
-        room = self._rules.concurrency - (len(self._running) - wide)
+        room = self.concurrency - (len(self._running) - wide)
         if room > 0 or began > self._claimed_at + _CLAIM_WIDE_SECONDS:
             self._claimed_at = began
             for held in await self._claim(max(room, 0), max(_TENANT_WIDE - wide, 0)):
@@ -169,15 +160,15 @@ class Worker:
         now = time.monotonic()
         self._resting = {what: until for what, until in self._resting.items() if until > now}
         try:
-            return await self._database.run(
+            return await self.database.run(
                 lambda connection: claims.claim(
                     connection,
                     worker=self._name,
                     limit=room,
                     tenant_wide=tenant_wide,
-                    lease_seconds=self._rules.lease_seconds,
+                    lease_seconds=self.lease_seconds,
                     resting=list(self._resting),
-                    trail=self._trail,
+                    trail=self.trail,
                 ),
                 timeout=_STATEMENT_SECONDS,
             )
@@ -197,18 +188,18 @@ class Worker:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
         self._held_up.discard(task)
-        self._signals.wake()
+        self.signals.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("cannot record the outcome of a job: %s", type(error).__name__)
 
     async def _clock_loop(self) -> None:
         while True:
             self._look_at_the_clock()
-            await asyncio.sleep(self._rules.standstill_seconds / 5)
+            await asyncio.sleep(self.standstill_seconds / 5)
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
-        if now - self._moved > self._rules.standstill_seconds:
+        if now - self._moved > self.standstill_seconds:
             logger.error("the process stood still for %.1f s", now - self._moved)
             self._held_up.update(self._running)
         self._moved = now
@@ -236,8 +227,8 @@ class Worker:
 
     async def _attempt(self, held: Claim) -> None:
         try:
-            await self._budget.check(self._database, held.tenant_id, held.kind)
-            await self._runners[held.kind](held)
+            await self.budget.check(self.database, held.tenant_id, held.kind)
+            await self.runners[held.kind](held)
             self._ended(held, "succeeded")
         except ClaimLost:
             self._ended(held, "lost")
@@ -303,8 +294,8 @@ class Worker:
             "tokens": dict(record.tokens),
             "counts": record.counts,
         }
-        if self._trail is not None and held.user_id is not None:
-            facts["user_hash"] = self._trail.hash(held.tenant_id, held.user_id)
+        if self.trail is not None and held.user_id is not None:
+            facts["user_hash"] = self.trail.hash(held.tenant_id, held.user_id)
         logger.info("attempt at a job ended", extra=facts)
 
     async def _charge(self, held: Claim) -> None:
@@ -364,7 +355,7 @@ class Worker:
         tries = 0
         while True:
             try:
-                await self._database.run(write, timeout=_STATEMENT_SECONDS)
+                await self.database.run(write, timeout=_STATEMENT_SECONDS)
                 return
             except Exception as error:
                 if _database_fault(error) is None:
@@ -373,11 +364,11 @@ class Worker:
                 logger.warning("retrying to record the outcome of a job: %s", type(error).__name__)
             if self._stopping:
                 return
-            await asyncio.sleep(min(self._backoff(tries), self._rules.lease_seconds / 3))
+            await asyncio.sleep(min(self._backoff(tries), self.lease_seconds / 3))
 
     def _backoff(self, attempt: int) -> float:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
-        delay: float = self._rules.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
+        delay: float = self.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
 
 

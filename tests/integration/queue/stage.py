@@ -28,7 +28,7 @@ from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.transcripts import IncomingTranscript
-from hitherto_extraction.worker import Runner, Worker, WorkerRules
+from hitherto_extraction.worker import Runner, Worker
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
@@ -137,7 +137,7 @@ class Stage:
         lease_seconds: float = 60.0,
         backoff_seconds: float = 0.01,
         budget: float = 0.0,
-        rules: WorkerRules | None = None,
+        standstill_seconds: float = 5.0,
         trail: Trail | None = None,
         **others: Runner,
     ) -> Worker:
@@ -149,9 +149,12 @@ class Stage:
             database or self.maintenance,
             self.signals,
             {"memory-extraction": runner, **others},
-            rules or WorkerRules(concurrency, lease_seconds, backoff_seconds),
             Budget(budget),
             trail,
+            concurrency=concurrency,
+            lease_seconds=lease_seconds,
+            backoff_seconds=backoff_seconds,
+            standstill_seconds=standstill_seconds,
         )
         self._stack.push_async_callback(worker.stop, 0.0)
         return worker

@@ -48,6 +48,7 @@ def replica(
         idle=idle,
         keep=keep or RetentionDays(0, 0),
         max_attempts=4,
+        audit=nothing,
     )
 
 

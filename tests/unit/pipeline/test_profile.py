@@ -133,11 +133,6 @@ def test_said_at_is_rfc_3339_in_utc() -> None:
     assert merge({"summary": "A"}, local).said_at == {"summary": "2026-03-01T12:00:00+00:00"}
 
 
-def test_an_event_time_without_a_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="time zone"):
-        merge({"summary": "A"}, datetime(2026, 3, 1))
-
-
 def test_keys_with_dots_have_paths_of_their_own() -> None:
     assert said_path("facts", "a.b", "c") != said_path("facts", "a", "b.c")
     assert said_path("a\\", "b") != said_path("a\\.b")

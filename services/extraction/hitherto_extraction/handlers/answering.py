@@ -1,16 +1,17 @@
-"""Shared by all handlers of this service: idempotency keys, tokens, reads within the deadline."""
+"""Shared by all handlers: idempotency keys, tokens, update masks, reads within the deadline."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, UserCall, once
+from hitherto_extraction.pipeline.free_json import Path
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.reads import AuditedReads
@@ -19,6 +20,7 @@ from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.text.normalise import nfc
 from hitherto_shared.validation import Checks
 
 CALL_SECONDS = 5.0
@@ -190,3 +192,47 @@ def body_hash(request: Message) -> bytes:
     copy.CopyFrom(request)
     copy.ClearField("idempotency_key")
     return hashlib.sha256(copy.SerializeToString(deterministic=True)).digest()
+
+
+def read_update_mask(
+    checks: Checks,
+    request: Any,
+    given: Message,
+    fields: Sequence[str],
+    *,
+    deep: Collection[str] = (),
+    example: str = "",
+    most: int = 200,
+) -> list[Path]:
+    """The paths to change.
+
+    Args:
+        checks: Collects violations.
+        request: A request with the field `update_mask`.
+        given: Its new values.
+        fields: The fields that can be changed.
+        deep: Those of free-form JSON, in which a path may name a key.
+        example: Such a path.
+        most: Maximum paths.
+    """
+    if not request.HasField("update_mask"):
+        named = {field.name for field, _ in given.ListFields()}
+        return [(name,) for name in fields if name in named]
+    paths = request.update_mask.paths
+    if len(paths) > most:
+        checks.add("update_mask", f"must have at most {most} paths")
+        return []
+    found: list[Path] = []
+    for i, text in enumerate(paths):
+        path = tuple(nfc(text).split("."))
+        if path[0] not in fields or "" in path or (len(path) > 1 and path[0] not in deep):
+            inside = f", or a path into {_listed(deep)} such as {example}" if deep else ""
+            checks.add(f"update_mask.paths[{i}]", f"must be one of {', '.join(fields)}{inside}")
+        else:
+            found.append(path)
+    return found
+
+
+def _listed(names: Collection[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}"

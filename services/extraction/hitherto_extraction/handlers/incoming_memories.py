@@ -9,7 +9,7 @@ from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation.correcting import FIELDS, STRUCTS, Correction
 from hitherto_extraction.curation.saving import StatementToSave
-from hitherto_extraction.handlers.update_mask import read_update_mask
+from hitherto_extraction.handlers.answering import read_update_mask
 from hitherto_extraction.pipeline.answer import (
     EVENT_TYPES,
     LABEL_CHARACTERS,

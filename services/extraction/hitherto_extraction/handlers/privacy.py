@@ -22,8 +22,12 @@ from hitherto_extraction.curation.user_settings import (
     prepare_sealing,
     read_settings,
 )
-from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering, checks_of
-from hitherto_extraction.handlers.update_mask import read_update_mask
+from hitherto_extraction.handlers.answering import (
+    CALL_SECONDS,
+    Answering,
+    checks_of,
+    read_update_mask,
+)
 from hitherto_extraction.pipeline.message_removal import delete_conversation
 from hitherto_extraction.restoring.call import ImportCall
 from hitherto_extraction.restoring.importing import Importing

@@ -12,8 +12,7 @@ from hitherto.v1 import profile_pb2
 from hitherto_extraction.curation.feedback import FeedbackEffects, record_feedback
 from hitherto_extraction.curation.profiles import FIELDS, RESERVED, STRUCTS, update_profile
 from hitherto_extraction.curation.saving import Saving
-from hitherto_extraction.handlers.answering import Answering, checks_of
-from hitherto_extraction.handlers.update_mask import read_update_mask
+from hitherto_extraction.handlers.answering import Answering, checks_of, read_update_mask
 from hitherto_extraction.pipeline.profile import LISTS
 from hitherto_extraction.storage import preferences, profiles
 from hitherto_extraction.storage.preferences import AnswerFeedback

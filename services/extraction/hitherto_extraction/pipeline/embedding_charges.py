@@ -148,18 +148,15 @@ class ChargedEmbedder:
             await self.database.transact(work, timeout=_SECONDS)
 
 
-class QueryCharges:
-    """Moves counts to the ledger. The database role is hitherto_maintenance."""
+async def charge_queries(database: Database, prices: Prices) -> None:
+    """Charge the queries counted since the last run, to the tenants concerned.
 
-    def __init__(self, database: Database, prices: Prices) -> None:
-        self._database = database
-        self._prices = prices
+    The database role is hitherto_maintenance.
+    """
 
-    async def run(self) -> None:
-        """Charge what was counted since the last run, to the tenants concerned."""
-        await self._database.transact(self._charge, timeout=_QUERY_SECONDS)
-
-    async def _charge(self, connection: Connection) -> None:
+    async def work(connection: Connection) -> None:
         for tenant_id, model, calls, tokens in await usage.take_questions(connection):
-            charge = self._prices.embedding_charge(model, calls, tokens)
+            charge = prices.embedding_charge(model, calls, tokens)
             await ledger.charge_tenant(connection, tenant_id, _QUERY_JOB, SEARCH, [charge])
+
+    await database.transact(work, timeout=_QUERY_SECONDS)

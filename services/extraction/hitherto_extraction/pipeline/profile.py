@@ -94,12 +94,7 @@ def merge_profile(
         said_at: When each single value was said, by `said_path`.
         patch: What is new: any of `FIELDS`, of any type.
         event_time: When it was said (the time of the newest message it comes from).
-
-    Raises:
-        ValueError: `event_time` has no time zone.
     """
-    if event_time.tzinfo is None:
-        raise ValueError("event_time needs a time zone; pass the message's time in UTC")
     merge = _Merge(current, said_at, event_time.astimezone(UTC))
     for name in _KINDS:
         merge.field(name, patch.get(name))

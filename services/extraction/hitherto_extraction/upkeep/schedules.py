@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -84,39 +84,34 @@ def read_line(line: str) -> Cron | None:
     return None if line.strip().lower() in ("", OFF) else Cron(line)
 
 
+@dataclass(eq=False)
 class Schedules:
-    """Takes slots and queues their jobs. The role is hitherto_maintenance."""
+    """Takes slots and queues their jobs. The role is hitherto_maintenance.
 
-    def __init__(
-        self,
-        database: Database,
-        schedules: Sequence[Schedule],
-        *,
-        idle: Callable[[], Awaitable[None]],
-        keep: RetentionDays,
-        max_attempts: int,
-        audit: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """Run `schedules` on `database`.
+    Attributes:
+        all: The schedules, including those that are off.
+        idle: The work of the schedule `idle`, which creates no job.
+        keep: The installation's retention: without any, no job of it is queued.
+        max_attempts: Of the jobs.
+        audit: The work of the schedule `audit`, which creates no job either.
+    """
 
-        Args:
-            database: With the role hitherto_maintenance.
-            schedules: All of them, including those that are off.
-            idle: The work of the schedule `idle`, which creates no job.
-            keep: The installation's retention: without any, no job of it is queued.
-            max_attempts: Of the jobs.
-            audit: The work of the schedule `audit`, which creates no job either.
-        """
-        self._database = database
-        self.all = list(schedules)
-        self._at_once = {IDLE: idle} if audit is None else {IDLE: idle, AUDIT: audit}
-        self._keep = keep
-        self._max_attempts = max_attempts
+    database: Database
+    all: Sequence[Schedule]
+    _: KW_ONLY
+    idle: Callable[[], Awaitable[None]]
+    keep: RetentionDays
+    max_attempts: int
+    audit: Callable[[], Awaitable[None]]
+
+    @property
+    def _at_once(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        return {IDLE: self.idle, AUDIT: self.audit}
 
     async def tick(self) -> list[str]:
         """Run every schedule whose latest slot is not taken; returns those that this call ran."""
         ran = []
-        for schedule, slot in await self._database.run(self._due, timeout=_SECONDS):
+        for schedule, slot in await self.database.run(self._due, timeout=_SECONDS):
             if not await self._take(schedule, slot):
                 continue
             ran.append(schedule.name)
@@ -165,13 +160,13 @@ class Schedules:
                     slot,
                     kind=schedule.name,
                     tenant_ids=await self._concerned(connection, schedule),
-                    max_attempts=self._max_attempts,
+                    max_attempts=self.max_attempts,
                 )
                 if queued:
                     await announce(connection, "queued")
             return True
 
-        return await self._database.transact(work, timeout=_SECONDS)
+        return await self.database.transact(work, timeout=_SECONDS)
 
     async def _concerned(self, connection: Connection, schedule: Schedule) -> list[str]:
         found = await schedules.tenants(connection)
@@ -180,7 +175,7 @@ class Schedules:
         return [
             tenant_id
             for tenant_id in found
-            if await retention.anything_kept_for_a_time(connection, tenant_id, self._keep)
+            if await retention.anything_kept_for_a_time(connection, tenant_id, self.keep)
         ]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from hitherto_extraction.budget import BudgetLeft
+from hitherto_extraction.budget import measure_budgets
 from hitherto_extraction.consolidation.merge_model import MergeModel
 from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.curation.check import Check, ExtractionRunner
@@ -14,7 +15,7 @@ from hitherto_extraction.intake import Intake, IntakeRules
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.crowded_tags import Crowding
-from hitherto_extraction.pipeline.embedding_charges import QueryCharges
+from hitherto_extraction.pipeline.embedding_charges import charge_queries
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
@@ -38,7 +39,7 @@ from hitherto_extraction.upkeep.schedules import (
     read_schedules,
 )
 from hitherto_extraction.wiring.base import Base
-from hitherto_extraction.worker import Worker, WorkerRules
+from hitherto_extraction.worker import Worker
 
 EXTRACTION = "memory-extraction"
 
@@ -159,13 +160,11 @@ def _worker(
             RETENTION: retention.run,
             REEMBEDDING: fill.run,
         },
-        WorkerRules(
-            concurrency=settings.worker_concurrency,
-            lease_seconds=settings.lease_seconds,
-            backoff_seconds=settings.job_backoff_seconds,
-        ),
         base.budget,
         base.trail,
+        concurrency=settings.worker_concurrency,
+        lease_seconds=settings.lease_seconds,
+        backoff_seconds=settings.job_backoff_seconds,
     )
 
 
@@ -230,17 +229,20 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
         UnusableReplies(base.secret),
         SealedVectors(databases.removal, base.embedder, base.prices, base.budget),
     )
-    queries = QueryCharges(databases.maintenance, base.prices)
     others = [
         Duty("vector back-fill", 10.0, backfill.run, until_done=True),
         Duty("sealing", 10.0, sealing.run),
-        Duty("charging of queries", 10.0, queries.run),
+        Duty(
+            "charging of queries",
+            10.0,
+            partial(charge_queries, databases.maintenance, base.prices),
+        ),
     ]
     if settings.metrics_listen:
         others.append(Duty("queue depth", 15.0, QueueDepth(databases.maintenance).measure))
         if settings.daily_budget_usd:
-            left = BudgetLeft(databases.maintenance, settings.daily_budget_usd)
-            others.append(Duty("measuring of budgets", 60.0, left.measure))
+            measure = partial(measure_budgets, databases.maintenance, settings.daily_budget_usd)
+            others.append(Duty("measuring of budgets", 60.0, measure))
     return Sweeps(
         databases.maintenance,
         intake,
