@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -79,26 +79,19 @@ def _tolerant(duty: Duty) -> Work:
     return run
 
 
+@dataclass(eq=False)
 class Sweeps:
     """The duties of this process: its own, and `others`.
 
     The database role is hitherto_maintenance, and hitherto_removal for what is deleted of users.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        intake: Intake,
-        removal: Database,
-        others: Sequence[Duty] = (),
-        *,
-        idle_minutes: float,
-    ) -> None:
-        self._database = database
-        self._intake = intake
-        self._removal = removal
-        self._others = others
-        self._idle_seconds = idle_minutes * 60
+    database: Database
+    intake: Intake
+    removal: Database
+    others: Sequence[Duty] = ()
+    _: KW_ONLY
+    idle_minutes: float
 
     def at_intervals(self, *, idle: bool) -> list[tuple[float, Work]]:
         """The duties of every replica, with their intervals in seconds.
@@ -112,9 +105,9 @@ class Sweeps:
             Duty("sweep of documents", 60.0, self.drop_documents, until_done=True),
             Duty("analysis of tables", 10.0, self.analyse, until_done=True),
             Duty("forgetting of texts", 60.0, self.forget_texts),
-            *self._others,
+            *self.others,
         ]
-        every = max(1.0, self._idle_seconds / 4)
+        every = max(1.0, self.idle_minutes * 60 / 4)
         if idle and every < _SLOT_SECONDS:
             duties.append(Duty("idle sweep", every, self.queue_idle))
         return [(duty.seconds, _tolerant(duty)) for duty in duties]
@@ -122,19 +115,19 @@ class Sweeps:
     async def queue_idle(self) -> None:
         """Queue the unextracted rest of silent conversations."""
         with faults.Tolerated(logger, "idle sweep skipped"):
-            idle = await self._database.run(
+            idle = await self.database.run(
                 lambda connection: conversations.find_idle(
-                    connection, idle_seconds=self._idle_seconds, limit=_BATCH
+                    connection, idle_seconds=self.idle_minutes * 60, limit=_BATCH
                 ),
                 timeout=_SWEEP_SECONDS,
             )
             for scope, conversation_id in idle:
                 with acting_for(scope.tenant_id):
-                    await self._intake.queue_idle(scope, conversation_id)
+                    await self.intake.queue_idle(scope, conversation_id)
 
     async def analyse(self) -> bool:
         """Analyse a table that has grown; False if none has."""
-        table = await self._database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS)
+        table = await self.database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS)
         if table:
             logger.info("analysed a table", extra={"table": table})
         return bool(table)
@@ -145,12 +138,12 @@ class Sweeps:
 
     async def expire_keys(self) -> None:
         """Delete expired idempotency keys and unusable replies."""
-        await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
-        await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
+        await self.database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
+        await self.database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
 
     async def drop_sessions(self) -> int:
         """Delete a batch of expired working memory; returns how much."""
-        return await self._database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS)
+        return await self.database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS)
 
     async def drop_documents(self) -> int:
         """Delete a batch of expired documents with all that was made of them; returns how many.
@@ -158,7 +151,7 @@ class Sweeps:
         Each in a transaction of its own; a user who stays locked waits for the next sweep.
         """
         dropped = 0
-        for scope, document_id in await self._database.run(
+        for scope, document_id in await self.database.run(
             lambda connection: documents.find_expired(connection, limit=_BATCH),
             timeout=_SWEEP_SECONDS,
         ):
@@ -167,7 +160,7 @@ class Sweeps:
                 faults.Tolerated(logger, "deletion of a document skipped"),
                 acting_for(scope.tenant_id),
             ):
-                dropped += await self._removal.transact(drop, timeout=_DOCUMENT_SECONDS)
+                dropped += await self.removal.transact(drop, timeout=_DOCUMENT_SECONDS)
         return dropped
 
 

@@ -11,7 +11,7 @@ call of a run. Automatic runs keep the two levels of trust apart, so that nobody
 in what the user said by adding a similar statement; a caller of `Consolidate` requests one result,
 whose trust is the lowest of its originals.
 
-The model's answer is untrusted (`reply`, `faithfulness`). An item needs two originals that were
+The model's answer is untrusted (`merging`, `faithfulness`). An item needs two originals that were
 shown and that no earlier item took. It may add no name and no number, may neither reverse nor lose
 a denial, and must be about the same subject and the same things. Items that fail are dropped and
 counted. These checks replace the limit on status changes, because replacing its originals is the

@@ -6,7 +6,7 @@ The history records each operation of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 from uuid import UUID
 
@@ -33,7 +33,8 @@ from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.active_embedder import active_model
-from hitherto_shared.models import Memory, Scope
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Memory
 
 _REWRITTEN = (
     "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
@@ -62,17 +63,17 @@ async def write_plan(
         _of_active_model(connection, vectors),
         index_plan(connection, scope, plan, heard=not occasion.encrypts),
     )
-    await _create(connection, occasion, plan, vectors, numbers)
+    writing = _Writing(connection, occasion, plan, vectors, numbers)
+    await writing.create()
     reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
         if rewrite.after.memory_id in plan.sealed:
-            await _rewrite_sealed(connection, occasion, rewrite, vectors)
-            continue
-        last = reworded.get(rewrite.after.memory_id) is rewrite
-        indexed = numbers[rewrite.after.memory_id] if last else None
-        await _rewrite(connection, occasion, rewrite, vectors, indexed)
+            await writing.rewrite_sealed(rewrite)
+        else:
+            last = reworded.get(rewrite.after.memory_id) is rewrite
+            await writing.rewrite(rewrite, numbers[rewrite.after.memory_id] if last else None)
     for closure in plan.closures:
-        await _close(connection, occasion, closure)
+        await writing.close(closure)
     for memory_id, said_at in plan.confirmed.items():
         await memories.confirm(connection, scope, memory_id, said_at)
     for memory_id, challenged in plan.challenges:
@@ -89,13 +90,8 @@ async def write_plan(
         ],
     )
     await statements.record(connection, scope, [*also_said, *statements_of(plan, occasion)])
-    await ledger.record(
-        connection,
-        scope,
-        occasion.job_id,
-        events_of(plan, occasion),
-        actor=occasion.actor,
-    )
+    events = events_of(plan, occasion)
+    await ledger.record(connection, scope, occasion.job_id, events, actor=occasion.actor)
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
@@ -115,147 +111,139 @@ async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
     return vectors if active is not None and active[0] == vectors.model else Vectors()
 
 
-async def _create(
-    connection: Connection,
-    occasion: Occasion,
-    plan: Plan,
-    vectors: Vectors,
-    numbers: Mapping[UUID, IndexEntry],
-) -> None:
-    scope, creations = occasion.scope, plan.creations
-    rows = [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations]
-    await memories.insert(connection, scope, rows, sealed=plan.sealed)
-    for made in creations:
-        if made.superseded_by is not None:
-            await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
-    await memories.write_vectors(
-        connection,
-        scope,
-        [
-            (made.memory_id, made.status, vectors.found[made.vector_of])
-            for made in creations
-            if made.vector_of in vectors.found and made.memory_id not in plan.sealed
-        ],
-        model=vectors.model,
-    )
-    if occasion.encrypts:
-        hidden = [made for made in creations if made.memory_id in plan.sealed]
-        await _seal_vectors(connection, scope, hidden, vectors)
-        return
-    await memories.write_source_vectors(
-        connection,
-        scope,
-        [
-            (made.memory_id, vectors.found["source", made.position])
-            for made in creations
-            if made.list_name == "new" and ("source", made.position) in vectors.found
-        ],
-        model=vectors.model,
-    )
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """A plan that is being written, with the vectors that still count and its index entries."""
 
+    connection: Connection
+    occasion: Occasion
+    plan: Plan
+    vectors: Vectors
+    numbers: Mapping[UUID, IndexEntry]
 
-async def _seal_vectors(
-    connection: Connection,
-    scope: Scope,
-    creations: Sequence[Creation],
-    vectors: Vectors,
-) -> None:
-    for made in creations:
-        vector = vectors.found.get(made.vector_of)
-        if vector is None:
-            # The sweep creates it.
-            await users.leave_to_seal(connection, scope)
-            continue
-        await sealed_memories.write_vector(
-            connection, scope, made.memory_id, vector, model=vectors.model, text_version=1
+    async def create(self) -> None:
+        """Write the new memories with their vectors."""
+        connection, scope = self.connection, self.occasion.scope
+        creations, sealed, found = self.plan.creations, self.plan.sealed, self.vectors.found
+        await memories.insert(connection, scope, list(map(self._row, creations)), sealed=sealed)
+        for made in creations:
+            if made.superseded_by is not None:
+                await memories.add_superseded(
+                    connection, scope, made.memory_id, by=made.superseded_by
+                )
+        await memories.write_vectors(
+            connection,
+            scope,
+            [
+                (made.memory_id, made.status, found[made.vector_of])
+                for made in creations
+                if made.vector_of in found and made.memory_id not in sealed
+            ],
+            model=self.vectors.model,
         )
-
-
-def _row(
-    occasion: Occasion, made: Creation, vectors: Vectors, indexed: IndexEntry
-) -> dict[str, Any]:
-    has_vector = made.vector_of in vectors.found
-    return {
-        **occasion.columns_of(made),
-        "lexical_no": indexed.lexical_no,
-        "lexical_length": indexed.length,
-        "embedding_state": "stored" if has_vector else "pending",
-    }
-
-
-async def _rewrite(
-    connection: Connection,
-    occasion: Occasion,
-    change: Rewrite,
-    vectors: Vectors,
-    indexed: IndexEntry | None,
-) -> None:
-    after = change.after
-    vector = vectors.found.get(change.vector_of) if change.vector_of is not None else None
-    state = None
-    if change.vector_of is not None:
-        state = "pending" if vector is None else "stored"
-    await memories.rewrite(
-        connection,
-        occasion.scope,
-        {
-            **fields_of(after),
-            "lexical_no": indexed.lexical_no if indexed else None,
-            "lexical_length": indexed.length if indexed else None,
-            "embedding_state": state,
-            "at": occasion.at,
-            "job_id": occasion.job_id,
-        },
-    )
-    if vector is not None:
-        found = [(after.memory_id, after.status, vector)]
-        await memories.write_vectors(connection, occasion.scope, found, model=vectors.model)
-    kind, position = change.vector_of or ("", 0)
-    source = vectors.found.get(("source", position)) if kind == "new" else None
-    if source is not None and not occasion.encrypts:
+        if self.occasion.encrypts:
+            await self._seal_vectors([made for made in creations if made.memory_id in sealed])
+            return
         await memories.write_source_vectors(
-            connection, occasion.scope, [(after.memory_id, source)], model=vectors.model
+            connection,
+            scope,
+            [
+                (made.memory_id, found["source", made.position])
+                for made in creations
+                if made.list_name == "new" and ("source", made.position) in found
+            ],
+            model=self.vectors.model,
         )
 
+    async def _seal_vectors(self, creations: Sequence[Creation]) -> None:
+        connection, scope = self.connection, self.occasion.scope
+        for made in creations:
+            vector = self.vectors.found.get(made.vector_of)
+            if vector is None:
+                # The sweep creates it.
+                await users.leave_to_seal(connection, scope)
+                continue
+            await sealed_memories.write_vector(
+                connection, scope, made.memory_id, vector, model=self.vectors.model, text_version=1
+            )
 
-async def _rewrite_sealed(
-    connection: Connection, occasion: Occasion, change: Rewrite, vectors: Vectors
-) -> None:
-    """The same for a memory that is sealed, or becomes sealed."""
-    scope, after = occasion.scope, change.after
-    held = await editing.read_one(connection, scope, after.memory_id)
-    vector = vectors.found.get(change.vector_of) if change.vector_of is not None else None
-    memory = replace(held.memory, **{name: getattr(after, name) for name in _REWRITTEN})
-    await write_sealed(
-        connection,
-        scope,
-        held,
-        replace(
+    def _row(self, made: Creation) -> dict[str, Any]:
+        indexed = self.numbers[made.memory_id]
+        has_vector = made.vector_of in self.vectors.found
+        return {
+            **self.occasion.columns_of(made),
+            "lexical_no": indexed.lexical_no,
+            "lexical_length": indexed.length,
+            "embedding_state": "stored" if has_vector else "pending",
+        }
+
+    async def rewrite(self, change: Rewrite, indexed: IndexEntry | None) -> None:
+        """Write the next version of a memory; without `indexed`, its index entries stay."""
+        connection, occasion, after = self.connection, self.occasion, change.after
+        vector = self._vector_of(change)
+        state = None
+        if change.vector_of is not None:
+            state = "pending" if vector is None else "stored"
+        await memories.rewrite(
+            connection,
+            occasion.scope,
+            {
+                **fields_of(after),
+                "lexical_no": indexed.lexical_no if indexed else None,
+                "lexical_length": indexed.length if indexed else None,
+                "embedding_state": state,
+                "at": occasion.at,
+                "job_id": occasion.job_id,
+            },
+        )
+        model = self.vectors.model
+        if vector is not None:
+            found = [(after.memory_id, after.status, vector)]
+            await memories.write_vectors(connection, occasion.scope, found, model=model)
+        kind, position = change.vector_of or ("", 0)
+        source = self.vectors.found.get(("source", position)) if kind == "new" else None
+        if source is not None and not occasion.encrypts:
+            await memories.write_source_vectors(
+                connection, occasion.scope, [(after.memory_id, source)], model=model
+            )
+
+    async def rewrite_sealed(self, change: Rewrite) -> None:
+        """The same for a memory that is sealed, or becomes sealed."""
+        scope, after = self.occasion.scope, change.after
+        held = await editing.read_one(self.connection, scope, after.memory_id)
+        vector = self._vector_of(change)
+        await write_sealed(
+            self.connection,
+            scope,
             held,
-            memory=memory,
-            said_at=after.said_at,
-            challenges=held.challenges if after.status == "quarantined" else (),
-        ),
-        at=occasion.at,
-        vector=None if vector is None else (vectors.model, vector),
-        job_id=occasion.job_id,
-    )
+            replace(
+                held.changed(**{name: getattr(after, name) for name in _REWRITTEN}),
+                said_at=after.said_at,
+                challenges=held.challenges if after.status == "quarantined" else (),
+            ),
+            at=self.occasion.at,
+            vector=None if vector is None else (self.vectors.model, vector),
+            job_id=self.occasion.job_id,
+        )
 
+    def _vector_of(self, change: Rewrite) -> Vector | None:
+        return self.vectors.found.get(change.vector_of) if change.vector_of is not None else None
 
-async def _close(connection: Connection, occasion: Occasion, closure: Closure) -> None:
-    await memories.close(
-        connection,
-        occasion.scope,
-        {
-            "memory_id": closure.before.memory_id,
-            "status": closure.status,
-            "importance": closure.importance,
-            "valid_to": closure.valid_to,
-            "superseded_by": closure.superseded_by,
-            "at": occasion.at,
-            "job_id": occasion.job_id,
-        },
-    )
+    async def close(self, closure: Closure) -> None:
+        """Write the end of a memory."""
+        await memories.close(
+            self.connection,
+            self.occasion.scope,
+            {
+                "memory_id": closure.before.memory_id,
+                "status": closure.status,
+                "importance": closure.importance,
+                "valid_to": closure.valid_to,
+                "superseded_by": closure.superseded_by,
+                "at": self.occasion.at,
+                "job_id": self.occasion.job_id,
+            },
+        )
 
 
 def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
