@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 
@@ -62,12 +61,6 @@ class BudgetSpent(Exception):
         self.seconds_left = seconds_left
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownSpending:
-    today: usage.SpendingToday
-    until: float
-
-
 class Budget:
     """The daily budget of every tenant of this installation.
 
@@ -77,7 +70,7 @@ class Budget:
 
     def __init__(self, daily_usd: float = 0.0) -> None:
         self.daily_usd = Decimal(str(daily_usd))
-        self._known: dict[str, _KnownSpending] = {}
+        self._known: dict[str, tuple[usage.SpendingToday, float]] = {}
 
     def limits(self, kind: str) -> bool:
         """Whether work of this kind may have to wait."""
@@ -118,11 +111,11 @@ class Budget:
     async def _today(self, connection: Connection, tenant_id: str) -> usage.SpendingToday:
         known = self._known.get(tenant_id)
         now = time.monotonic()
-        if known is not None and now < known.until:
-            return known.today
+        if known is not None and now < known[1]:
+            return known[0]
         today = await usage.spent_today(connection, tenant_id)
         holds = min(today.rows / _ROWS_A_SECOND, _LONGEST_SECONDS, today.seconds_left)
-        self._known[tenant_id] = _KnownSpending(today, now + holds)
+        self._known[tenant_id] = (today, now + holds)
         return today
 
 

@@ -86,15 +86,6 @@ def plan_groups(
     ]
 
 
-def halves(group: Group) -> list[Group]:
-    """A group in two halves, for a reply that was cut off."""
-    middle = len(group.members) // 2
-    return [
-        Group(group.members[:middle], group.subject),
-        Group(group.members[middle:], group.subject),
-    ]
-
-
 def fit_together(type_: str, other: str) -> bool:
     """Whether memories of two types may be merged."""
     return type_ == other or (type_ in _GO_TOGETHER and other in _GO_TOGETHER)

@@ -12,7 +12,6 @@ from uuid import UUID
 from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merging import accept, read_reply
 from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
-from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
 from hitherto_extraction.prices import Charge, Prices
@@ -102,8 +101,7 @@ class MergeModel:
             accept, reply.answer, group, names=background.names, apart=background.apart
         )
         merges = [
-            EmbeddedMerge(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))
-            for each in accepted
+            EmbeddedMerge(each, source_words(background.words, each.originals)) for each in accepted
         ]
         model = self.embedder.name
         merges, embedding = await self._embed(merges)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.groups import Group, halves
+from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merge_model import (
     VERSION,
     Background,
@@ -30,7 +30,7 @@ from hitherto_extraction.consolidation.tag_review import (
 )
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.model_call import TooMuch
+from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
 from hitherto_extraction.queue import attempts, claims, jobs
@@ -258,7 +258,7 @@ class Consolidation:
             answered = await self.asking.ask(group, background, wasted)
         except TooMuch as error:
             logger.info("the reply was cut off; splitting the group in two")
-            first, second = halves(group)
+            first, second = (Group(tuple(part), group.subject) for part in halves(group.members))
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())
             return

@@ -6,7 +6,6 @@ Runs in the transaction of a caller that holds the user's row.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -86,10 +85,18 @@ async def write_merge(
     originals = [found[memory_id] for memory_id in ids]
     vector = ready.content_vector if model is not None else None
     row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
-    words = "" if encrypts else await _words_now(connection, scope, merge.originals)
+    said = {} if encrypts else await read_words(connection, scope, ids)
+    words = source_words(said, merge.originals)
     terms = terms_of(row["content"], words, row["keywords"], row["questions"])
-    row |= await _index(connection, scope, terms)
-    row["embedding_state"] = "pending" if vector is None else "stored"
+    number = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=1, documents=1, terms=terms.total()
+    )
+    await keyword_index.append(connection, scope, {number: terms})
+    row |= {
+        "lexical_no": number,
+        "lexical_length": terms.total(),
+        "embedding_state": "pending" if vector is None else "stored",
+    }
     merged_id: UUID = row["memory_id"]
     await memories.insert(connection, scope, [row])
     await consolidation.inherit(connection, scope, ids, into=merged_id)
@@ -114,7 +121,20 @@ async def write_merge(
         )
     ]
     for original in originals:
-        events.append(await _supersede(connection, scope, original, merged_id, at, job_id))
+        after = original.changed(status="superseded", superseded_by=merged_id)
+        events.append(
+            await write_next(
+                connection,
+                scope,
+                original,
+                after,
+                "superseded",
+                _REASON,
+                at=at,
+                job_id=job_id,
+                related=merged_id,
+            )
+        )
     await ledger.record(connection, scope, job_id, events, actor=ACTOR)
     return Member(
         memory_id=merged_id,
@@ -137,28 +157,6 @@ def _changed(shown: Member, now: EditableMemory | None) -> bool:
     )
 
 
-async def _index(connection: Connection, scope: Scope, terms: Counter[str]) -> dict[str, int]:
-    number = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=1, documents=1, terms=terms.total()
-    )
-    await keyword_index.append(connection, scope, {number: terms})
-    return {"lexical_no": number, "lexical_length": terms.total()}
-
-
-async def _supersede(
-    connection: Connection,
-    scope: Scope,
-    original: EditableMemory,
-    by: UUID,
-    at: datetime,
-    job_id: UUID,
-) -> ChangeEvent:
-    after = original.changed(status="superseded", superseded_by=by)
-    return await write_next(
-        connection, scope, original, after, "superseded", _REASON, at=at, job_id=job_id, related=by
-    )
-
-
 async def read_words(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[str]]:
@@ -169,19 +167,10 @@ async def read_words(
     return {memory_id: [text for _, text in found] for memory_id, found in said.items()}
 
 
-async def _words_now(connection: Connection, scope: Scope, originals: Sequence[Member]) -> str:
-    """The present `source_words` of these memories, under the lock."""
-    words = await read_words(connection, scope, [each.memory_id for each in originals])
-    return source_words(words, originals, MAX_SOURCE_TEXT)
-
-
-def source_words(
-    words: Mapping[UUID, Sequence[str]], originals: Sequence[Member], characters: int
-) -> str:
-    """The source words of several memories together, each once, up to a number of characters."""
-    return "\n".join(
-        dict.fromkeys(text for each in originals for text in words.get(each.memory_id, ()) if text)
-    )[:characters]
+def source_words(words: Mapping[UUID, Sequence[str]], originals: Sequence[Member]) -> str:
+    """The source words of several memories together, each once, up to `MAX_SOURCE_TEXT`."""
+    said = (text for each in originals for text in words.get(each.memory_id, ()) if text)
+    return "\n".join(dict.fromkeys(said))[:MAX_SOURCE_TEXT]
 
 
 async def undo(

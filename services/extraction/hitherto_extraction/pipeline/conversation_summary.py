@@ -25,7 +25,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.models import Scope, Summary
 from hitherto_shared.offloading import beside_loop
-from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
+from hitherto_shared.text.passages import message_text, summary_text
 from hitherto_shared.text.terms import count_terms
 
 _WORK_OF_A_LETTER = 10
@@ -144,11 +144,6 @@ async def drop_summary(connection: Connection, scope: Scope, conversation_id: st
     """
     await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
     return await summaries.delete(connection, scope, conversation_id)
-
-
-def embedded_text(words: str) -> str:
-    """The text that the vector of a summary is computed from."""
-    return words[:MAX_EMBEDDED]
 
 
 def _columns(fields: SummaryFields) -> dict[str, Any]:

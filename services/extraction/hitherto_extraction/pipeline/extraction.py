@@ -43,6 +43,7 @@ from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError
+from hitherto_shared.text.passages import MAX_EMBEDDED
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -227,7 +228,7 @@ class Extraction:
             vectors = replace(vectors, wanted=list(messages), summary=words)
             texts |= {("message", number): text for number, text in messages.items()}
             if words is not None:
-                texts["summary", 0] = conversation_summary.embedded_text(words)
+                texts["summary", 0] = words[:MAX_EMBEDDED]
         found, embedding = await self._embed(texts)
         charges = [*wasted, self.prices.charge("extraction", reply)]
         if embedding is not None:

@@ -43,6 +43,7 @@ class TooMuch(Exception):
 
 
 Read = TypeVar("Read")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def split(messages: Sequence[StoredMessage], budget: int) -> list[list[StoredMes
     return batches
 
 
-def halves(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
+def halves(batch: Sequence[Item]) -> list[list[Item]]:
     """A batch in two halves, in order."""
-    middle = len(messages) // 2
-    return [list(messages[:middle]), list(messages[middle:])]
+    middle = len(batch) // 2
+    return [list(batch[:middle]), list(batch[middle:])]
