@@ -14,8 +14,7 @@ import pytest
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
 from hitherto.v1 import session_service_pb2 as pb
-from hitherto_extraction.intake import Intake, IntakeRules
-from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.intake import Intake
 from hitherto_extraction.sessions import beginning, bounded
 from hitherto_extraction.storage import sessions as storage
 from hitherto_extraction.sweeps import Sweeps
@@ -157,7 +156,13 @@ class TestTimeToLive:
         maintenance = Database(conninfo, "hitherto_maintenance", application="test", max_size=1)
         await maintenance.open()
         try:
-            intake = Intake(maintenance, IntakeRules(True, 10, 0.0, 3), QueueLimit(0))
+            intake = Intake(
+                maintenance,
+                memory_enabled=True,
+                extract_every=10,
+                debounce_seconds=0.0,
+                max_attempts=3,
+            )
             sweeps = Sweeps(maintenance, intake, maintenance, idle_minutes=10)
             for _, duty in sweeps.at_intervals(idle=False):
                 await duty()

@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.intake import Intake, IntakeRules
+from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import Accepted
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction
@@ -37,7 +37,6 @@ from hitherto_shared.startup import configure_vectors
 
 TENANT = "default"
 ANA = Scope(TENANT, "ana")
-RULES = IntakeRules(memory_enabled=True, extract_every=10, debounce_seconds=0.0, max_attempts=4)
 REPLIES = UnusableReplies(bytes(32))
 UNFINISHED = ("queued", "running", "failed")
 Pool = TypeVar("Pool", bound=Database)
@@ -98,8 +97,15 @@ class Stage:
     _admin_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def intake(self, database: Database | None = None, **rules: Any) -> Intake:
-        """An intake; keyword arguments replace fields of its rules."""
-        return Intake(database or self.write, replace(RULES, **rules))
+        """An intake; keyword arguments replace its settings."""
+        usual = Intake(
+            database or self.write,
+            memory_enabled=True,
+            extract_every=10,
+            debounce_seconds=0.0,
+            max_attempts=4,
+        )
+        return replace(usual, **rules)
 
     async def submit(self, *transcripts: IncomingTranscript) -> Accepted:
         """Accept transcripts without an idempotency key."""

@@ -11,7 +11,7 @@ from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.curation.check import Check, ExtractionRunner
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
-from hitherto_extraction.intake import Intake, IntakeRules
+from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.crowded_tags import Crowding
@@ -65,16 +65,14 @@ def build_work(base: Base) -> BackgroundWork:
     settings, databases = base.settings, base.databases
     intake = Intake(
         databases.write,
-        IntakeRules(
-            memory_enabled=settings.memory_enabled,
-            extract_every=settings.extract_every,
-            debounce_seconds=settings.extract_debounce_seconds,
-            max_attempts=settings.max_attempts,
-            message_vectors=settings.message_vectors,
-        ),
         base.limit,
         base.trail,
         base.keys,
+        memory_enabled=settings.memory_enabled,
+        extract_every=settings.extract_every,
+        debounce_seconds=settings.extract_debounce_seconds,
+        max_attempts=settings.max_attempts,
+        message_vectors=settings.message_vectors,
     )
     commit = Commit(
         databases.write,
