@@ -145,7 +145,6 @@ def build_prompt(group: Group, *, temperature: float, max_tokens: int) -> Prompt
         user="\n".join(["MEMORIES:", *(memory_line(each, UTC) for each in memories)]),
         batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
         schema=_SCHEMA,
-        version=VERSION,
         temperature=temperature,
         max_tokens=max_tokens,
         task=CONSOLIDATION,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -94,13 +95,10 @@ class ProfileCalls:
             case "rating":
                 if not 1 <= request.rating <= 5:
                     checks.add("rating", "must be a number from 1 to 5")
-                feedback = AnswerFeedback(
-                    feedback.conversation_id, feedback.message_id, rating=request.rating
-                )
+                feedback = replace(feedback, rating=request.rating)
             case "edit":
-                feedback = AnswerFeedback(
-                    feedback.conversation_id,
-                    feedback.message_id,
+                feedback = replace(
+                    feedback,
                     original=checks.text(
                         "edit.original",
                         request.edit.original,

@@ -46,7 +46,6 @@ def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt
         user=_user_message(batch),
         batch=batch,
         schema=_SCHEMA,
-        version=VERSION,
         temperature=temperature,
         max_tokens=max_tokens,
     )
