@@ -30,6 +30,7 @@ CONSOLIDATION = "consolidation"
 RETENTION = "retention"
 IDLE = "idle"
 AUDIT = "audit"
+NAMES = (DECAY, CONSOLIDATION, RETENTION, AUDIT, IDLE)
 
 _SECONDS = 15.0
 
