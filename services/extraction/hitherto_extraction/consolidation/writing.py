@@ -38,11 +38,9 @@ ACTOR = "consolidation"
 _REASON = "merged with memories that say much the same"
 _SOURCES = 4
 """Number of an original's newest messages whose words count for the merged memory."""
-
+_UNDONE = "the merge was undone"
 _UNDOABLE = (*CURRENT_STATUSES, "quarantined", "forgotten", "archived")
 _CURRENT = (*CURRENT_STATUSES, "quarantined")
-
-_UNDONE = "the merge was undone"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,10 @@ A slot is a time that the cron line matches. Every replica determines the latest
 database's clock, and the one that inserts it into `schedule_runs` queues the jobs in the same
 transaction. A slot thus runs once whatever the number of replicas, the wrong clock of a machine
 does no harm, and after an outage the latest missed slot runs when a replica is back.
+
+Cron lines are in UTC and have five fields as usual: minute, hour, day of the month, month, day of
+the week (0 and 7 are Sunday), with lists, ranges, steps and names. If both a day of the month and a
+day of the week are given, both must match.
 """
 
 from __future__ import annotations
@@ -32,10 +36,9 @@ IDLE = "idle"
 AUDIT = "audit"
 NAMES = (DECAY, CONSOLIDATION, RETENTION, AUDIT, IDLE)
 
-_SECONDS = 15.0
-
 OFF = "off"
 
+_SECONDS = 15.0
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAY = rf"[0-7]|{'|'.join(_DAYS)}"
 _DAYS_PART = re.compile(rf"(?:(\*)|({_DAY})(?:-({_DAY}))?)(?:/([1-9]\d?))?")
