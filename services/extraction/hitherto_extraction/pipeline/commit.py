@@ -14,13 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.pipeline.batch_outcome import (
-    BatchOutcome,
-    summary_statement,
-    write_behaviour,
-    write_profile,
-    write_summary,
-)
+from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, OutcomeWriting
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.evidence import Witnesses
@@ -230,16 +224,15 @@ class Commit:
         scope, situation = held.scope, around.situation
         plan = await self._planned(situation)
         occasion = Occasion(scope, held.job_id, held.conversation, around.at, encrypts=encrypts)
-        said = summary_statement(held, outcome, around.summary, encrypts=encrypts)
+        learning = OutcomeWriting(connection, held, outcome, encrypts)
+        said = learning.said_of_summary(around.summary)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         if outcome.sampled:
             checked = await beside_loop(
                 _work_of(situation), check, plan, outcome.witnesses, situation.neighbours
             )
             result = result.with_counts(checked)
-        result = await write_profile(
-            connection, held, outcome, result, around.profile, encrypts=encrypts
-        )
+        result = await learning.write_profile(result, around.profile)
 
         async def write_memories() -> None:
             await write_plan(connection, occasion, plan, outcome.vectors, also_said=[said])
@@ -249,8 +242,8 @@ class Commit:
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
             write_memories(),
-            write_summary(connection, held, outcome, around.summary, encrypts=encrypts),
-            write_behaviour(connection, held, outcome, around.at),
+            learning.write_summary(around.summary),
+            learning.write_behaviour(around.at),
         ]
         if for_job:
             writing.append(_finish(connection, held, outcome, result))
