@@ -177,12 +177,11 @@ class Intake(JobCalls):
         """Queue the rest of a conversation that fell silent."""
 
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                counters = await conversations.lock_conversation(connection, scope, conversation_id)
-                if counters is not None and counters.watermark < counters.last_message_no:
-                    await self._enqueue_open(connection, scope, conversation_id)
+            counters = await conversations.lock_conversation(connection, scope, conversation_id)
+            if counters is not None and counters.watermark < counters.last_message_no:
+                await self._enqueue_open(connection, scope, conversation_id)
 
-        await self.database.run(work, timeout=10.0)
+        await self.database.transact(work, timeout=10.0)
 
     async def _submit_all(
         self, connection: Connection, tenant_id: str, transcripts: Sequence[IncomingTranscript]

@@ -263,13 +263,8 @@ class Consolidation:
             await self._group(run, scope, board, second, ())
             return
         except ModelError as error:
-            run.result = await self.account.settle(
-                run.held,
-                run.result,
-                self.asking.prices.wasted("consolidation", wasted),
-                error,
-                scope=scope,
-            )
+            spent = self.asking.prices.wasted("consolidation", wasted)
+            run.result = await self.account.settle(run.held, run.result, spent, error, scope=scope)
             raise
         run.answered += 1
         try:
@@ -337,13 +332,12 @@ class Consolidation:
         """Record the results for a user's tags so far."""
 
         async def work(connection: Connection) -> bool:
-            async with connection.transaction():
-                if await self._lock(connection, run.held, scope) is None:
-                    return False
-                await consolidation.mark(connection, scope, board.marks(), job_id=run.held.job_id)
+            if await self._lock(connection, run.held, scope) is None:
+                return False
+            await consolidation.mark(connection, scope, board.marks(), job_id=run.held.job_id)
             return True
 
-        if not await self.write.run(work, timeout=_SECONDS):
+        if not await self.write.transact(work, timeout=_SECONDS):
             raise _gone(run.held)
 
     async def _lock(

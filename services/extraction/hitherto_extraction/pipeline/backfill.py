@@ -117,7 +117,7 @@ class Backfill:
         sizes: Counter[str] = Counter()
         for text in made.vectors:
             sizes[text.scope.tenant_id] += sum(map(len, text.contents))
-        charges = shared_out(made.cost, sizes, made.model, self.prices)
+        charges = shared_out(made, sizes, made.model, self.prices)
         for tenant_id, charge in sorted(charges.items()):
             await ledger.charge_tenant(connection, tenant_id, NO_JOB, KIND, [charge])
 

@@ -12,10 +12,11 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
+from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.storage import ledger, usage
 from hitherto_shared.database import faults
@@ -41,7 +42,7 @@ Payer = TypeVar("Payer", bound=Hashable)
 
 
 def shared_out(
-    batch: EmbeddingBatch, sizes: Counter[Payer], model: str, prices: Prices
+    batch: EmbeddingBatch | EmbeddedBatch[Any], sizes: Counter[Payer], model: str, prices: Prices
 ) -> dict[Payer, Charge]:
     """The cost of a call divided among the users of its texts, in proportion.
 
