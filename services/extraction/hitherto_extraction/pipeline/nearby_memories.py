@@ -54,13 +54,7 @@ async def look_around(
             limit=limit,
         ),
         sealed_memories.find_near(
-            connection,
-            scope,
-            items,
-            wanted,
-            model=vectors.model,
-            at_least=threshold,
-            limit=limit,
+            connection, scope, items, vectors, at_least=threshold, limit=limit
         ),
         known_memories.read_known(connection, scope, list(dict.fromkeys(also))),
     )

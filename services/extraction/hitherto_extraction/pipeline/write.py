@@ -325,14 +325,6 @@ def _made(made: Creation, occasion: Occasion) -> Memory:
 
 
 def _shown(known: CurrentMemory) -> dict[str, Any]:
-    return {
-        "importance": known.importance,
-        "confidence": known.confidence,
-        "origin": known.origin,
-        "status": known.status,
-        "valid_to": known.valid_to.isoformat() if known.valid_to else None,
-        "content": known.content,
-        "detail": known.detail,
-        "tags": list(known.tags),
-        "keywords": list(known.keywords),
-    }
+    columns = fields_of(known)
+    valid_to = known.valid_to.isoformat() if known.valid_to else None
+    return {**{name: columns[name] for name in _REWRITTEN}, "valid_to": valid_to}
