@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import logging
 import threading
 import uuid
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar, overload
 
@@ -39,8 +39,6 @@ except ImportError as error:
 
 SyncClient = TypeVar("SyncClient", bound=OpenAI)
 AsyncClient = TypeVar("AsyncClient", bound=AsyncOpenAI)
-
-logger = logging.getLogger("hitherto_client")
 
 
 @overload
@@ -117,7 +115,7 @@ def remembering(
         tools,
     )
     if isinstance(client, OpenAI) and isinstance(memory, Hitherto):
-        return _wrapped(client, _Remembering(remembrance))
+        return _wrapped(client, _SyncRemembering(remembrance))
     if isinstance(client, AsyncOpenAI) and isinstance(memory, AsyncHitherto):
         return _wrapped(client, _AsyncRemembering(remembrance))
     raise TypeError(
@@ -126,7 +124,7 @@ def remembering(
     )
 
 
-def _wrapped(client: Any, remembering: _Remembering | _AsyncRemembering, **options: Any) -> Any:
+def _wrapped(client: Any, remembering: _Remembering, **options: Any) -> Any:
     """A copy of the client, with the methods that remember in place of its own."""
     # The copy of the class, not of the instance: wrapping twice must not remember twice.
     copied = type(client).copy(client, **options)
@@ -173,14 +171,14 @@ class _Dropped:
 _dropped = _Dropped()
 
 
-class _Remembering:
-    """The methods of a synchronous client."""
+class _Remembering(ABC):
+    """The methods of a client, with memory before and after each call."""
 
     def __init__(self, remembrance: Remembrance) -> None:
         self._remembrance = remembrance
 
     def method(self, call: Callable[..., Any], form: Form) -> Callable[..., Any]:
-        """`call`, with memory before and after it."""
+        """`call`, which remembers."""
 
         @functools.wraps(call)
         def remembered(**request: Any) -> Any:
@@ -190,33 +188,42 @@ class _Remembering:
             exchange = self._remembrance.started(form, request)
             if exchange is None:
                 return call(**request)
-            block = self._context(exchange)
-            given = call(**self._remembrance.extended(form, request, block))
-            if not self._remembrance.keep:
-                return given
-            reply = form.reply(tools=self._remembrance.tools)
-            add = functools.partial(self._add, exchange, reply)
-            if isinstance(given, Stream):
-                _dropped.ready()
-                return RememberedStream(
-                    given,
-                    note=functools.partial(note_event, reply),
-                    ended=add,
-                    dropped=functools.partial(_dropped.add, add),
-                )
-            read_reply(reply, given, request)
-            add()
-            return given
+            return self._remembered(call, form, request, exchange)
 
         return remembered
 
-    def _context(self, exchange: Exchange) -> str:
+    @abstractmethod
+    def _remembered(
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+    ) -> Any:
+        """The reply to the request with what is known; what was said is then added."""
+
+
+class _SyncRemembering(_Remembering):
+    def _remembered(
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+    ) -> Any:
+        known = self._remembrance
         try:
-            context = self._remembrance.memory.get_context(**self._remembrance.question(exchange))
+            block = known.memory.get_context(**known.question(exchange)).prompt_block
         except Exception as error:
-            logger.warning("the model answers without memory: %s", error)
-            return ""
-        return str(context.prompt_block)
+            block = known.without(error)
+        given = call(**known.extended(form, request, block))
+        if not known.keep:
+            return given
+        reply = form.reply(tools=known.tools)
+        add = functools.partial(self._add, exchange, reply)
+        if isinstance(given, Stream):
+            _dropped.ready()
+            return RememberedStream(
+                given,
+                note=functools.partial(note_event, reply),
+                ended=add,
+                dropped=functools.partial(_dropped.add, add),
+            )
+        read_reply(reply, given, request)
+        add()
+        return given
 
     def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
         adding = self._remembrance.to_add(exchange, reply)
@@ -227,53 +234,35 @@ class _Remembering:
                 self._remembrance.not_added(adding, error)
 
 
-class _AsyncRemembering:
-    """The methods of an asynchronous client."""
-
+class _AsyncRemembering(_Remembering):
     def __init__(self, remembrance: Remembrance) -> None:
-        self._remembrance = remembrance
+        super().__init__(remembrance)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def method(self, call: Callable[..., Awaitable[Any]], form: Form) -> Callable[..., Any]:
-        """`call`, with memory before and after it."""
-
-        @functools.wraps(call)
-        async def remembered(**request: Any) -> Any:
-            if form.key not in request:
-                return await call(**request)
-            request = form.whole(request)
-            exchange = self._remembrance.started(form, request)
-            if exchange is None:
-                return await call(**request)
-            block = await self._context(exchange)
-            given = await call(**self._remembrance.extended(form, request, block))
-            if not self._remembrance.keep:
-                return given
-            reply = form.reply(tools=self._remembrance.tools)
-            if isinstance(given, AsyncStream):
-                loop = asyncio.get_running_loop()
-                start = functools.partial(self._start_adding, exchange, reply)
-                return AsyncRememberedStream(
-                    given,
-                    note=functools.partial(note_event, reply),
-                    ended=lambda: asyncio.shield(start()),
-                    dropped=lambda: _soon(loop, start),
-                )
-            read_reply(reply, given, request)
-            await asyncio.shield(self._start_adding(exchange, reply))
-            return given
-
-        return remembered
-
-    async def _context(self, exchange: Exchange) -> str:
+    async def _remembered(
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+    ) -> Any:
+        known = self._remembrance
         try:
-            context = await self._remembrance.memory.get_context(
-                **self._remembrance.question(exchange)
-            )
+            block = (await known.memory.get_context(**known.question(exchange))).prompt_block
         except Exception as error:
-            logger.warning("the model answers without memory: %s", error)
-            return ""
-        return str(context.prompt_block)
+            block = known.without(error)
+        given = await call(**known.extended(form, request, block))
+        if not known.keep:
+            return given
+        reply = form.reply(tools=known.tools)
+        start = functools.partial(self._start_adding, exchange, reply)
+        if isinstance(given, AsyncStream):
+            loop = asyncio.get_running_loop()
+            return AsyncRememberedStream(
+                given,
+                note=functools.partial(note_event, reply),
+                ended=lambda: asyncio.shield(start()),
+                dropped=lambda: _soon(loop, start),
+            )
+        read_reply(reply, given, request)
+        await asyncio.shield(start())
+        return given
 
     def _start_adding(self, exchange: Exchange, reply: AnswerSoFar) -> asyncio.Task[None]:
         """Add in a task of its own, which goes on if the caller is cancelled."""

@@ -66,6 +66,11 @@ class Remembrance:
             "timeout": self.timeout,
         }
 
+    def without(self, error: Exception) -> str:
+        """The block if memory could not be asked: none."""
+        logger.warning("the model answers without memory: %s", error)
+        return ""
+
     def extended(self, form: Form, request: dict[str, Any], block: str) -> dict[str, Any]:
         """The request with the block, or as it is if it cannot be extended."""
         if not block:
