@@ -83,18 +83,21 @@ def _too_large(place: int, size: int) -> item_error_pb2.ItemError:
     )
 
 
-def settle(total: Any, reply: Any, window: ImportWindow) -> None:
-    """Add what a window was refused, by the places in the import, and its token."""
+def settle(total: Any, reply: Any, window: ImportWindow) -> Progress:
+    """Add the reply to a window: counts, ids, the token, and errors by the places in the import."""
     errors = list(window.refused)
     for error in reply.errors:
         error.index = window.places[error.index]
         errors.append(error)
     errors.sort(key=lambda error: error.index)
     total.errors.extend(errors[: MAX_ERRORS - len(total.errors)])
-    total.rejected_count += reply.rejected_count + len(window.refused)
+    total.rejected_count += len(window.refused)
     total.consistency_token = reply.consistency_token or total.consistency_token
-
-
-def done(accepted: int, refused: int) -> Progress:
-    """How far an import is."""
-    return Progress(accepted + refused, accepted, refused)
+    for field in reply.DESCRIPTOR.fields:
+        if field.name.endswith("_count"):
+            setattr(total, field.name, getattr(total, field.name) + getattr(reply, field.name))
+        elif field.name.endswith("_ids"):
+            ids = getattr(total, field.name)
+            ids.extend(getattr(reply, field.name)[: MAX_IDS - len(ids)])
+    accepted = getattr(total, "accepted_count", 0) + getattr(total, "saved_count", 0)
+    return Progress(accepted + total.rejected_count, accepted, total.rejected_count)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import grpc
 
 from hitherto_client._async.connection import AsyncConnection
 from hitherto_client._async.pages import AsyncPages
+from hitherto_client.declared import DeclaredMethod
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.pages import Page
 from hitherto_client.target import Target
@@ -17,7 +19,7 @@ from hitherto_client.tokens import OwnWrites
 from hitherto_client.wire import read
 
 Reply = TypeVar("Reply")
-Item = TypeVar("Item")
+Declaration = TypeVar("Declaration", bound=Callable[..., Any])
 
 
 class AsyncCalling:
@@ -81,33 +83,6 @@ class AsyncCalling:
                 raise
             return None
 
-    def _list(
-        self,
-        call: Any,
-        request: Any,
-        user: str,
-        timeout: float | None,
-        *,
-        rows: str,
-        kind: type[Item],
-    ) -> AsyncPages[Item]:
-        """What the RPC lists: `rows` is the reply's field, `kind` what each row is read as."""
-
-        async def fetch(token: str) -> Page[Item]:
-            asked = type(request)()
-            asked.CopyFrom(request)
-            if token:
-                asked.page_token = token
-            reply = await self._read(call, asked, user, timeout)
-            return Page(
-                items=tuple(read(kind, row) for row in getattr(reply, rows)),
-                next_page_token=reply.next_page_token,
-                total_size=getattr(reply, "total_size", None),
-                reason=getattr(reply, "reason", ""),
-            )
-
-        return AsyncPages(fetch)
-
     async def _write(
         self,
         call: Callable[..., Awaitable[Reply]],
@@ -120,3 +95,62 @@ class AsyncCalling:
         reply = await call(request, timeout=timeout)
         self._tokens.note(user, getattr(reply, "consistency_token", ""), begun=begun)
         return reply
+
+
+def rpc(name: str, answer: str = "", *, changes: str = "") -> Callable[[Declaration], Declaration]:
+    """Make a method of its declaration: its parameters are sent, and the reply is read.
+
+    A method that may return None does so if there is no such thing, or memory is switched off.
+
+    Args:
+        name: The RPC.
+        answer: The field of the reply that is returned. Unset: the whole reply.
+        changes: The field of the request that takes the parameters that are none of the request's.
+    """
+
+    def make(declaration: Declaration) -> Declaration:
+        method = DeclaredMethod(declaration, name, answer, changes)
+
+        @functools.wraps(declaration)
+        async def call(self: AsyncCalling, *args: Any, **named: Any) -> Any:
+            request, user, timeout = method.asked(self, args, named)
+            stub = method.call(self.connection)
+            if not method.may_be_none:
+                through = self._read if method.reads else self._write
+                return method.answered(await through(stub, request, user, timeout))
+            reply = await self._find(stub, request, user, timeout)
+            return method.answered(reply) if reply and not reply.reason else None
+
+        return cast(Declaration, call)
+
+    return make
+
+
+def pages(name: str) -> Callable[[Declaration], Declaration]:
+    """Make a method that lists page by page of its declaration; `name` is that of the RPC."""
+
+    def make(declaration: Declaration) -> Declaration:
+        method = DeclaredMethod(declaration, name)
+
+        @functools.wraps(declaration)
+        def call(self: AsyncCalling, *args: Any, **named: Any) -> AsyncPages[Any]:
+            request, user, timeout = method.asked(self, args, named)
+
+            async def fetch(token: str) -> Page[Any]:
+                asked = type(request)()
+                asked.CopyFrom(request)
+                if token:
+                    asked.page_token = token
+                reply = await self._read(method.call(self.connection), asked, user, timeout)
+                return Page(
+                    items=tuple(read(method.kind, row) for row in getattr(reply, method.rows)),
+                    next_page_token=reply.next_page_token,
+                    total_size=getattr(reply, "total_size", None),
+                    reason=getattr(reply, "reason", ""),
+                )
+
+            return AsyncPages(fetch)
+
+        return cast(Declaration, call)
+
+    return make

@@ -7,15 +7,16 @@ process when another thread has closed the channel. Here the stubs' methods are 
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import time
 import uuid
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import grpc
 
 from hitherto_client.calls import (
-    Credential,
     Endpoint,
     Metadata,
     RetryPolicy,
@@ -23,8 +24,11 @@ from hitherto_client.calls import (
     default_seconds,
     with_idempotency_key,
 )
-from hitherto_client.errors import read_error
+from hitherto_client.errors import HithertoCallError, read_error
+from hitherto_client.target import Target
 from hitherto_client.tracing import CallSpan, current_span
+
+Reply = TypeVar("Reply")
 
 _OPTIONS: tuple[tuple[str, int], ...] = (
     # A page of 1,000 long memories is larger than gRPC's default of 4 MiB.
@@ -59,130 +63,113 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-class AsyncCalls:
-    """Adds to every call to one service a deadline, the credential, ids, and safe retries."""
+async def repeated(
+    attempt: Callable[[float], Awaitable[Reply]],
+    endpoint: Endpoint,
+    retry: RetryPolicy,
+    seconds: float,
+    *,
+    repeatable: bool = True,
+    request_id: str = "",
+    failed: Callable[[HithertoCallError], None] | None = None,
+) -> Reply:
+    """What a call returns, which is made again where that is safe until its deadline nears.
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        credential: Credential | None,
-        timeout: float | None,
-        retry: RetryPolicy,
-    ) -> None:
+    Args:
+        attempt: Makes the call once; takes the seconds that are left.
+        endpoint: Where the service is, for errors.
+        retry: When it is repeated.
+        seconds: For all attempts together.
+        repeatable: It reads, or an idempotency key makes a repetition harmless.
+        request_id: The id that it carries.
+        failed: Told how each attempt failed.
+
+    Raises:
+        HithertoCallError: The last attempt's error.
+    """
+    deadline = time.monotonic() + seconds
+    failures = 0
+    while True:
+        try:
+            return await attempt(max(deadline - time.monotonic(), 0.001))
+        except grpc.RpcError as raised:
+            error = read_error(
+                raised, service=endpoint.service, address=endpoint.address, request_id=request_id
+            )
+            if failed is not None:
+                failed(error)
+            failures += 1
+            wait = retry.wait_before_retry(error, failures, repeatable=repeatable)
+            if wait is None or time.monotonic() + wait >= deadline:
+                raise error from raised
+        await asyncio.sleep(wait)
+
+
+class AsyncCallingChannel:
+    """A channel that adds to every call a deadline, the credential, ids, and safe retries.
+
+    Calls with one request and one reply are repeated where that is safe and end with
+    HithertoCallError. Streams are opened once and end with `grpc.RpcError`.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, endpoint: Endpoint, target: Target) -> None:
+        self._channel = channel
         self._endpoint = endpoint
-        self._credential = credential
-        self._timeout = timeout
-        self._retry = retry
+        self._target = target
 
-    def through(self, channel: grpc.aio.Channel) -> grpc.aio.Channel:
-        """`channel` for stubs whose calls are made in this way.
+    def unary_unary(self, method: str, *args: Any, **options: Any) -> Any:
+        once = self._channel.unary_unary(method, *args, **options)
+        return functools.partial(self._make, method, once)
 
-        Calls with one request and one reply are repeated where that is safe and end with
-        HithertoCallError. Streams are opened once and end with `grpc.RpcError`.
-        """
-        return cast(grpc.aio.Channel, AsyncCallingChannel(channel, self))
+    def unary_stream(self, method: str, *args: Any, **options: Any) -> Any:
+        return functools.partial(self._open, self._channel.unary_stream(method, *args, **options))
 
-    async def make(
+    def stream_unary(self, method: str, *args: Any, **options: Any) -> Any:
+        return functools.partial(self._open, self._channel.stream_unary(method, *args, **options))
+
+    async def _make(
         self,
         method: str,
-        attempt: Any,
+        once: Any,
         request: Any,
-        *,
-        timeout: float | None,
-        metadata: Metadata | None,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
     ) -> Any:
-        """Make the call, with safe retries, until it succeeds or its deadline nears.
-
-        Args:
-            method: Path of the RPC.
-            attempt: Makes the call once; takes the request and gRPC's keyword arguments.
-            request: The request; one that lacks an idempotency key gets one.
-            timeout: Seconds for all attempts together. Unset: the default of the method.
-            metadata: The caller's own.
-
-        Raises:
-            HithertoCallError: The last attempt's error.
-        """
         reads = changes_nothing(method)
         request = request if reads else with_idempotency_key(request)
-        repeatable = reads or bool(getattr(request, "idempotency_key", ""))
-        request_id, metadata = self.complete(metadata)
-        seconds = self._timeout if timeout is None else timeout
+        request_id, completed = self._complete(metadata)
+        seconds = self._target.timeout if timeout is None else timeout
         if seconds is None:
             seconds = default_seconds(method, reads=reads)
-        deadline = time.monotonic() + seconds
-        failures = 0
         with CallSpan(method) as span:
-            metadata = (*metadata, *span.metadata)
-            while True:
-                remaining = max(deadline - time.monotonic(), 0.001)
-                try:
-                    return await attempt(request, timeout=remaining, metadata=metadata)
-                except grpc.RpcError as raised:
-                    error = read_error(
-                        raised,
-                        service=self._endpoint.service,
-                        address=self._endpoint.address,
-                        request_id=request_id,
-                    )
-                    span.failed(error.code, error.reason)
-                    failures += 1
-                    wait = self._retry.wait_before_retry(error, failures, repeatable=repeatable)
-                    if wait is None or time.monotonic() + wait >= deadline:
-                        raise error from raised
-                await asyncio.sleep(wait)
+            completed = (*completed, *span.metadata)
+            return await repeated(
+                lambda left: once(request, timeout=left, metadata=completed),
+                self._endpoint,
+                self._target.retry,
+                seconds,
+                repeatable=reads or bool(getattr(request, "idempotency_key", "")),
+                request_id=request_id,
+                failed=span.failed,
+            )
 
-    def complete(self, given: Metadata | None) -> tuple[str, Metadata]:
+    def _open(
+        self,
+        once: Any,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+    ) -> Any:
+        _, completed = self._complete(metadata)
+        return once(request, timeout=timeout, metadata=(*completed, *current_span()))
+
+    def _complete(self, given: Metadata | None) -> tuple[str, Metadata]:
         """The request id in force, and the caller's metadata with what it lacks."""
         metadata = list(given or ())
         named = dict(metadata)
-        if self._credential is not None and "authorization" not in named:
-            metadata.append(("authorization", f"Bearer {self._credential()}"))
+        if self._target.credential is not None and "authorization" not in named:
+            metadata.append(("authorization", f"Bearer {self._target.credential()}"))
         request_id = str(named.get("x-request-id") or uuid.uuid4())
         if "x-request-id" not in named:
             metadata.append(("x-request-id", request_id))
         return request_id, tuple(metadata)
-
-
-class AsyncCallingChannel:
-    def __init__(self, channel: grpc.aio.Channel, calls: AsyncCalls) -> None:
-        self._channel = channel
-        self._calls = calls
-
-    def unary_unary(self, method: str, *args: Any, **options: Any) -> Any:
-        return AsyncUnaryUnary(
-            method, self._channel.unary_unary(method, *args, **options), self._calls
-        )
-
-    def unary_stream(self, method: str, *args: Any, **options: Any) -> Any:
-        return AsyncStreaming(self._channel.unary_stream(method, *args, **options), self._calls)
-
-    def stream_unary(self, method: str, *args: Any, **options: Any) -> Any:
-        return AsyncStreaming(self._channel.stream_unary(method, *args, **options), self._calls)
-
-
-class AsyncUnaryUnary:
-    def __init__(self, method: str, once: Any, calls: AsyncCalls) -> None:
-        self._method = method
-        self._once = once
-        self._calls = calls
-
-    async def __call__(
-        self, request: Any, timeout: float | None = None, metadata: Metadata | None = None
-    ) -> Any:
-        return await self._calls.make(
-            self._method, self._once, request, timeout=timeout, metadata=metadata
-        )
-
-
-class AsyncStreaming:
-    def __init__(self, once: Any, calls: AsyncCalls) -> None:
-        self._once = once
-        self._calls = calls
-
-    def __call__(
-        self, request: Any, timeout: float | None = None, metadata: Metadata | None = None
-    ) -> Any:
-        _, completed = self._calls.complete(metadata)
-        return self._once(request, timeout=timeout, metadata=(*completed, *current_span()))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from typing import cast
 
 import grpc
 
@@ -13,7 +12,7 @@ from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
 from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
-from hitherto_client._async.channel import AsyncCalls, open_channel
+from hitherto_client._async.channel import AsyncCallingChannel, open_channel
 from hitherto_client.calls import Endpoint
 from hitherto_client.target import Target
 
@@ -42,26 +41,9 @@ class AsyncConnection:
     def _connect(self, endpoint: Endpoint) -> grpc.aio.Channel:
         channel = open_channel(endpoint.address, self.target.tls)
         self.channels[endpoint.service] = channel
-        calls = AsyncCalls(
-            endpoint,
-            credential=self.target.credential,
-            timeout=self.target.timeout,
-            retry=self.target.retry,
-        )
-        return calls.through(channel)
+        return cast(grpc.aio.Channel, AsyncCallingChannel(channel, endpoint, self.target))
 
     async def close(self) -> None:
         """Close the channels; calls in flight are cancelled."""
         for channel in self.channels.values():
             await channel.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime
 
-from hitherto.v1 import conversation_pb2, privacy_service_pb2
+from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
-from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.calling import AsyncCalling, pages, rpc
 from hitherto_client._async.imports import stream_transcripts
 from hitherto_client._async.pages import AsyncPages
 from hitherto_client.inputs import MessageInput, TranscriptInput
@@ -31,6 +31,7 @@ MOST_MESSAGES = 200
 class AsyncConversations(AsyncCalling):
     """What was said, as the source of what is learnt."""
 
+    @rpc("AppendMessages")
     async def add(
         self,
         user: str,
@@ -55,16 +56,8 @@ class AsyncConversations(AsyncCalling):
         Raises:
             HithertoCallError: The call failed; nothing was added.
         """
-        request = build(
-            writing.AppendMessagesRequest,
-            user_id=user,
-            conversation_id=conversation,
-            messages=messages,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(self.connection.extraction.AppendMessages, request, user, timeout)
-        return read(Added, reply)
 
+    @rpc("EndConversation", "job")
     async def end_conversation(
         self,
         user: str,
@@ -74,16 +67,6 @@ class AsyncConversations(AsyncCalling):
         timeout: float | None = None,
     ) -> Job:
         """Mark a chat as over; the job learns from its last messages. Later ones reopen it."""
-        request = build(
-            writing.EndConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(
-            self.connection.extraction.EndConversation, request, user, timeout
-        )
-        return read(Job, reply.job)
 
     async def submit_transcripts(
         self,
@@ -127,16 +110,15 @@ class AsyncConversations(AsyncCalling):
                 from the first transcript does no harm.
         """
         reply = await stream_transcripts(
-            self.connection.extraction.StreamTranscripts,
+            self.connection,
             (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
-            self._target.extraction,
-            self._target.retry,
             progress=progress,
             timeout=timeout,
         )
         self._tokens.note("", reply.consistency_token)
         return read(ImportedTranscripts, reply)
 
+    @rpc("PreviewExtraction")
     async def preview_extraction(
         self, transcript: TranscriptInput, *, timeout: float | None = None
     ) -> Preview:
@@ -144,13 +126,8 @@ class AsyncConversations(AsyncCalling):
 
         `timeout` is 75 seconds unless given.
         """
-        request = build(writing.PreviewExtractionRequest, transcript=transcript)
-        user = request.transcript.user_id
-        reply = await self._read(
-            self.connection.extraction.PreviewExtraction, request, user, timeout
-        )
-        return read(Preview, reply)
 
+    @pages("ListConversations")
     def conversations(
         self,
         user: str,
@@ -162,24 +139,8 @@ class AsyncConversations(AsyncCalling):
         timeout: float | None = None,
     ) -> AsyncPages[ConversationSummary]:
         """The summaries of a user's conversations, the latest first, fetched page by page."""
-        request = build(
-            reading.ListConversationsRequest,
-            user_id=user,
-            outcomes=outcomes,
-            created_after=created_after,
-            created_before=created_before,
-            page_size=page_size,
-        )
-        call = self.connection.retrieval.ListConversations
-        return self._list(
-            call,
-            request,
-            user,
-            timeout,
-            rows="conversations",
-            kind=ConversationSummary,
-        )
 
+    @rpc("GetConversation")
     async def get_conversation(
         self,
         user: str,
@@ -189,14 +150,6 @@ class AsyncConversations(AsyncCalling):
         timeout: float | None = None,
     ) -> Conversation | None:
         """A conversation with its last messages (10); None if there is none."""
-        request = build(
-            reading.GetConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            message_limit=message_limit,
-        )
-        reply = await self._find(self.connection.retrieval.GetConversation, request, user, timeout)
-        return read(Conversation, reply) if reply and not reply.reason else None
 
     async def messages(
         self,
@@ -228,6 +181,7 @@ class AsyncConversations(AsyncCalling):
                 return
             request.before_message_id = reply.messages[0].id
 
+    @rpc("GetRecentConversations", "conversations")
     async def recent_conversations(
         self,
         user: str,
@@ -238,17 +192,8 @@ class AsyncConversations(AsyncCalling):
         timeout: float | None = None,
     ) -> tuple[Conversation, ...]:
         """The latest conversations (5), with their last messages (20) if you ask for them."""
-        request = build(
-            reading.GetRecentConversationsRequest,
-            user_id=user,
-            limit=limit,
-            include_messages=include_messages,
-            message_limit=message_limit,
-        )
-        call = self.connection.retrieval.GetRecentConversations
-        reply = await self._read(call, request, user, timeout)
-        return tuple(read(Conversation, conversation) for conversation in reply.conversations)
 
+    @rpc("DeleteConversation", "counts")
     async def delete_conversation(
         self,
         user: str,
@@ -262,13 +207,3 @@ class AsyncConversations(AsyncCalling):
         Returns:
             The number of removed rows, by kind.
         """
-        request = build(
-            privacy_service_pb2.DeleteConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(
-            self.connection.privacy.DeleteConversation, request, user, timeout
-        )
-        return dict(reply.counts)

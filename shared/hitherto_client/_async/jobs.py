@@ -7,7 +7,7 @@ from datetime import datetime
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.calling import AsyncCalling, pages
 from hitherto_client._async.pages import AsyncPages
 from hitherto_client._async.watch import watch_job
 from hitherto_client.results.jobs import Job
@@ -42,13 +42,7 @@ class AsyncJobs(AsyncCalling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        async for state in watch_job(
-            self.connection.extraction.WatchJob,
-            self._target.extraction,
-            self._target.retry,
-            _id(job),
-            timeout=timeout,
-        ):
+        async for state in watch_job(self.connection, _id(job), timeout=timeout):
             yield self._heard_of(state)
 
     async def wait_for_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
@@ -69,6 +63,7 @@ class AsyncJobs(AsyncCalling):
         assert last is not None  # Watching ends with a final state or an error.
         return last
 
+    @pages("ListJobs")
     def jobs(
         self,
         user: str = "",
@@ -80,22 +75,6 @@ class AsyncJobs(AsyncCalling):
         timeout: float | None = None,
     ) -> AsyncPages[Job]:
         """Jobs, newest first, fetched page by page; without a user, all that you may see."""
-        request = build(
-            pb.ListJobsRequest,
-            user_id=user,
-            conversation_id=conversation,
-            states=states,
-            kinds=kinds,
-            page_size=page_size,
-        )
-        return self._list(
-            self.connection.extraction.ListJobs,
-            request,
-            user,
-            timeout,
-            rows="jobs",
-            kind=Job,
-        )
 
     async def retry_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from hitherto.v1 import retrieval_service_pb2, session_service_pb2
-from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.calling import AsyncCalling, rpc
 from hitherto_client.results.conversations import (
     AddedAction,
     ContextItem,
@@ -14,22 +13,18 @@ from hitherto_client.results.conversations import (
     Session,
     UpdatedSession,
 )
-from hitherto_client.wire import build, read
 
 
 class AsyncSessions(AsyncCalling):
     """What serves the next answers, lives for minutes or hours, and is never learnt from."""
 
+    @rpc("GetSession")
     async def get_session(
         self, user: str, session_id: str, *, timeout: float | None = None
     ) -> Session:
         """The working memory of a session; an unknown or expired session reads as empty."""
-        request = build(
-            retrieval_service_pb2.GetSessionRequest, user_id=user, session_id=session_id
-        )
-        reply = await self._read(self.connection.retrieval.GetSession, request, user, timeout)
-        return read(Session, reply)
 
+    @rpc("UpdateSession")
     async def update_session(
         self,
         user: str,
@@ -50,17 +45,8 @@ class AsyncSessions(AsyncCalling):
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
         """
-        request = build(
-            session_service_pb2.UpdateSessionRequest,
-            user_id=user,
-            session_id=session_id,
-            context=context,
-            recent_items=recent_items,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(self.connection.sessions.UpdateSession, request, user, timeout)
-        return read(UpdatedSession, reply)
 
+    @rpc("AddPendingAction")
     async def add_pending_action(
         self,
         user: str,
@@ -83,18 +69,8 @@ class AsyncSessions(AsyncCalling):
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
         """
-        request = build(
-            session_service_pb2.AddPendingActionRequest,
-            user_id=user,
-            session_id=session_id,
-            type=type,
-            params=params,
-            description=description,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(self.connection.sessions.AddPendingAction, request, user, timeout)
-        return read(AddedAction, reply)
 
+    @rpc("ResolvePendingAction", "pending_action")
     async def resolve_pending_action(
         self,
         user: str,
@@ -121,16 +97,3 @@ class AsyncSessions(AsyncCalling):
             HithertoCallError: It does not exist (`PENDING_ACTION_NOT_FOUND`), or is final or in
                 that state already (`PENDING_ACTION_CONFLICT`).
         """
-        request = build(
-            session_service_pb2.ResolvePendingActionRequest,
-            user_id=user,
-            session_id=session_id,
-            pending_action_id=pending_action_id,
-            status=status,
-            result=result,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(
-            self.connection.sessions.ResolvePendingAction, request, user, timeout
-        )
-        return read(PendingAction, reply.pending_action)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto_client._async.calling import AsyncCalling
+from hitherto_client._async.calling import AsyncCalling, pages, rpc
 from hitherto_client._async.pages import AsyncPages
 from hitherto_client.results.jobs import Job
 from hitherto_client.results.memories import Memory
 from hitherto_client.results.upkeep import Reembedding, Schedule, UpkeepStart, UsageReport
-from hitherto_client.wire import build, read
+from hitherto_client.wire import build
 from hitherto_client.words import ReembedPhase, UsageDimension
 
 
@@ -21,6 +21,7 @@ class AsyncUpkeep(AsyncCalling):
     A user limits upkeep to one person; without one, it concerns everybody of the tenant.
     """
 
+    @rpc("Consolidate")
     async def consolidate(
         self,
         user: str = "",
@@ -39,16 +40,8 @@ class AsyncUpkeep(AsyncCalling):
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
         """
-        request = build(
-            pb.ConsolidateRequest,
-            user_id=user,
-            tag=tag,
-            dry_run=dry_run,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(self.connection.maintenance.Consolidate, request, user, timeout)
-        return read(UpkeepStart, reply)
 
+    @rpc("UndoConsolidation", "memories")
     async def undo_consolidation(
         self,
         user: str,
@@ -58,17 +51,8 @@ class AsyncUpkeep(AsyncCalling):
         timeout: float | None = None,
     ) -> tuple[Memory, ...]:
         """Archive a memory that consolidation made, and return its originals, active again."""
-        request = build(
-            pb.UndoConsolidationRequest,
-            user_id=user,
-            memory_id=memory_id,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(
-            self.connection.maintenance.UndoConsolidation, request, user, timeout
-        )
-        return tuple(read(Memory, memory) for memory in reply.memories)
 
+    @rpc("RunDecay")
     async def run_decay(
         self,
         user: str = "",
@@ -78,12 +62,8 @@ class AsyncUpkeep(AsyncCalling):
         timeout: float | None = None,
     ) -> UpkeepStart:
         """Archive unimportant memories that were not used; `dry_run` only counts them."""
-        request = build(
-            pb.RunDecayRequest, user_id=user, dry_run=dry_run, idempotency_key=idempotency_key
-        )
-        reply = await self._write(self.connection.maintenance.RunDecay, request, user, timeout)
-        return read(UpkeepStart, reply)
 
+    @rpc("RunRetention")
     async def run_retention(
         self,
         user: str = "",
@@ -93,12 +73,8 @@ class AsyncUpkeep(AsyncCalling):
         timeout: float | None = None,
     ) -> UpkeepStart:
         """Remove content that is past its retention, for good; `dry_run` only counts it."""
-        request = build(
-            pb.RunRetentionRequest, user_id=user, dry_run=dry_run, idempotency_key=idempotency_key
-        )
-        reply = await self._write(self.connection.maintenance.RunRetention, request, user, timeout)
-        return read(UpkeepStart, reply)
 
+    @rpc("Reembed")
     async def reembed(
         self,
         phase: ReembedPhase,
@@ -123,29 +99,14 @@ class AsyncUpkeep(AsyncCalling):
                 (`REEMBEDDING_NOT_READY`), or the credential is not the operator's
                 (`USER_NOT_ALLOWED`).
         """
-        request = build(
-            pb.ReembedRequest,
-            phase=phase,
-            model=model,
-            dimensions=dimensions,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(self.connection.maintenance.Reembed, request, "", timeout)
-        return read(Reembedding, reply)
 
+    @pages("ListSchedules")
     def schedules(
         self, *, page_size: int = 200, timeout: float | None = None
     ) -> AsyncPages[Schedule]:
         """The upkeep that runs by itself, by name, with its last and next runs."""
-        return self._list(
-            self.connection.maintenance.ListSchedules,
-            build(pb.ListSchedulesRequest, page_size=page_size),
-            "",
-            timeout,
-            rows="schedules",
-            kind=Schedule,
-        )
 
+    @rpc("GetUsage")
     async def get_usage(
         self,
         user: str = "",
@@ -170,18 +131,6 @@ class AsyncUpkeep(AsyncCalling):
             page_token: `next_page_token` of the report before. Empty: the first page.
             timeout: Seconds, retries included. Unset: 10.
         """
-        request = build(
-            pb.GetUsageRequest,
-            user_id=user,
-            kinds=kinds,
-            since=since,
-            until=until,
-            group_by=group_by,
-            page_size=page_size,
-            page_token=page_token,
-        )
-        reply = await self._read(self.connection.maintenance.GetUsage, request, user, timeout)
-        return read(UsageReport, reply)
 
     async def rollback_source(
         self,

@@ -6,13 +6,13 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import grpc
 
 from hitherto.v1 import job_pb2
 from hitherto.v1.extraction_service_pb2 import WatchJobRequest
-from hitherto_client.calls import Endpoint, RetryPolicy
+from hitherto_client._async.connection import AsyncConnection
+from hitherto_client.calls import Endpoint
 from hitherto_client.errors import HithertoCallError, read_error
 
 FINAL = frozenset(
@@ -32,19 +32,12 @@ _PATIENCE_SECONDS = 60.0
 
 
 async def watch_job(
-    call: Any,
-    endpoint: Endpoint,
-    retry: RetryPolicy,
-    job_id: str,
-    *,
-    timeout: float | None,
+    connection: AsyncConnection, job_id: str, *, timeout: float | None
 ) -> AsyncIterator[job_pb2.Job]:
     """The job at once and after every change, the final one last.
 
     Args:
-        call: The stub's WatchJob.
-        endpoint: Where the service is, for errors.
-        retry: How an interrupted stream is opened again.
+        connection: To the services.
         job_id: The job.
         timeout: Seconds until it must be final. None: no limit.
 
@@ -52,12 +45,13 @@ async def watch_job(
         HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
     """
     deadline = math.inf if timeout is None else time.monotonic() + timeout
+    endpoint, retry = connection.target.extraction, connection.target.retry
     last: job_pb2.Job | None = None
     failures = 0
     heard = time.monotonic()
     while True:
         seconds = min(_SLICE_SECONDS, max(deadline - time.monotonic(), 0.001))
-        stream = call(WatchJobRequest(job_id=job_id), timeout=seconds)
+        stream = connection.extraction.WatchJob(WatchJobRequest(job_id=job_id), timeout=seconds)
         try:
             async for reply in stream:
                 failures, heard = 0, time.monotonic()

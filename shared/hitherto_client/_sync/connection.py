@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from typing import cast
 
 import grpc
 
@@ -14,7 +13,7 @@ from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
 from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
-from hitherto_client._sync.channel import Calls, open_channel
+from hitherto_client._sync.channel import CallingChannel, open_channel
 from hitherto_client.calls import Endpoint
 from hitherto_client.target import Target
 
@@ -43,26 +42,9 @@ class Connection:
     def _connect(self, endpoint: Endpoint) -> grpc.Channel:
         channel = open_channel(endpoint.address, self.target.tls)
         self.channels[endpoint.service] = channel
-        calls = Calls(
-            endpoint,
-            credential=self.target.credential,
-            timeout=self.target.timeout,
-            retry=self.target.retry,
-        )
-        return calls.through(channel)
+        return cast(grpc.Channel, CallingChannel(channel, endpoint, self.target))
 
     def close(self) -> None:
         """Close the channels; calls in flight are cancelled."""
         for channel in self.channels.values():
             channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

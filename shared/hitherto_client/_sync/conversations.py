@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from hitherto.v1 import conversation_pb2, privacy_service_pb2
+from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
-from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.calling import Calling, pages, rpc
 from hitherto_client._sync.imports import stream_transcripts
 from hitherto_client._sync.pages import Pages
 from hitherto_client.inputs import MessageInput, TranscriptInput
@@ -32,6 +32,7 @@ MOST_MESSAGES = 200
 class Conversations(Calling):
     """What was said, as the source of what is learnt."""
 
+    @rpc("AppendMessages")
     def add(
         self,
         user: str,
@@ -56,16 +57,8 @@ class Conversations(Calling):
         Raises:
             HithertoCallError: The call failed; nothing was added.
         """
-        request = build(
-            writing.AppendMessagesRequest,
-            user_id=user,
-            conversation_id=conversation,
-            messages=messages,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.extraction.AppendMessages, request, user, timeout)
-        return read(Added, reply)
 
+    @rpc("EndConversation", "job")
     def end_conversation(
         self,
         user: str,
@@ -75,14 +68,6 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> Job:
         """Mark a chat as over; the job learns from its last messages. Later ones reopen it."""
-        request = build(
-            writing.EndConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.extraction.EndConversation, request, user, timeout)
-        return read(Job, reply.job)
 
     def submit_transcripts(
         self,
@@ -126,16 +111,15 @@ class Conversations(Calling):
                 from the first transcript does no harm.
         """
         reply = stream_transcripts(
-            self.connection.extraction.StreamTranscripts,
+            self.connection,
             (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
-            self._target.extraction,
-            self._target.retry,
             progress=progress,
             timeout=timeout,
         )
         self._tokens.note("", reply.consistency_token)
         return read(ImportedTranscripts, reply)
 
+    @rpc("PreviewExtraction")
     def preview_extraction(
         self, transcript: TranscriptInput, *, timeout: float | None = None
     ) -> Preview:
@@ -143,11 +127,8 @@ class Conversations(Calling):
 
         `timeout` is 75 seconds unless given.
         """
-        request = build(writing.PreviewExtractionRequest, transcript=transcript)
-        user = request.transcript.user_id
-        reply = self._read(self.connection.extraction.PreviewExtraction, request, user, timeout)
-        return read(Preview, reply)
 
+    @pages("ListConversations")
     def conversations(
         self,
         user: str,
@@ -159,24 +140,8 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> Pages[ConversationSummary]:
         """The summaries of a user's conversations, the latest first, fetched page by page."""
-        request = build(
-            reading.ListConversationsRequest,
-            user_id=user,
-            outcomes=outcomes,
-            created_after=created_after,
-            created_before=created_before,
-            page_size=page_size,
-        )
-        call = self.connection.retrieval.ListConversations
-        return self._list(
-            call,
-            request,
-            user,
-            timeout,
-            rows="conversations",
-            kind=ConversationSummary,
-        )
 
+    @rpc("GetConversation")
     def get_conversation(
         self,
         user: str,
@@ -186,14 +151,6 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> Conversation | None:
         """A conversation with its last messages (10); None if there is none."""
-        request = build(
-            reading.GetConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            message_limit=message_limit,
-        )
-        reply = self._find(self.connection.retrieval.GetConversation, request, user, timeout)
-        return read(Conversation, reply) if reply and not reply.reason else None
 
     def messages(
         self,
@@ -223,6 +180,7 @@ class Conversations(Calling):
                 return
             request.before_message_id = reply.messages[0].id
 
+    @rpc("GetRecentConversations", "conversations")
     def recent_conversations(
         self,
         user: str,
@@ -233,17 +191,8 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> tuple[Conversation, ...]:
         """The latest conversations (5), with their last messages (20) if you ask for them."""
-        request = build(
-            reading.GetRecentConversationsRequest,
-            user_id=user,
-            limit=limit,
-            include_messages=include_messages,
-            message_limit=message_limit,
-        )
-        call = self.connection.retrieval.GetRecentConversations
-        reply = self._read(call, request, user, timeout)
-        return tuple(read(Conversation, conversation) for conversation in reply.conversations)
 
+    @rpc("DeleteConversation", "counts")
     def delete_conversation(
         self,
         user: str,
@@ -257,11 +206,3 @@ class Conversations(Calling):
         Returns:
             The number of removed rows, by kind.
         """
-        request = build(
-            privacy_service_pb2.DeleteConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.privacy.DeleteConversation, request, user, timeout)
-        return dict(reply.counts)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.calling import Calling, pages
 from hitherto_client._sync.pages import Pages
 from hitherto_client._sync.watch import watch_job
 from hitherto_client.results.jobs import Job
@@ -41,13 +41,7 @@ class Jobs(Calling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        for state in watch_job(
-            self.connection.extraction.WatchJob,
-            self._target.extraction,
-            self._target.retry,
-            _id(job),
-            timeout=timeout,
-        ):
+        for state in watch_job(self.connection, _id(job), timeout=timeout):
             yield self._heard_of(state)
 
     def wait_for_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
@@ -68,6 +62,7 @@ class Jobs(Calling):
         assert last is not None  # Watching ends with a final state or an error.
         return last
 
+    @pages("ListJobs")
     def jobs(
         self,
         user: str = "",
@@ -79,22 +74,6 @@ class Jobs(Calling):
         timeout: float | None = None,
     ) -> Pages[Job]:
         """Jobs, newest first, fetched page by page; without a user, all that you may see."""
-        request = build(
-            pb.ListJobsRequest,
-            user_id=user,
-            conversation_id=conversation,
-            states=states,
-            kinds=kinds,
-            page_size=page_size,
-        )
-        return self._list(
-            self.connection.extraction.ListJobs,
-            request,
-            user,
-            timeout,
-            rows="jobs",
-            kind=Job,
-        )
 
     def retry_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None

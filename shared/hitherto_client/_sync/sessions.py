@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from hitherto.v1 import retrieval_service_pb2, session_service_pb2
-from hitherto_client._sync.calling import Calling
+from hitherto_client._sync.calling import Calling, rpc
 from hitherto_client.results.conversations import (
     AddedAction,
     ContextItem,
@@ -15,20 +14,16 @@ from hitherto_client.results.conversations import (
     Session,
     UpdatedSession,
 )
-from hitherto_client.wire import build, read
 
 
 class Sessions(Calling):
     """What serves the next answers, lives for minutes or hours, and is never learnt from."""
 
+    @rpc("GetSession")
     def get_session(self, user: str, session_id: str, *, timeout: float | None = None) -> Session:
         """The working memory of a session; an unknown or expired session reads as empty."""
-        request = build(
-            retrieval_service_pb2.GetSessionRequest, user_id=user, session_id=session_id
-        )
-        reply = self._read(self.connection.retrieval.GetSession, request, user, timeout)
-        return read(Session, reply)
 
+    @rpc("UpdateSession")
     def update_session(
         self,
         user: str,
@@ -49,17 +44,8 @@ class Sessions(Calling):
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
         """
-        request = build(
-            session_service_pb2.UpdateSessionRequest,
-            user_id=user,
-            session_id=session_id,
-            context=context,
-            recent_items=recent_items,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.sessions.UpdateSession, request, user, timeout)
-        return read(UpdatedSession, reply)
 
+    @rpc("AddPendingAction")
     def add_pending_action(
         self,
         user: str,
@@ -82,18 +68,8 @@ class Sessions(Calling):
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
         """
-        request = build(
-            session_service_pb2.AddPendingActionRequest,
-            user_id=user,
-            session_id=session_id,
-            type=type,
-            params=params,
-            description=description,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.sessions.AddPendingAction, request, user, timeout)
-        return read(AddedAction, reply)
 
+    @rpc("ResolvePendingAction", "pending_action")
     def resolve_pending_action(
         self,
         user: str,
@@ -120,14 +96,3 @@ class Sessions(Calling):
             HithertoCallError: It does not exist (`PENDING_ACTION_NOT_FOUND`), or is final or in
                 that state already (`PENDING_ACTION_CONFLICT`).
         """
-        request = build(
-            session_service_pb2.ResolvePendingActionRequest,
-            user_id=user,
-            session_id=session_id,
-            pending_action_id=pending_action_id,
-            status=status,
-            result=result,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.sessions.ResolvePendingAction, request, user, timeout)
-        return read(PendingAction, reply.pending_action)

@@ -70,20 +70,13 @@ def _watch(
     heard: queue.SimpleQueue[job_pb2.Job | Exception],
     stop: threading.Event,
 ) -> None:
-    target = connection.target
     while not stop.is_set():
         try:
             job_id = waiting.get_nowait()
         except queue.Empty:
             return
         try:
-            for job in watch_job(
-                connection.extraction.WatchJob,
-                target.extraction,
-                target.retry,
-                job_id,
-                timeout=None,
-            ):
+            for job in watch_job(connection, job_id, timeout=None):
                 heard.put(job)
         except (HithertoCallError, grpc.RpcError, ValueError) as error:
             # ValueError: gRPC says it of a channel that was closed meanwhile.

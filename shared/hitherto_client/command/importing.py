@@ -127,21 +127,14 @@ def _import(
         if first is None:
             return ""
         _show(bar, files)
-        connection = client.connection
-        how: dict[str, tuple[Any, Any, Any]] = {
-            "memories": (stream_memories, connection.memories.StreamMemories, _memory),
-            "transcripts": (
-                stream_transcripts,
-                connection.extraction.StreamTranscripts,
-                _transcripts,
-            ),
+        how: dict[str, tuple[Any, Any]] = {
+            "memories": (stream_memories, _memory),
+            "transcripts": (stream_transcripts, _transcripts),
         }
-        send, call, make = how[file.kind]
+        send, make = how[file.kind]
         reply = send(
-            call,
+            client.connection,
             _items(file, chain((first,), records), make),
-            connection.target.extraction,
-            connection.target.retry,
             progress=progress,
             timeout=timeout or WINDOW_SECONDS,
         )
