@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from google.protobuf import json_format
@@ -129,12 +128,7 @@ _FEEDBACK = Rpc(
 
 
 def _text(typed: str) -> str:
-    if typed != "-":
-        return typed
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        raise UsageError("standard input is not UTF-8") from None
+    return read_text(typed).strip() if typed == "-" else typed
 
 
 def _save(options: argparse.Namespace, output: Output) -> int:
