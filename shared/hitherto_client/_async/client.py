@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self
 
 from hitherto_client._async.conversations import AsyncConversations
-from hitherto_client._async.health import AsyncHealthChecks
 from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
 from hitherto_client._async.privacy import AsyncPrivacy
@@ -29,7 +28,6 @@ class AsyncHitherto(
     AsyncSessions,
     AsyncPrivacy,
     AsyncUpkeep,
-    AsyncHealthChecks,
 ):
     """An asynchronous client of both services. Close it, or use it as a context manager.
 

@@ -8,9 +8,8 @@ from datetime import datetime
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
-from hitherto_client._async.calling import AsyncCalling, pages, rpc
+from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.imports import stream_transcripts
-from hitherto_client._async.pages import AsyncPages
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,

@@ -9,8 +9,7 @@ from typing import Any
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction_pb2
 from hitherto.v1 import memory_service_pb2 as memory_pb2
-from hitherto_client._async.channel import repeated
-from hitherto_client._async.connection import AsyncConnection
+from hitherto_client._async.connection import AsyncConnection, repeated
 from hitherto_client.calls import with_idempotency_key
 from hitherto_client.streams import Progress, settle, windows
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import time
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 
+import grpc
+
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from hitherto_client._async.calling import AsyncCalling, pages
-from hitherto_client._async.pages import AsyncPages
-from hitherto_client._async.watch import watch_job
+from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages
+from hitherto_client._async.connection import AsyncConnection
+from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.jobs import Job
 from hitherto_client.wire import build, read
 from hitherto_client.words import JobState
+
+FINAL = frozenset(
+    (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
+)
+"""The states in which a job ends."""
+_SLICE_SECONDS = 30.0
+"""A stream is opened anew after this time, so that a connection that died silently is noticed."""
+_PATIENCE_SECONDS = 60.0
+"""How long a service that has answered before may stay away, as during a restart."""
 
 
 class AsyncJobs(AsyncCalling):
@@ -143,3 +157,57 @@ class AsyncJobs(AsyncCalling):
 
 def _id(job: Job | str) -> str:
     return job if isinstance(job, str) else job.id
+
+
+async def watch_job(
+    connection: AsyncConnection, job_id: str, *, timeout: float | None
+) -> AsyncIterator[job_pb2.Job]:
+    """The job at once and after every change, the final one last.
+
+    Args:
+        connection: To the services.
+        job_id: The job.
+        timeout: Seconds until it must be final. None: no limit.
+
+    Raises:
+        HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
+    """
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    endpoint, retry = connection.target.extraction, connection.target.retry
+    last: job_pb2.Job | None = None
+    failures = 0
+    heard = time.monotonic()
+    while True:
+        seconds = min(_SLICE_SECONDS, max(deadline - time.monotonic(), 0.001))
+        stream = connection.extraction.WatchJob(pb.WatchJobRequest(job_id=job_id), timeout=seconds)
+        try:
+            async for reply in stream:
+                failures, heard = 0, time.monotonic()
+                if reply.job != last:
+                    last = reply.job
+                    yield reply.job
+                if reply.job.state in FINAL:
+                    return
+            error = HithertoCallError(
+                grpc.StatusCode.UNAVAILABLE,
+                "the service ended the stream before the job was final",
+                service=endpoint.service,
+                address=endpoint.address,
+            )
+        except grpc.RpcError as raised:
+            error = endpoint.error(raised)
+        finally:
+            stream.cancel()
+        now = time.monotonic()
+        if error.code is grpc.StatusCode.DEADLINE_EXCEEDED and now < deadline:
+            if now - heard <= _SLICE_SECONDS + _PATIENCE_SECONDS:
+                continue
+            raise error
+        failures += 1
+        wait = retry.wait_before_retry(error, failures, repeatable=True)
+        away = error.code is grpc.StatusCode.UNAVAILABLE and now - heard < _PATIENCE_SECONDS
+        if wait is None and last is not None and away:
+            wait = retry.longest_wait
+        if wait is None or now + wait >= deadline:
+            raise error
+        await asyncio.sleep(wait)

@@ -8,8 +8,7 @@ from typing import Any
 
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import memory_service_pb2
-from hitherto_client._async.calling import AsyncCalling, pages, rpc
-from hitherto_client._async.pages import AsyncPages
+from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client.inputs import DocumentInput
 from hitherto_client.results.conversations import Document, Ingested
 from hitherto_client.results.memories import HistoryEvent, Profile

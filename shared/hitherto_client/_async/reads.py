@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from hitherto_client._async.calling import AsyncCalling, pages, rpc
-from hitherto_client._async.pages import AsyncPages
+from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.memories import Entity, HistoryEvent, Memory
 from hitherto_client.results.search import (

@@ -1,17 +1,16 @@
 # Generated from ../_async/calling.py by tools/unasync.py. Do not edit.
-"""How the client's methods call: a connection made on demand, and reads that see own writes."""
+"""How the client's methods call: a connection made on demand, reads that see own writes, lists."""
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import grpc
 
 from hitherto_client._sync.connection import Connection
-from hitherto_client._sync.pages import Pages
 from hitherto_client.declared import DeclaredMethod
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.pages import Page
@@ -19,6 +18,7 @@ from hitherto_client.target import Target
 from hitherto_client.tokens import OwnWrites
 from hitherto_client.wire import read
 
+Item = TypeVar("Item")
 Reply = TypeVar("Reply")
 Declaration = TypeVar("Declaration", bound=Callable[..., Any])
 
@@ -96,6 +96,49 @@ class Calling:
         reply = call(request, timeout=timeout)
         self._tokens.note(user, getattr(reply, "consistency_token", ""), begun=begun)
         return reply
+
+
+class Pages(Iterator[Item]):
+    """A list that is fetched page by page as you iterate over it.
+
+    Iterate over it for every item, or ask for single pages with `page`.
+    """
+
+    def __init__(self, fetch: Callable[[str], Page[Item]]) -> None:
+        self._fetch = fetch
+        self._page: Page[Item] | None = None
+        self._place = 0
+        self._total_size: int | None = None
+
+    @property
+    def total_size(self) -> int | None:
+        """How many items there are on all pages, as the last page said.
+
+        None before the first page is fetched, and for lists that are not counted.
+        """
+        return self._total_size
+
+    def page(self, token: str = "") -> Page[Item]:
+        """One page; the iteration does not move.
+
+        Args:
+            token: `next_page_token` of the page before. Empty: the first page.
+
+        Raises:
+            HithertoCallError: The page could not be fetched.
+        """
+        page = self._fetch(token)
+        self._total_size = page.total_size
+        return page
+
+    def __next__(self) -> Item:
+        while self._page is None or self._place == len(self._page.items):
+            if self._page is not None and not self._page.next_page_token:
+                raise StopIteration
+            self._page = self.page(self._page.next_page_token if self._page else "")
+            self._place = 0
+        self._place += 1
+        return self._page.items[self._place - 1]
 
 
 def rpc(name: str, answer: str = "", *, changes: str = "") -> Callable[[Declaration], Declaration]:

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Self
 
 from hitherto_client._sync.conversations import Conversations
-from hitherto_client._sync.health import HealthChecks
 from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
 from hitherto_client._sync.privacy import Privacy
@@ -30,7 +29,6 @@ class Hitherto(
     Sessions,
     Privacy,
     Upkeep,
-    HealthChecks,
 ):
     """A synchronous client of both services. Close it, or use it as a context manager.
 

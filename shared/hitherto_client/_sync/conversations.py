@@ -9,9 +9,8 @@ from datetime import datetime
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
-from hitherto_client._sync.calling import Calling, pages, rpc
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client._sync.imports import stream_transcripts
-from hitherto_client._sync.pages import Pages
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,

@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, BinaryIO
 
 import grpc
 
 from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto_client._sync.calling import Calling, pages, rpc
-from hitherto_client._sync.channel import repeated
-from hitherto_client._sync.pages import Pages
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
+from hitherto_client._sync.connection import repeated
 from hitherto_client.calls import RetryPolicy
-from hitherto_client.errors import read_error
-from hitherto_client.export import EXPORT_SECONDS, PIECE_BYTES, ExportBroken, Received, Receiver
+from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received, Receiver, pieces
 from hitherto_client.results.privacy import (
     EraseReceipt,
     ExportManifest,
@@ -120,8 +118,7 @@ class Privacy(Calling):
                 if progress is not None:
                     progress(receiver.progress())
         except grpc.RpcError as raised:
-            service = self._target.extraction
-            raise read_error(raised, service=service.service, address=service.address) from raised
+            raise self._target.extraction.error(raised) from raised
         finally:
             stream.cancel()
         raise ExportBroken("the export ended without its manifest: ask for it again")
@@ -157,20 +154,12 @@ class Privacy(Calling):
         start = export.tell() if export.seekable() else None
         retry = RetryPolicy(attempts=1) if start is None else self._target.retry
 
-        def pieces() -> Iterator[pb.ImportUserRequest]:
-            sent = 0
-            while (data := export.read(PIECE_BYTES)) or not sent:
-                yield pb.ImportUserRequest(user_id=user, data=data, idempotency_key=key)
-                sent += len(data)
-                if progress is not None:
-                    progress(sent)
-                if not data:
-                    return
-
         def attempt(left: float) -> Any:
             if start is not None:
                 export.seek(start)
-            return self.connection.privacy.ImportUser(pieces(), timeout=left)
+            return self.connection.privacy.ImportUser(
+                pieces(export, user, key, progress), timeout=left
+            )
 
         begun = self._tokens.begin()
         reply = repeated(attempt, self._target.extraction, retry, timeout)

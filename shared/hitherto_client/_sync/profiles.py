@@ -9,8 +9,7 @@ from typing import Any
 
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import memory_service_pb2
-from hitherto_client._sync.calling import Calling, pages, rpc
-from hitherto_client._sync.pages import Pages
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client.inputs import DocumentInput
 from hitherto_client.results.conversations import Document, Ingested
 from hitherto_client.results.memories import HistoryEvent, Profile

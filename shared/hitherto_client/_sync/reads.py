@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from hitherto_client._sync.calling import Calling, pages, rpc
-from hitherto_client._sync.pages import Pages
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.memories import Entity, HistoryEvent, Memory
 from hitherto_client.results.search import (

@@ -12,7 +12,7 @@ import grpc
 from hitherto.v1 import job_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.connection import Connection
-from hitherto_client._sync.watch import FINAL, watch_job
+from hitherto_client._sync.jobs import FINAL, watch_job
 from hitherto_client.command.exits import FAILED, OK
 from hitherto_client.command.output import Output
 from hitherto_client.command.progress import Bar

@@ -10,7 +10,7 @@ from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto.v1.extraction_service_pb2 import GetJobRequest
 from hitherto_client import Hitherto
-from hitherto_client._sync.watch import FINAL
+from hitherto_client._sync.jobs import FINAL
 from hitherto_client.command.exits import OK
 from hitherto_client.command.follow import exit_code, show_jobs
 from hitherto_client.command.options import connect, wait

@@ -9,7 +9,7 @@ from typing import Any
 from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_client import Hitherto
-from hitherto_client._sync.watch import FINAL
+from hitherto_client._sync.jobs import FINAL
 from hitherto_client.command.exits import FAILED, OK
 from hitherto_client.command.follow import exit_code, follow, show_jobs
 from hitherto_client.command.memories import MEMORIES
