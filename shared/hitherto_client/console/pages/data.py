@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import IO
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from hitherto_client.console.failures import Failure
 from hitherto_client.console.visits import Visit, change, look
 from hitherto_client.export import ExportBroken
 from hitherto_client.results import EraseReceipt
+from hitherto_client.wire import build
 
 _PIECE_BYTES = 256 * 1024
 
@@ -99,16 +101,7 @@ def _not_confirmed(visit: Visit) -> Response:
 
 def _as_json(receipt: EraseReceipt) -> str:
     """The receipt as `hitherto receipt verify` reads it."""
-    message = privacy_pb2.EraseReceipt(
-        id=receipt.id,
-        user_hash=receipt.user_hash,
-        counts=receipt.counts,
-        signed_payload=receipt.signed_payload,
-        signature=receipt.signature,
-        key_id=receipt.key_id,
-    )
-    if receipt.erased_at is not None:
-        message.erased_at.FromDatetime(receipt.erased_at)
+    message = build(privacy_pb2.EraseReceipt, **asdict(receipt))
     return json_format.MessageToJson(message, preserving_proto_field_name=True)
 
 
