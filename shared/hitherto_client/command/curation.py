@@ -8,10 +8,9 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import memory_pb2
-from hitherto_client.command.exits import UsageError
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import PAGING, Argument, OneOf, read_text
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import USER, Command, Option, Rpc, given, of
 from hitherto_client.command.show import Column, Rows, show_rows
 

@@ -19,11 +19,10 @@ from hitherto_client import Hitherto
 from hitherto_client._sync.imports import stream_memories, stream_transcripts
 from hitherto_client.batches import parts
 from hitherto_client.command.cost import ImportPlan, prices
-from hitherto_client.command.exits import FAILED, OK, UsageError
+from hitherto_client.command.export import EXPORTED, restore
 from hitherto_client.command.options import Argument, Switch, connect, open_file, size_of
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
-from hitherto_client.command.restoring import EXPORTED, restore
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.importers import FORMATS, ExportPosition, ExportUnreadable, read_export

@@ -17,8 +17,7 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 
 from hitherto_client import Hitherto
-from hitherto_client.command.exits import UsageError
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import Output, UsageError
 
 GZIP = ".gz"
 

@@ -17,7 +17,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from hitherto_client import Hitherto
-from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import (
     JSON,
     OF_SERVICES,
@@ -33,8 +32,8 @@ from hitherto_client.command.options import (
     number,
     whole,
 )
-from hitherto_client.command.output import Output
-from hitherto_client.command.values import words
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
+from hitherto_client.command.show import words
 from hitherto_client.declared import RPCS, rows_of
 from hitherto_client.wire import build
 

@@ -34,17 +34,17 @@ from hitherto_client.command import (
     submit,
     upkeep,
 )
-from hitherto_client.command.exits import (
+from hitherto_client.command.local_database import DatabaseUnusable
+from hitherto_client.command.output import (
     BROKEN_PIPE,
     FAILED,
     INTERRUPTED,
     UNREACHABLE,
     USAGE,
+    Output,
     UsageError,
     report,
 )
-from hitherto_client.command.local_database import DatabaseUnusable
-from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.transcripts import TranscriptError
