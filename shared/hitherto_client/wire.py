@@ -106,6 +106,15 @@ def _mapping(value: Any, place: str) -> Mapping[str, Any]:
     return value
 
 
+def paths_in(name: str, given: Mapping[str, Any]) -> list[str]:
+    """The paths of what a mapping holds, for an update mask; an empty one is a value of its own."""
+    found = []
+    for key, value in given.items():
+        path = f"{name}.{key}"
+        found += paths_in(path, value) if isinstance(value, Mapping) and value else [path]
+    return found
+
+
 def _assign(place: str, do: Callable[[], Any]) -> None:
     """Store a value; protobuf names neither field nor value where they do not fit."""
     try:

@@ -12,7 +12,7 @@ import grpc
 from hitherto_client._async.connection import AsyncConnection
 from hitherto_client.declared import DeclaredMethod
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.results.pages import Page
+from hitherto_client.results.search import Page
 from hitherto_client.target import Target
 from hitherto_client.tokens import OwnWrites
 from hitherto_client.wire import read

@@ -13,7 +13,7 @@ from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client.inputs import DocumentInput
 from hitherto_client.results.conversations import Document, Ingested
 from hitherto_client.results.memories import HistoryEvent, Profile
-from hitherto_client.wire import build, read
+from hitherto_client.wire import build, paths_in, read
 
 
 class Profiles(Calling):
@@ -84,7 +84,7 @@ class Profiles(Calling):
         changes = {name: value for name, value in {**plain, **free}.items() if value is not None}
         paths = [name for name in changes if name in plain]
         for name, given in free.items():
-            paths += _paths(name, given or {})
+            paths += paths_in(name, given or {})
         request = build(
             memory_service_pb2.UpdateProfileRequest,
             user_id=user,
@@ -164,13 +164,3 @@ class Profiles(Calling):
         Returns:
             The number of removed rows, by kind.
         """
-
-
-def _paths(name: str, given: Mapping[str, Any]) -> list[str]:
-    """The paths of what a mapping holds; an empty one is a value of its own."""
-    found = []
-    for key, value in given.items():
-        path = f"{name}.{key}"
-        nested = _paths(path, value) if isinstance(value, Mapping) and value else [path]
-        found += nested
-    return found
