@@ -7,15 +7,17 @@ as it did the first time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
 
+from hitherto.v1 import conversation_pb2, item_error_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction_pb2
-from hitherto.v1 import item_error_pb2
 from hitherto.v1 import memory_service_pb2 as memory_pb2
+from hitherto_client.calls import with_idempotency_key
 
 WINDOW_SECONDS = 120.0
 """How long one window may take by default, its retries and the wait for room included."""
@@ -72,6 +74,23 @@ def windows(requests: Iterator[Request]) -> Iterator[ImportWindow]:
             window, size = ImportWindow([], [], []), 0
     if window.requests or window.refused:
         yield window
+
+
+def transcript_requests(
+    transcripts: Iterable[conversation_pb2.Transcript],
+) -> Iterator[extraction_pb2.StreamTranscriptsRequest]:
+    """Each transcript as a request."""
+    for transcript in transcripts:
+        key = uuid.uuid4().hex
+        yield extraction_pb2.StreamTranscriptsRequest(transcript=transcript, idempotency_key=key)
+
+
+def memory_requests(
+    items: Iterable[memory_pb2.SaveMemoryRequest],
+) -> Iterator[memory_pb2.StreamMemoriesRequest]:
+    """Each memory as a request."""
+    for item in items:
+        yield memory_pb2.StreamMemoriesRequest(item=with_idempotency_key(item))
 
 
 def _too_large(place: int, size: int) -> item_error_pb2.ItemError:

@@ -10,7 +10,7 @@ from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
-from hitherto_client._async.imports import stream_transcripts
+from hitherto_client._async.imports import stream
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -25,7 +25,7 @@ from hitherto_client.results.conversations import (
 )
 from hitherto_client.results.jobs import ImportedTranscripts, Job
 from hitherto_client.results.search import Preview
-from hitherto_client.streams import WINDOW_SECONDS, Progress
+from hitherto_client.streams import WINDOW_SECONDS, Progress, transcript_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Outcome
 
@@ -114,9 +114,12 @@ class AsyncConversations(AsyncCalling):
             HithertoCallError: The import cannot go on; what was accepted stays, and starting again
                 from the first transcript does no harm.
         """
-        reply = await stream_transcripts(
+        built = (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts)
+        reply = await stream(
             self.connection,
-            (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
+            self.connection.extraction.StreamTranscripts,
+            transcript_requests(built),
+            writing.StreamTranscriptsResponse(),
             progress=progress,
             timeout=timeout,
         )

@@ -8,11 +8,11 @@ from typing import Any
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_client._async.calling import AsyncCalling, rpc
-from hitherto_client._async.imports import stream_memories
+from hitherto_client._async.imports import stream
 from hitherto_client.inputs import MemoryInput
 from hitherto_client.results.jobs import ImportedMemories
 from hitherto_client.results.memories import Feedback, Memory, SavedMemory
-from hitherto_client.streams import WINDOW_SECONDS, Progress
+from hitherto_client.streams import WINDOW_SECONDS, Progress, memory_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Confidence, MemorySource, MemoryType, Origin
 
@@ -212,9 +212,12 @@ class AsyncMemories(AsyncCalling):
             HithertoCallError: The import cannot go on; what was saved stays, and starting again
                 from the first memory does no harm.
         """
-        reply = await stream_memories(
+        built = (build(pb.SaveMemoryRequest, **memory) for memory in memories)
+        reply = await stream(
             self.connection,
-            (build(pb.SaveMemoryRequest, **memory) for memory in memories),
+            self.connection.memories.StreamMemories,
+            memory_requests(built),
+            pb.StreamMemoriesResponse(),
             progress=progress,
             timeout=timeout,
         )

@@ -11,7 +11,7 @@ from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
 from hitherto_client._sync.calling import Calling, Pages, pages, rpc
-from hitherto_client._sync.imports import stream_transcripts
+from hitherto_client._sync.imports import stream
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
@@ -26,7 +26,7 @@ from hitherto_client.results.conversations import (
 )
 from hitherto_client.results.jobs import ImportedTranscripts, Job
 from hitherto_client.results.search import Preview
-from hitherto_client.streams import WINDOW_SECONDS, Progress
+from hitherto_client.streams import WINDOW_SECONDS, Progress, transcript_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Outcome
 
@@ -115,9 +115,12 @@ class Conversations(Calling):
             HithertoCallError: The import cannot go on; what was accepted stays, and starting again
                 from the first transcript does no harm.
         """
-        reply = stream_transcripts(
+        built = (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts)
+        reply = stream(
             self.connection,
-            (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
+            self.connection.extraction.StreamTranscripts,
+            transcript_requests(built),
+            writing.StreamTranscriptsResponse(),
             progress=progress,
             timeout=timeout,
         )

@@ -3,72 +3,37 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
-from hitherto.v1 import conversation_pb2
-from hitherto.v1 import extraction_service_pb2 as extraction_pb2
-from hitherto.v1 import memory_service_pb2 as memory_pb2
 from hitherto_client._sync.connection import Connection, repeated
-from hitherto_client.calls import with_idempotency_key
 from hitherto_client.streams import Progress, settle, windows
 
+Total = TypeVar("Total")
 
-def stream_transcripts(
+
+def stream(
     connection: Connection,
-    transcripts: Iterable[conversation_pb2.Transcript],
+    call: Any,
+    requests: Iterator[Any],
+    total: Total,
     *,
     progress: Callable[[Progress], None] | None,
     timeout: float,
-) -> extraction_pb2.StreamTranscriptsResponse:
-    """Import transcripts; window by window.
+) -> Total:
+    """Import items, and return the sum of the replies.
 
     Args:
         connection: To the services.
-        transcripts: What to import.
+        call: The stub's method, of a stream of requests and one reply.
+        requests: An item each, with its idempotency key.
+        total: An empty reply, in which the replies are added up.
         progress: Called with the progress after every window.
         timeout: Seconds for each window, its retries included.
 
     Raises:
         HithertoCallError: A window was not taken whole, within the time or the attempts.
     """
-    requests = (
-        extraction_pb2.StreamTranscriptsRequest(
-            transcript=transcript, idempotency_key=uuid.uuid4().hex
-        )
-        for transcript in transcripts
-    )
-    total = extraction_pb2.StreamTranscriptsResponse()
-    call = connection.extraction.StreamTranscripts
-    _send(connection, call, requests, total, progress, timeout)
-    return total
-
-
-def stream_memories(
-    connection: Connection,
-    items: Iterable[memory_pb2.SaveMemoryRequest],
-    *,
-    progress: Callable[[Progress], None] | None,
-    timeout: float,
-) -> memory_pb2.StreamMemoriesResponse:
-    """Import memories; as `stream_transcripts` does."""
-    requests = (memory_pb2.StreamMemoriesRequest(item=with_idempotency_key(item)) for item in items)
-    total = memory_pb2.StreamMemoriesResponse()
-    call = connection.memories.StreamMemories
-    _send(connection, call, requests, total, progress, timeout)
-    return total
-
-
-def _send(
-    connection: Connection,
-    call: Any,
-    requests: Iterator[Any],
-    total: Any,
-    progress: Callable[[Progress], None] | None,
-    timeout: float,
-) -> None:
-    """Send the requests, and add up the replies in `total`."""
     target = connection.target
     for window in windows(requests):
 
@@ -79,3 +44,4 @@ def _send(
         made = settle(total, reply, window)
         if progress is not None:
             progress(made)
+    return total
