@@ -15,7 +15,6 @@ import contextlib
 import functools
 import threading
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar, overload
@@ -105,26 +104,18 @@ def remembering(
     Raises:
         TypeError: `client` and `memory` are not both synchronous or both asynchronous.
     """
-    remembrance = Remembrance(
-        memory,
-        user,
-        conversation or str(uuid.uuid4()),
-        timeout,
-        max_tokens,
-        keep,
-        tools,
-    )
+    how = (user, conversation or str(uuid.uuid4()), timeout, max_tokens, keep, tools)
     if isinstance(client, OpenAI) and isinstance(memory, Hitherto):
-        return _wrapped(client, _SyncRemembering(remembrance))
+        return _wrapped(client, _SyncRemembering(memory, *how))
     if isinstance(client, AsyncOpenAI) and isinstance(memory, AsyncHitherto):
-        return _wrapped(client, _AsyncRemembering(remembrance))
+        return _wrapped(client, _AsyncRemembering(memory, *how))
     raise TypeError(
         "remembering takes an OpenAI client with a Hitherto, or an AsyncOpenAI client with an "
         f"AsyncHitherto, not {type(client).__name__} with {type(memory).__name__}"
     )
 
 
-def _wrapped(client: Any, remembering: _Remembering, **options: Any) -> Any:
+def _wrapped(client: Any, remembering: Remembrance, **options: Any) -> Any:
     """A copy of the client, with the methods that remember in place of its own."""
     # The copy of the class, not of the instance: wrapping twice must not remember twice.
     copied = type(client).copy(client, **options)
@@ -171,47 +162,18 @@ class _Dropped:
 _dropped = _Dropped()
 
 
-class _Remembering(ABC):
-    """The methods of a client, with memory before and after each call."""
-
-    def __init__(self, remembrance: Remembrance) -> None:
-        self._remembrance = remembrance
-
-    def method(self, call: Callable[..., Any], form: Form) -> Callable[..., Any]:
-        """`call`, which remembers."""
-
-        @functools.wraps(call)
-        def remembered(**request: Any) -> Any:
-            if form.key not in request:
-                return call(**request)
-            request = form.whole(request)
-            exchange = self._remembrance.started(form, request)
-            if exchange is None:
-                return call(**request)
-            return self._remembered(call, form, request, exchange)
-
-        return remembered
-
-    @abstractmethod
-    def _remembered(
+class _SyncRemembering(Remembrance):
+    def remembered(
         self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
     ) -> Any:
-        """The reply to the request with what is known; what was said is then added."""
-
-
-class _SyncRemembering(_Remembering):
-    def _remembered(
-        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
-    ) -> Any:
-        known = self._remembrance
         try:
-            block = known.memory.get_context(**known.question(exchange)).prompt_block
+            block = self.memory.get_context(**self.question(exchange)).prompt_block
         except Exception as error:
-            block = known.without(error)
-        given = call(**known.extended(form, request, block))
-        if not known.keep:
+            block = self.without(error)
+        given = call(**self.extended(form, request, block))
+        if not self.keep:
             return given
-        reply = form.reply(tools=known.tools)
+        reply = form.reply(tools=self.tools)
         add = functools.partial(self._add, exchange, reply)
         if isinstance(given, Stream):
             _dropped.ready()
@@ -226,31 +188,26 @@ class _SyncRemembering(_Remembering):
         return given
 
     def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        adding = self._remembrance.to_add(exchange, reply)
+        adding = self.to_add(exchange, reply)
         if adding is not None:
             try:
-                self._remembrance.memory.add(**adding)
+                self.memory.add(**adding)
             except Exception as error:
-                self._remembrance.not_added(adding, error)
+                self.not_added(adding, error)
 
 
-class _AsyncRemembering(_Remembering):
-    def __init__(self, remembrance: Remembrance) -> None:
-        super().__init__(remembrance)
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def _remembered(
+class _AsyncRemembering(Remembrance):
+    async def remembered(
         self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
     ) -> Any:
-        known = self._remembrance
         try:
-            block = (await known.memory.get_context(**known.question(exchange))).prompt_block
+            block = (await self.memory.get_context(**self.question(exchange))).prompt_block
         except Exception as error:
-            block = known.without(error)
-        given = await call(**known.extended(form, request, block))
-        if not known.keep:
+            block = self.without(error)
+        given = await call(**self.extended(form, request, block))
+        if not self.keep:
             return given
-        reply = form.reply(tools=known.tools)
+        reply = form.reply(tools=self.tools)
         start = functools.partial(self._start_adding, exchange, reply)
         if isinstance(given, AsyncStream):
             loop = asyncio.get_running_loop()
@@ -267,14 +224,14 @@ class _AsyncRemembering(_Remembering):
     def _start_adding(self, exchange: Exchange, reply: AnswerSoFar) -> asyncio.Task[None]:
         """Add in a task of its own, which goes on if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(self._add(exchange, reply))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
         return task
 
     async def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        adding = self._remembrance.to_add(exchange, reply)
+        adding = self.to_add(exchange, reply)
         if adding is not None:
             try:
-                await self._remembrance.memory.add(**adding)
+                await self.memory.add(**adding)
             except Exception as error:
-                self._remembrance.not_added(adding, error)
+                self.not_added(adding, error)
