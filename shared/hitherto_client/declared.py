@@ -1,7 +1,7 @@
 """Methods of the client as declarations of RPCs: what they take is sent, what they return is read.
 
-A parameter is the field of the request that has its name, `user` and `conversation` those with the
-ids. The annotation of what a method returns says how the reply is read.
+A parameter is the field of the request that has its name; `user`, `conversation` and `job` are
+those with the ids. The annotation of what a method returns says how the reply is read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RPCS: Mapping[str, tuple[str, Any]] = {
     for method in service.methods
 }
 """The stub and the descriptor of every RPC."""
-_FIELDS = {"user": "user_id", "conversation": "conversation_id"}
+_FIELDS = {"user": "user_id", "conversation": "conversation_id", "job": "job_id"}
 
 
 def rows_of(reply: Any) -> str:
@@ -101,6 +101,8 @@ class DeclaredMethod:
         del given["self"]
         timeout = given.pop("timeout", None)
         fields = {_FIELDS.get(name, name): value for name, value in given.items()}
+        if "job" in given:
+            fields["job_id"] = getattr(given["job"], "id", given["job"])
         if self._changed:
             cleared = fields.pop("clear", ())
             known = self._request.DESCRIPTOR.fields_by_name

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import grpc
 
+from hitherto.v1 import job_pb2
 from hitherto_client._async.connection import AsyncConnection
 from hitherto_client.declared import DeclaredMethod
 from hitherto_client.errors import HithertoCallError
@@ -96,6 +97,11 @@ class AsyncCalling:
         self._tokens.note(user, getattr(reply, "consistency_token", ""), begun=begun)
         return reply
 
+    def _hear_of(self, job: job_pb2.Job | None) -> None:
+        """If there is a job and it has ended, reads of its user include what it did."""
+        if job is not None:
+            self._tokens.note(job.user_id, job.consistency_token)
+
 
 class AsyncPages(AsyncIterator[Item]):
     """A list that is fetched page by page as you iterate over it.
@@ -160,7 +166,9 @@ def rpc(name: str, answer: str = "", *, changes: str = "") -> Callable[[Declarat
             stub = method.call(self.connection)
             if not method.may_be_none:
                 through = self._read if method.reads else self._write
-                return method.answered(await through(stub, request, user, timeout))
+                reply = await through(stub, request, user, timeout)
+                self._hear_of(getattr(reply, "job", None))
+                return method.answered(reply)
             reply = await self._find(stub, request, user, timeout)
             return method.answered(reply) if reply and not reply.reason else None
 

@@ -12,7 +12,7 @@ import grpc
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages
+from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client._async.connection import AsyncConnection
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.jobs import Job
@@ -32,15 +32,13 @@ _PATIENCE_SECONDS = 60.0
 class AsyncJobs(AsyncCalling):
     """Jobs may be named by their id or by the Job that a call returned."""
 
+    @rpc("GetJob", "job")
     async def get_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """The job as it is now.
 
         Raises:
             HithertoCallError: It does not exist (`JOB_NOT_FOUND`), or the call failed.
         """
-        request = build(pb.GetJobRequest, job_id=_id(job))
-        reply = await self._read(self.connection.extraction.GetJob, request, "", timeout)
-        return self._heard_of(reply.job)
 
     async def watch_job(
         self, job: Job | str, *, timeout: float | None = None
@@ -56,8 +54,10 @@ class AsyncJobs(AsyncCalling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        async for state in watch_job(self.connection, _id(job), timeout=timeout):
-            yield self._heard_of(state)
+        job_id = job if isinstance(job, str) else job.id
+        async for state in watch_job(self.connection, job_id, timeout=timeout):
+            self._hear_of(state)
+            yield read(Job, state)
 
     async def wait_for_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """Wait until a job is final, and return it; reads then include what it learnt.
@@ -90,13 +90,11 @@ class AsyncJobs(AsyncCalling):
     ) -> AsyncPages[Job]:
         """Jobs, newest first, fetched page by page; without a user, all that you may see."""
 
+    @rpc("RetryJob", "job")
     async def retry_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> Job:
         """Queue a dead or cancelled job again."""
-        request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = await self._write(self.connection.extraction.RetryJob, request, "", timeout)
-        return self._heard_of(reply.job)
 
     async def retry_jobs(
         self,
@@ -141,22 +139,11 @@ class AsyncJobs(AsyncCalling):
             retried, more = retried + answer.retried, answer.more
         return retried
 
+    @rpc("CancelJob", "job")
     async def cancel_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> Job:
         """Cancel a job that is not final; what it has learnt so far stays."""
-        request = build(pb.CancelJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = await self._write(self.connection.extraction.CancelJob, request, "", timeout)
-        return self._heard_of(reply.job)
-
-    def _heard_of(self, job: job_pb2.Job) -> Job:
-        """The job; if it has ended, reads of its user include what it did."""
-        self._tokens.note(job.user_id, job.consistency_token)
-        return read(Job, job)
-
-
-def _id(job: Job | str) -> str:
-    return job if isinstance(job, str) else job.id
 
 
 async def watch_job(

@@ -12,7 +12,7 @@ import grpc
 
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from hitherto_client._sync.calling import Calling, Pages, pages
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client._sync.connection import Connection
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.jobs import Job
@@ -32,15 +32,13 @@ _PATIENCE_SECONDS = 60.0
 class Jobs(Calling):
     """Jobs may be named by their id or by the Job that a call returned."""
 
+    @rpc("GetJob", "job")
     def get_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """The job as it is now.
 
         Raises:
             HithertoCallError: It does not exist (`JOB_NOT_FOUND`), or the call failed.
         """
-        request = build(pb.GetJobRequest, job_id=_id(job))
-        reply = self._read(self.connection.extraction.GetJob, request, "", timeout)
-        return self._heard_of(reply.job)
 
     def watch_job(self, job: Job | str, *, timeout: float | None = None) -> Iterator[Job]:
         """The job now and after every change, the final one last.
@@ -54,8 +52,10 @@ class Jobs(Calling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        for state in watch_job(self.connection, _id(job), timeout=timeout):
-            yield self._heard_of(state)
+        job_id = job if isinstance(job, str) else job.id
+        for state in watch_job(self.connection, job_id, timeout=timeout):
+            self._hear_of(state)
+            yield read(Job, state)
 
     def wait_for_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """Wait until a job is final, and return it; reads then include what it learnt.
@@ -88,13 +88,11 @@ class Jobs(Calling):
     ) -> Pages[Job]:
         """Jobs, newest first, fetched page by page; without a user, all that you may see."""
 
+    @rpc("RetryJob", "job")
     def retry_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> Job:
         """Queue a dead or cancelled job again."""
-        request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = self._write(self.connection.extraction.RetryJob, request, "", timeout)
-        return self._heard_of(reply.job)
 
     def retry_jobs(
         self,
@@ -139,22 +137,11 @@ class Jobs(Calling):
             retried, more = retried + answer.retried, answer.more
         return retried
 
+    @rpc("CancelJob", "job")
     def cancel_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> Job:
         """Cancel a job that is not final; what it has learnt so far stays."""
-        request = build(pb.CancelJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = self._write(self.connection.extraction.CancelJob, request, "", timeout)
-        return self._heard_of(reply.job)
-
-    def _heard_of(self, job: job_pb2.Job) -> Job:
-        """The job; if it has ended, reads of its user include what it did."""
-        self._tokens.note(job.user_id, job.consistency_token)
-        return read(Job, job)
-
-
-def _id(job: Job | str) -> str:
-    return job if isinstance(job, str) else job.id
 
 
 def watch_job(
