@@ -110,7 +110,7 @@ class Waiting:
 
     def __enter__(self) -> Self:
         tracer = tracing.tracer()
-        self._span = None if tracer is None else self._begin(tracer)
+        self._span = tracer.wait(*self._named()) if tracer else None
         self._began = time.perf_counter()
         return self
 
@@ -119,13 +119,14 @@ class Waiting:
         if self._span is not None:
             self._attributes = {**(self._attributes or {}), name: value}
 
-    def _begin(self, tracer: tracing.Tracer) -> tracing.TraceSpan | None:
+    def _named(self) -> tuple[str, tracing.Attributes]:
+        """The name and the first attributes of the span."""
         if not isinstance(self._what, tuple):
             name = self._what if self._kind == "sql" else f"{self._kind} {self._what}"
-            return tracer.wait(name, self._attributes or {})
+            return name, self._attributes or {}
         size = len(self._what)
         batch: tracing.Attributes = {"db.operation.batch.size": size} if size > 1 else {}
-        return tracer.wait(name_of_trip(self._what), {"db.system.name": "postgresql", **batch})
+        return name_of_trip(self._what), {"db.system.name": "postgresql", **batch}
 
     def __exit__(
         self,

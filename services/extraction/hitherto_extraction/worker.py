@@ -412,9 +412,9 @@ class _AttemptSpan:
         self._held = held
 
     def __enter__(self) -> None:
-        tracer, held = tracing.tracer(), self._held
-        self._span: tracing.TraceSpan | None = None
-        if tracer is not None:
+        held = self._held
+        self._span = None
+        if (tracer := tracing.tracer()) is not None:
             self._span = tracer.job(
                 held.kind,
                 held.trace_parent,
