@@ -14,8 +14,9 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
+from hitherto_shared.auth.key_set import PUBLIC_KEY_ALGORITHMS
 from hitherto_shared.auth.principal import DEFAULT_TENANT
-from hitherto_shared.auth.token_settings import check_token_settings
+from hitherto_shared.auth.web_tokens import ALGORITHMS, SECRET_ALGORITHM
 from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Pooler, Role, logging_in
 from hitherto_shared.database.embedded import default_data_dir
 from hitherto_shared.encryption.settings import EncryptionSettings
@@ -168,14 +169,38 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         Raises:
             ValueError: A setting of HITHERTO_AUTH=jwt is missing or wrong; the text names it.
         """
-        return check_token_settings(
-            issuer=self.jwt_issuer,
-            audience=self.jwt_audience,
-            tenant_claim=self.jwt_tenant_claim,
-            algorithms=self.jwt_algorithms,
-            has_keys=bool((self.jwt_jwks or "").strip()),
-            has_secret=self.jwt_secret_file is not None,
-        )
+        for variable, value in (
+            ("HITHERTO_JWT_ISSUER", self.jwt_issuer),
+            ("HITHERTO_JWT_AUDIENCE", self.jwt_audience),
+            ("HITHERTO_JWT_TENANT_CLAIM", self.jwt_tenant_claim),
+        ):
+            if not (value or "").strip():
+                raise ValueError(
+                    f"HITHERTO_AUTH=jwt needs {variable}: without it, tokens issued for other "
+                    "services would be accepted"
+                )
+        by_keys = PUBLIC_KEY_ALGORITHMS if (self.jwt_jwks or "").strip() else ()
+        by_secret = () if self.jwt_secret_file is None else (SECRET_ALGORITHM,)
+        possible = (*by_keys, *by_secret)
+        if not possible:
+            raise ValueError(
+                "HITHERTO_AUTH=jwt needs HITHERTO_JWT_JWKS, the path or https address of the "
+                "issuer's key set (or, for development, HITHERTO_JWT_SECRET_FILE)"
+            )
+        named = tuple((self.jwt_algorithms or "").replace(",", " ").split())
+        if not set(named) <= set(ALGORITHMS):
+            raise ValueError(f"HITHERTO_JWT_ALGORITHMS may name {', '.join(ALGORITHMS)} only")
+        if not set(named) <= set(possible):
+            raise ValueError(
+                f"HITHERTO_JWT_ALGORITHMS: {SECRET_ALGORITHM} needs HITHERTO_JWT_SECRET_FILE, the "
+                "others need HITHERTO_JWT_JWKS"
+            )
+        if named and not set(by_secret) <= set(named):
+            raise ValueError(
+                "HITHERTO_JWT_SECRET_FILE is set but HITHERTO_JWT_ALGORITHMS leaves out "
+                f"{SECRET_ALGORITHM}: remove one of the two settings"
+            )
+        return named or possible
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
