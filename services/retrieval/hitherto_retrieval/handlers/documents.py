@@ -6,7 +6,8 @@ from hitherto.v1 import document_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.storage import documents
-from hitherto_retrieval.storage.documents import Document, DocumentFilters
+from hitherto_retrieval.storage.documents import Document
+from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.convert import struct, timestamp
 from hitherto_shared.errors import NotFound
 from hitherto_shared.rpc.call import Context as CallContext
@@ -62,12 +63,12 @@ class DocumentCalls(ReadCalls):
         return pb.GetDocumentResponse(document=_message(found))
 
 
-def _filters(checks: Checks, request: pb.ListDocumentsRequest) -> DocumentFilters:
+def _filters(checks: Checks, request: pb.ListDocumentsRequest) -> PassageFilters:
     types = {
         name: checks.texts(name, getattr(request, name), maximum=_MAX_TYPES, max_chars=_MAX_TYPE)
         for name in ("source_types", "content_types")
     }
-    return DocumentFilters(
+    return PassageFilters(
         source_types=types["source_types"] or None,
         content_types=types["content_types"] or None,
         entity=checks.identifier("entity", request.entity, required=False) or None,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from hitherto_retrieval.storage.filters import forms
-from hitherto_shared.database.arrays import fields_of
+from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -62,18 +59,6 @@ class Document:
     expires_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFilters:
-    """Which documents a list contains; None means all."""
-
-    source_types: Sequence[str] | None = None
-    content_types: Sequence[str] | None = None
-    entity: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
 async def read_document(connection: Connection, scope: Scope, document_id: UUID) -> Document | None:
     """The whole document, or None if the user has none with this id."""
     return await connection.fetch_one(Document, _READ, scope.bind(document_id=document_id))
@@ -82,15 +67,14 @@ async def read_document(connection: Connection, scope: Scope, document_id: UUID)
 async def list_documents(
     connection: Connection,
     scope: Scope,
-    filters: DocumentFilters,
+    filters: PassageFilters,
     *,
     after: Sequence[str] | None,
     limit: int,
 ) -> tuple[list[Document], list[str] | None, int]:
     """A page, the newest at the source first, the start of the next one, and the total number."""
-    values = fields_of(filters) | scope.bind(
-        entity_names=forms(filters.entity) if filters.entity else None,
-        metadata=Jsonb(filters.metadata) if filters.metadata else None,
+    values = scope.bind(
+        **filters.parameters(),
         after_at=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,
