@@ -41,7 +41,6 @@ MAX_EXCERPT = 20
 ORDERS = ("created_at", "importance", "last_accessed_at")
 _MAX_LABELS = 100
 _MAX_WEIGHT = 100.0
-_PRESENT = Moment(as_of=None, known_at=None)
 _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
@@ -118,7 +117,7 @@ def read_moment(checks: Checks, request: Any) -> Moment | None:
         as_of=checks.moment("as_of", request, "as_of"),
         known_at=checks.moment("known_at", request, "known_at"),
     )
-    return None if moment == _PRESENT else moment
+    return None if moment.present else moment
 
 
 def until(moment: Moment | None, before: datetime | None) -> datetime | None:

@@ -205,22 +205,12 @@ class RetrievalHandlers(
             return pb.ListMemoriesResponse(reason=reading.reason)
         if reading.user.may_be_sealed:
             filters = await for_a_list(reading.scope, filters, moment, reading.opener, reading.ask)
+        order = {"order_by": order_by, **page.bounds}
         if moment is None:
-            listed = await reading.answer(
-                memories.page(reading.scope, filters, order_by=order_by, **page.bounds)
-            )
+            listed = await reading.answer(memories.page(reading.scope, filters, **order))
             found = await reading.answer(memories.by_ids(reading.scope, listed.ids))
         else:
-            listed = await reading.answer(
-                past.page(
-                    reading.scope,
-                    moment,
-                    filters,
-                    order_by=order_by,
-                    after=page.after,
-                    limit=page.size,
-                )
-            )
+            listed = await reading.answer(past.page(reading.scope, moment, filters, **order))
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
         found = await reading.opener.whole(found)
         return await beside_loop(

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Message, Scope, Summary
 
-# Conversations that have a summary, the last active first, after a named one.
+# Conversations that have a summary, the last active first, after a named one. At another time:
+# those with a summary written by then, that have not gone on since.
 _RECENT = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
@@ -19,6 +21,8 @@ SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_co
 FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
+  AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
+  AND (%(as_of)s::timestamptz IS NULL OR c.last_said_at <= %(as_of)s)
 ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
          c.conversation_id DESC
 LIMIT %(limit)s
@@ -119,13 +123,23 @@ class ConversationFilters:
 
 
 def recent(
-    scope: Scope, *, first: str | None, limit: int, with_sealed: bool = True
+    scope: Scope,
+    *,
+    first: str | None,
+    limit: int,
+    with_sealed: bool = True,
+    moment: Moment = PRESENT,
 ) -> Statement[list[Summary]]:
-    """The last active conversations in short; `first` names one to put first."""
+    """The last active conversations in short; `first` names one to put first.
+
+    Summaries have no versions: those that were rewritten after `moment.known_at`, or of
+    conversations that continued after `moment.as_of`, are left out.
+    """
     return Statement(
         _RECENT,
-        scope.bind(first=first, limit=limit, with_sealed=with_sealed),
+        scope.bind(first=first, limit=limit, with_sealed=with_sealed, **moment.parameters()),
         lambda rows: [Summary(*row) for row in rows],
+        planned_anew=not moment.present,
     )
 
 

@@ -63,38 +63,26 @@ async def of_memory(
     limit: int,
 ) -> tuple[list[HistoryEvent], list[str] | None]:
     """A page of a memory's changes, and the start of the next one (None at the end)."""
-    events = await connection.fetch(
-        HistoryEvent,
-        _OF_MEMORY,
-        scope.bind(
-            memory_id=memory_id,
-            after_at=after[0] if after else None,
-            after_id=after[1] if after else None,
-            limit=limit + 1,
-        ),
-    )
-    return _page(events, limit)
+    return await _page(connection, _OF_MEMORY, scope.bind(memory_id=memory_id), after, limit)
 
 
 async def of_profile(
     connection: Connection, scope: Scope, *, after: Sequence[str] | None, limit: int
 ) -> tuple[list[HistoryEvent], list[str] | None]:
     """A page of the profile's changes, and the start of the next one (None at the end)."""
-    events = await connection.fetch(
-        HistoryEvent,
-        _OF_PROFILE,
-        scope.bind(
-            after_at=after[0] if after else None,
-            after_id=after[1] if after else None,
-            limit=limit + 1,
-        ),
-    )
-    return _page(events, limit)
+    return await _page(connection, _OF_PROFILE, scope.parameters, after, limit)
 
 
-def _page(
-    events: Sequence[HistoryEvent], limit: int
+async def _page(
+    connection: Connection,
+    sql: str,
+    values: dict[str, Any],
+    after: Sequence[str] | None,
+    limit: int,
 ) -> tuple[list[HistoryEvent], list[str] | None]:
+    after_at, after_id = after or (None, None)
+    values |= {"after_at": after_at, "after_id": after_id, "limit": limit + 1}
+    events = await connection.fetch(HistoryEvent, sql, values)
     shown = [_changed(event) for event in events[:limit]]
     if len(events) <= limit:
         return shown, None

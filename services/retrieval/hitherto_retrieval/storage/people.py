@@ -72,11 +72,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY confidence DESC, type, key
 """
 
-# Entities that a question names, by name or alias, come first.
+# Entities that a question names, by name or alias, come first. At another time, those met by then.
 _KNOWN = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+  AND (%(known_at)s::timestamptz IS NULL OR created_at <= %(known_at)s)
 ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
@@ -248,9 +249,19 @@ def find_entities(
     )
 
 
-def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
-    """The most mentioned entities, after those with one of the names."""
-    return Statement(_KNOWN, scope.bind(named=Texts(named), limit=limit), _entities)
+def known_entities(
+    scope: Scope, *, named: Sequence[str], limit: int, known_at: datetime | None = None
+) -> Statement[list[Entity]]:
+    """The most mentioned entities, after those with one of the names.
+
+    With `known_at`, only those known by then, with their present mentions.
+    """
+    return Statement(
+        _KNOWN,
+        scope.bind(named=Texts(named), limit=limit, known_at=known_at),
+        _entities,
+        planned_anew=known_at is not None,
+    )
 
 
 def _lookup(rows: Rows) -> Lookup:
