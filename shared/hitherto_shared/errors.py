@@ -198,6 +198,12 @@ class InternalError(HithertoError):
         )
 
 
+def no_such(what: str, reason: str, **ids: object) -> NotFound:
+    """The error that a user has none of what the caller named by `ids`, such as a memory."""
+    named = {name: str(value) for name, value in ids.items()}
+    return NotFound(f"this user has no such {what}", reason=reason, metadata=named)
+
+
 def invalid(
     field: str,
     description: str,

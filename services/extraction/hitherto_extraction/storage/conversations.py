@@ -14,7 +14,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.encryption.user_key import UserKey
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import no_such
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
@@ -237,11 +237,7 @@ async def require_conversation(
     """
     counters = await lock_conversation(connection, scope, conversation_id)
     if counters is None:
-        raise NotFound(
-            "this user has no such conversation",
-            reason="CONVERSATION_NOT_FOUND",
-            metadata={"conversation_id": conversation_id},
-        )
+        raise no_such("conversation", "CONVERSATION_NOT_FOUND", conversation_id=conversation_id)
     return counters
 
 

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import no_such
 from hitherto_shared.models import Scope
 
 _FIND = """
@@ -246,11 +246,7 @@ async def require(connection: Connection, scope: Scope, document_id: UUID) -> No
         NotFound: The user has no such document.
     """
     if await read_state(connection, scope, document_id) is None:
-        raise NotFound(
-            "this user has no such document",
-            reason="DOCUMENT_NOT_FOUND",
-            metadata={"document_id": str(document_id)},
-        )
+        raise no_such("document", "DOCUMENT_NOT_FOUND", document_id=document_id)
 
 
 async def mark_ingested(

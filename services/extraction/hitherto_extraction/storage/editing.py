@@ -17,7 +17,7 @@ from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MEMORY
-from hitherto_shared.errors import NotFound, WrongState
+from hitherto_shared.errors import WrongState, no_such
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope, SourceRef
 
 _READ = """
@@ -135,11 +135,7 @@ async def read_one(connection: Connection, scope: Scope, memory_id: UUID) -> Edi
     """
     found = await read(connection, scope, [memory_id])
     if memory_id not in found:
-        raise NotFound(
-            "this user has no such memory",
-            reason="MEMORY_NOT_FOUND",
-            metadata={"memory_id": str(memory_id)},
-        )
+        raise no_such("memory", "MEMORY_NOT_FOUND", memory_id=memory_id)
     return found[memory_id]
 
 

@@ -13,7 +13,7 @@ from hitherto_retrieval.storage.conversations import ConversationFilters
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
 from hitherto_shared.convert import OUTCOME, message_message, summary_message
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import NotFound, no_such
 from hitherto_shared.models import Message, Scope
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
@@ -67,11 +67,7 @@ class ConversationCalls(ReadCalls):
             lambda c: conversations.read_one(c, reading.scope, conversation_id)
         )
         if summary is None or reading.empty:
-            raise NotFound(
-                "this user has no such conversation",
-                reason="CONVERSATION_NOT_FOUND",
-                metadata={"conversation_id": conversation_id},
-            )
+            raise no_such("conversation", "CONVERSATION_NOT_FOUND", conversation_id=conversation_id)
         said = await reading.run(
             lambda c: _messages(c, reading.scope, conversation_id, before=before, limit=limit)
         )

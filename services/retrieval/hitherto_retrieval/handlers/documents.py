@@ -9,7 +9,7 @@ from hitherto_retrieval.storage import documents
 from hitherto_retrieval.storage.documents import Document
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.convert import struct, timestamp
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import no_such
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
@@ -55,11 +55,7 @@ class DocumentCalls(ReadCalls):
             return pb.GetDocumentResponse(reason=reading.reason)
         found = await reading.run(lambda c: documents.read_document(c, reading.scope, document_id))
         if found is None or reading.empty:
-            raise NotFound(
-                "this user has no such document",
-                reason="DOCUMENT_NOT_FOUND",
-                metadata={"document_id": request.document_id},
-            )
+            raise no_such("document", "DOCUMENT_NOT_FOUND", document_id=request.document_id)
         return pb.GetDocumentResponse(document=_message(found))
 
 

@@ -14,7 +14,7 @@ from hitherto_retrieval.handlers.sealed_history import (
 from hitherto_retrieval.storage import history, memories
 from hitherto_retrieval.storage.history import HistoryEvent
 from hitherto_shared.convert import struct, timestamp
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import no_such
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
@@ -44,11 +44,7 @@ class HistoryCalls(ReadCalls):
             return pb.GetMemoryHistoryResponse(reason=reading.reason)
         known = await reading.answer(memories.exists(reading.scope, memory_id))
         if reading.empty or not known:
-            raise NotFound(
-                "this user has no such memory",
-                reason="MEMORY_NOT_FOUND",
-                metadata={"memory_id": request.memory_id},
-            )
+            raise no_such("memory", "MEMORY_NOT_FOUND", memory_id=request.memory_id)
         found, following = await reading.run(
             lambda c: history.of_memory(c, reading.scope, memory_id, **page.bounds)
         )

@@ -49,7 +49,7 @@ from hitherto_shared.convert import (
     memory_message,
 )
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import no_such
 from hitherto_shared.models import Memory
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
@@ -181,11 +181,7 @@ class RetrievalHandlers(
             return pb.GetMemoryResponse(reason=reading.reason)
         found = await reading.answer(memories.by_ids(reading.scope, [memory_id]))
         if not found or reading.empty:
-            raise NotFound(
-                "this user has no such memory",
-                reason="MEMORY_NOT_FOUND",
-                metadata={"memory_id": request.memory_id},
-            )
+            raise no_such("memory", "MEMORY_NOT_FOUND", memory_id=request.memory_id)
         memory = await reading.opener.one(found[0])
         return pb.GetMemoryResponse(memory=memory_message(memory))
 
