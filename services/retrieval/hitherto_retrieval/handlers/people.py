@@ -53,7 +53,7 @@ class PeopleCalls(ReadCalls):
         database = await self._readers.choose(
             request.consistency_token, principal.tenant_id, timeout=seconds
         )
-        profiles = people.ProfilePage(
+        profiles = people.profile_page(
             principal.tenant_id,
             listed=principal.names,
             departments=principal.departments,
@@ -62,18 +62,17 @@ class PeopleCalls(ReadCalls):
             **page.bounds,
             with_sealed=self._keys.configured,
         )
-        shown, total = profiles.shown(), profiles.total()
         own = Scope(principal.tenant_id, principal.user_id or "")
         opener = Opener(self._keys, own, deadline=deadline)
-        await ReadContext(own, database, deadline, opener).ask(shown, total)
-        found, following = shown.answer
+        await ReadContext(own, database, deadline, opener).ask(profiles)
+        found, following, total = profiles.answer
         await self._audit.note((profile.user_id for profile in found), timeout=seconds)
         theirs = [(Scope(principal.tenant_id, each.user_id), each) for each in found]
         found = await whole_of_many(self._keys, theirs, deadline=deadline)
         return pb.ListProfilesResponse(
             profiles=[profile_message(profile) for profile in found],
             next_page_token=page.seal(following),
-            total_size=total.answer,
+            total_size=total,
         )
 
     async def FindEntities(
