@@ -22,8 +22,8 @@ from benchmarks.serving import BenchmarkDatabase, in_turns, serving
 from hitherto_client import AsyncHitherto
 from hitherto_client.results import JobResult
 from hitherto_extraction.config import ExtractionSettings
+from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.model_api import ModelError
-from hitherto_shared.startup import configured_embedder
 
 AT_ONCE = 8
 BLOCK_MEMORIES = 20

@@ -26,7 +26,7 @@ from benchmarks.locomo.variants import (
 from benchmarks.serving import BenchmarkDatabase, serving
 from hitherto_client import AsyncHitherto
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.startup import configured_embedder
+from hitherto_shared.embeddings.factory import configured_embedder
 
 _EMBEDDING_MS = 5_000
 """How long a question's vector is waited for: quality is measured here, not speed."""

@@ -8,7 +8,7 @@ from examples.demo.model_server import ModelServer
 from hitherto_client import Hitherto
 from hitherto_client.results import LegReport, SearchResults
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.startup import configured_embedder
+from hitherto_shared.embeddings.factory import configured_embedder
 
 if TYPE_CHECKING:
     from examples.demo.story import Story

@@ -28,13 +28,13 @@ from hitherto_shared.config import describe
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import ProcessSpread, serve_in_processes
 from hitherto_shared.rpc.server import Server, Servicer
 from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
 from hitherto_shared.startup import (
     authentication,
-    embedders_for,
     load_deployment_secret,
     load_hash_key,
     load_user_keys,

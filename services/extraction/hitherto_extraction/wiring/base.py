@@ -23,9 +23,10 @@ from hitherto_extraction.reembedding.phases import move_to_configured
 from hitherto_extraction.wiring.databases import Audit, Databases, open_audit, open_databases
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.embeddings.active_embedder import ActiveEmbedder
+from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.startup import embedders_for, load_deployment_secret, load_user_keys
+from hitherto_shared.startup import load_deployment_secret, load_user_keys
 
 logger = logging.getLogger("hitherto.extraction")
 
