@@ -19,17 +19,24 @@ from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.auth.web_tokens import ALGORITHMS, SECRET_ALGORITHM
 from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Pooler, Role, logging_in
 from hitherto_shared.database.embedded import default_data_dir
-from hitherto_shared.encryption.settings import EncryptionSettings
+from hitherto_shared.encryption.wrapping import (
+    KeyWrapper,
+    LocalWrapper,
+    load_wrapper,
+    read_kek,
+    read_kek_file,
+)
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 
 PREFIX = "HITHERTO_"
+_KEK = "HITHERTO_ENCRYPTION_KEY"
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
 
 AuthMode = Literal["off", "api-key", "jwt"]
 """How callers authenticate."""
 
 
-class SharedSettings(EncryptionSettings, EdgeSettings):
+class SharedSettings(EdgeSettings):
     """Settings common to both services; docs/configuration.md describes every variable."""
 
     model_config = SettingsConfigDict(
@@ -48,6 +55,10 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     secret_file: Path | None = None
     signing_key_file: Path | None = None
     hash_key_file: Path | None = None
+    encryption_key: SecretStr | None = None
+    encryption_key_file: Path | None = None
+    key_wrapper: str | None = None
+    user_keys_dir: Path | None = None
     migrate: bool = False
     retrieval_password: SecretStr | None = None
     extraction_password: SecretStr | None = None
@@ -201,6 +212,29 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
                 f"{SECRET_ALGORITHM}: remove one of the two settings"
             )
         return named or possible
+
+    @model_validator(mode="after")
+    def _one_key_at_most(self) -> Self:
+        named = (self.encryption_key, self.encryption_key_file, self.key_wrapper)
+        if sum(value is not None for value in named) > 1:
+            raise ValueError(
+                f"set one of {_KEK}, HITHERTO_ENCRYPTION_KEY_FILE and HITHERTO_KEY_WRAPPER, or none"
+            )
+        if self.encryption_key is not None:
+            read_kek(self.encryption_key.get_secret_value(), _KEK)
+        return self
+
+    def load_key_wrapper(self) -> KeyWrapper | None:
+        """The key-encryption key; None: encryption is not available.
+
+        Raises:
+            ValueError: The file or the hook cannot be used; the message names the variable or file.
+        """
+        if self.encryption_key is not None:
+            return LocalWrapper(read_kek(self.encryption_key.get_secret_value(), _KEK))
+        if self.encryption_key_file is not None:
+            return LocalWrapper(read_kek_file(self.encryption_key_file))
+        return load_wrapper(self.key_wrapper) if self.key_wrapper is not None else None
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
