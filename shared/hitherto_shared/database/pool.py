@@ -114,6 +114,7 @@ class Database:
         self.role = role
         self.conninfo = with_role(conninfo, role, application=application, pooler=pooler)
         self._pooler = pooler
+        self._configure = configure
         self._abandoned = AbandonedWork()
         self._resting: asyncio.Task[None] | None = None
         self._lost_at = 0.0
@@ -126,7 +127,7 @@ class Database:
             reconnect_timeout=_RECONNECT_SECONDS,
             # `exchange` prepares statements, which a second mechanism would disturb.
             kwargs={"autocommit": True, "prepare_threshold": None},
-            configure=self._configuring(configure),
+            configure=self._prepare,
             name=role,
             open=False,
         )
@@ -381,29 +382,23 @@ class Database:
         """The number of failed connection attempts so far."""
         return self._pool.get_stats().get("connections_errors", 0)
 
-    def _configuring(
-        self, also: Callable[[LeanConnection], Awaitable[None]] | None
-    ) -> Callable[[LeanConnection], Awaitable[None]]:
-        """The preparation of every new connection, followed by `also`."""
-
-        async def configure(connection: LeanConnection) -> None:
-            try:
-                async with asyncio.timeout(_CONFIGURE_SECONDS):
-                    with suppress(errors.InvalidParameterValue):
-                        if self._pooler == "transaction":
-                            connection.depend_on_transactions_only(SESSION_SETTINGS)
-                            await connection.execute(_TRY_OUT, _NOTICE_ABANDONED)
-                        await connection.keep_setting(*_NOTICE_ABANDONED)
-                    for setting in settings_since(connection.info.server_version).items():
-                        await connection.keep_setting(*setting)
-                    if also is not None:
-                        await also(connection)
-            except BaseException:
-                await connection.close()
-                raise
-            connection.proven_at = time.monotonic()
-
-        return configure
+    async def _prepare(self, connection: LeanConnection) -> None:
+        """Prepare a new connection."""
+        try:
+            async with asyncio.timeout(_CONFIGURE_SECONDS):
+                with suppress(errors.InvalidParameterValue):
+                    if self._pooler == "transaction":
+                        connection.depend_on_transactions_only(SESSION_SETTINGS)
+                        await connection.execute(_TRY_OUT, _NOTICE_ABANDONED)
+                    await connection.keep_setting(*_NOTICE_ABANDONED)
+                for setting in settings_since(connection.info.server_version).items():
+                    await connection.keep_setting(*setting)
+                if self._configure is not None:
+                    await self._configure(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        connection.proven_at = time.monotonic()
 
 
 def _late() -> TooLate:
