@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import Descriptor
 
 from hitherto_shared.errors import (
     Exhausted,
@@ -85,7 +84,6 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         settings: EdgeSettings,
         admission: Admission,
         needs: Mapping[str, Requirements],
-        requests: Mapping[str, Descriptor],
     ) -> None:
         """A gateway.
 
@@ -93,12 +91,10 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             settings: The limits.
             admission: Admits callers.
             needs: The requirements of methods, by full name; a missing one cannot be called.
-            requests: The request types of methods, by full name.
         """
         self._settings = settings
         self._admission = admission
         self._needs = needs
-        self._requests = requests
         self._places = CallSlots(settings.max_concurrent_rpcs, settings.tenant_share)
         self._bodies = Bodies(settings.max_body_bytes, settings.tenant_share)
         self._health = HealthSlots()
@@ -128,12 +124,13 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             (True, False): handler.stream_unary,
             (True, True): handler.stream_stream,
         }[streams_requests, streams_responses]
-        ours = name in self._requests
+        needs = self._requirements(name)
+        request = needs.request if needs is not None else None
         method = _Method(
             name,
-            self._requirements(name),
-            Decoder(name, handler.request_deserializer, self._requests.get(name)),
-            None if ours else _MAX_FOREIGN_BYTES,
+            needs,
+            Decoder(name, handler.request_deserializer, request),
+            None if request is not None else _MAX_FOREIGN_BYTES,
             behaviour,
             handler.response_serializer,
             streams_requests,
