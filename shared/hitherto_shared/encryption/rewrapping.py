@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, WrappedKey
 from hitherto_shared.encryption.user_key import KEY_BYTES
-from hitherto_shared.encryption.user_keys import bound_to
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 
 Outcome = str
@@ -41,7 +40,7 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper | None, new: KeyW
         if old is None or record.wrapper_id != old.id:
             return OTHER_KEY
         key = await _unwrapped(record, hashed, old)
-        wrapped = await new.wrap(key, bound_to(record.tenant_id, hashed, record.key_id))
+        wrapped = await new.wrap(key, (record.tenant_id, hashed, record.key_id))
         anew = replace(record, wrapper_id=new.id, wrapped=wrapped)
         # The old one is replaced only by one that opens.
         if await _unwrapped(anew, hashed, new) != key:
@@ -52,8 +51,7 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper | None, new: KeyW
 
 
 async def _unwrapped(record: WrappedKey, hashed: str, wrapper: KeyWrapper) -> bytes:
-    binding = bound_to(record.tenant_id, hashed, record.key_id)
-    key = await wrapper.unwrap(record.wrapped, binding)
+    key = await wrapper.unwrap(record.wrapped, (record.tenant_id, hashed, record.key_id))
     if len(key) != KEY_BYTES:
         raise NotUnwrapped
     return key

@@ -142,7 +142,7 @@ class UserKeys:
             if opened is not None:
                 return opened
             key, key_id = os.urandom(KEY_BYTES), os.urandom(8).hex()
-            wrapped = await self._in_time(wrapper.wrap(key, bound_to(tenant_id, hashed, key_id)))
+            wrapped = await self._in_time(wrapper.wrap(key, (tenant_id, hashed, key_id)))
             # Read again in the next round, which proves that it opens before anything is sealed.
             await _on_disk(
                 self._store.create, hashed, WrappedKey(tenant_id, key_id, wrapper.id, wrapped)
@@ -220,9 +220,9 @@ class UserKeys:
     ) -> UserKey | _Failed:
         """The key, which is cached, or why it did not open, which is remembered for a moment."""
         hashed, record = asked
-        binding = bound_to(tenant_id, hashed, record.key_id)
+        bound_to = (tenant_id, hashed, record.key_id)
         try:
-            key = await self._in_time(wrapper.unwrap(record.wrapped, binding))
+            key = await self._in_time(wrapper.unwrap(record.wrapped, bound_to))
         except KeyNotOpened:
             return self._fail(asked, _Failed(KeyNotOpened, _CHANGED))
         except KeyServiceUnavailable as error:
@@ -272,8 +272,3 @@ async def _on_disk(work: Callable[Given, Done], *args: Given.args, **kwargs: Giv
         return await asyncio.to_thread(work, *args, **kwargs)
     except OSError as error:
         raise KeyServiceUnavailable("the folder of user keys") from error
-
-
-def bound_to(tenant_id: str, hashed: str, key_id: str) -> tuple[str, str, str]:
-    """The binding of a wrapped key: tenant, user and key cannot be exchanged."""
-    return tenant_id, hashed, key_id
