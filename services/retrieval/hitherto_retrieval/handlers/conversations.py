@@ -7,7 +7,7 @@ from dataclasses import replace
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.storage import conversations
 from hitherto_retrieval.storage.conversations import ConversationFilters
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
@@ -17,7 +17,6 @@ from hitherto_shared.errors import NotFound, no_such
 from hitherto_shared.models import Message, Scope
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
-from hitherto_shared.validation import Checks
 
 
 class ConversationCalls(ReadCalls):
@@ -27,16 +26,14 @@ class ConversationCalls(ReadCalls):
         self, request: pb.ListConversationsRequest, context: CallContext
     ) -> pb.ListConversationsResponse:
         """A user's conversations in short, the last active first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         wanted = ConversationFilters(
             outcomes=checks.all_of("outcomes", request.outcomes, OUTCOME),
             created_after=checks.moment("created_after", request, "created_after"),
             created_before=checks.moment("created_before", request, "created_before"),
         )
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.ListConversationsResponse(reason=reading.reason)
         wanted = replace(wanted, with_sealed=await reading.may_show_sealed())
@@ -54,13 +51,11 @@ class ConversationCalls(ReadCalls):
         self, request: pb.GetConversationRequest, context: CallContext
     ) -> pb.GetConversationResponse:
         """One conversation with its last messages, or with those before a message."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         limit = checks.limit("message_limit", request.message_limit, default=10, maximum=MAX_LIMIT)
         before = checks.identifier("before_message_id", request.before_message_id, required=False)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetConversationResponse(reason=reading.reason)
         summary = await reading.run(
@@ -80,12 +75,10 @@ class ConversationCalls(ReadCalls):
         self, request: pb.GetRecentConversationsRequest, context: CallContext
     ) -> pb.GetRecentConversationsResponse:
         """The last active conversations, with their last messages if requested."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         limit = checks.limit("limit", request.limit, default=5, maximum=MAX_LIMIT)
         most = checks.limit("message_limit", request.message_limit, default=20, maximum=MAX_LIMIT)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.GetRecentConversationsResponse(reason=reading.reason)
         wanted = ConversationFilters(with_sealed=await reading.may_show_sealed())
@@ -120,11 +113,9 @@ class ConversationCalls(ReadCalls):
         self, request: pb.GetSuggestionsRequest, context: CallContext
     ) -> pb.GetSuggestionsResponse:
         """Suggestions for the user's next question."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         limit = checks.limit("limit", request.limit, default=3, maximum=MAX_LIMIT)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.GetSuggestionsResponse(reason=reading.reason)
         with_sealed = await reading.may_show_sealed()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hitherto.v1 import document_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.reading import ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.storage import documents
 from hitherto_retrieval.storage.documents import Document
 from hitherto_retrieval.storage.passage_filters import PassageFilters
@@ -25,12 +25,10 @@ class DocumentCalls(ReadCalls):
         self, request: pb.ListDocumentsRequest, context: CallContext
     ) -> pb.ListDocumentsResponse:
         """A user's documents in pages, without their content."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         filters = _filters(checks, request)
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.ListDocumentsResponse(reason=reading.reason)
         found, following, total = await reading.run(
@@ -46,11 +44,9 @@ class DocumentCalls(ReadCalls):
         self, request: pb.GetDocumentRequest, context: CallContext
     ) -> pb.GetDocumentResponse:
         """One document, whole."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         document_id = checks.uuid("document_id", request.document_id)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetDocumentResponse(reason=reading.reason)
         found = await reading.run(lambda c: documents.read_document(c, reading.scope, document_id))

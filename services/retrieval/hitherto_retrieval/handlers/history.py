@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hitherto.v1 import history_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.reading import ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.handlers.sealed_history import (
     open_memory_events,
     open_profile_events,
@@ -17,7 +17,6 @@ from hitherto_shared.convert import struct, timestamp
 from hitherto_shared.errors import no_such
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
-from hitherto_shared.validation import Checks
 
 _KINDS = {
     value.name.removeprefix("HISTORY_EVENT_KIND_").lower(): value.number
@@ -34,12 +33,10 @@ class HistoryCalls(ReadCalls):
         self, request: pb.GetMemoryHistoryRequest, context: CallContext
     ) -> pb.GetMemoryHistoryResponse:
         """Every change of a memory, newest first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetMemoryHistoryResponse(reason=reading.reason)
         known = await reading.answer(memories.exists(reading.scope, memory_id))
@@ -57,11 +54,9 @@ class HistoryCalls(ReadCalls):
         self, request: pb.GetProfileHistoryRequest, context: CallContext
     ) -> pb.GetProfileHistoryResponse:
         """Every change of a profile, newest first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.GetProfileHistoryResponse(reason=reading.reason)
         found, following = await reading.run(

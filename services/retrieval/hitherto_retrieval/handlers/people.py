@@ -6,7 +6,7 @@ import asyncio
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, ReadContext
+from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, ReadContext, UserChecks
 from hitherto_retrieval.opening import Opener, whole_of_many
 from hitherto_retrieval.storage import people
 from hitherto_shared.convert import ENTITY_TYPE, entity_message, profile_message
@@ -24,10 +24,8 @@ class PeopleCalls(ReadCalls):
         self, request: pb.GetProfileRequest, context: CallContext
     ) -> pb.GetProfileResponse:
         """A user's profile."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        checks = UserChecks(request)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetProfileResponse(reason=reading.reason)
         found = await reading.answer(people.profile(reading.scope))
@@ -35,7 +33,7 @@ class PeopleCalls(ReadCalls):
             raise NotFound(
                 "this user has no profile yet",
                 reason="PROFILE_NOT_FOUND",
-                metadata={"user_id": user_id},
+                metadata={"user_id": checks.user_id},
             )
         return pb.GetProfileResponse(profile=profile_message(await reading.opener.one(found)))
 
@@ -79,13 +77,11 @@ class PeopleCalls(ReadCalls):
         self, request: pb.FindEntitiesRequest, context: CallContext
     ) -> pb.FindEntitiesResponse:
         """Entities by part of their name, the most mentioned first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         name = checks.identifier("name", request.name, required=False)
         kind = checks.one_of("type", request.type, ENTITY_TYPE)
         limit = checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.FindEntitiesResponse(reason=reading.reason)
         found = await reading.answer(
