@@ -58,16 +58,16 @@ class ConversationCalls(ReadCalls):
         reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetConversationResponse(reason=reading.reason)
-        summary = await reading.run(
-            lambda c: conversations.read_one(c, reading.scope, conversation_id)
+        found = await reading.answer(
+            conversations.by_conversations(reading.scope, [conversation_id], with_unread=True)
         )
-        if summary is None or reading.empty:
+        if not found or reading.empty:
             raise no_such("conversation", "CONVERSATION_NOT_FOUND", conversation_id=conversation_id)
         said = await reading.run(
             lambda c: _messages(c, reading.scope, conversation_id, before=before, limit=limit)
         )
         return pb.GetConversationResponse(
-            summary=summary_message(await reading.opener.one(summary)),
+            summary=summary_message(await reading.opener.one(found[0])),
             messages=[message_message(await reading.opener.one(message)) for message in said],
         )
 

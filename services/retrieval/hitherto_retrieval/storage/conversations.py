@@ -28,22 +28,14 @@ ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
 LIMIT %(limit)s
 """
 
-_ONE = """
-SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
-       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed
-FROM short_conversations AS c
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-  AND c.conversation_id = %(conversation_id)s
-"""
-
 _BY_CONVERSATIONS = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
        c.sealed_words
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = k.conversation_id AND c.summarised_at IS NOT NULL
+     AND c.conversation_id = k.conversation_id
+     AND (%(with_unread)s OR c.summarised_at IS NOT NULL)
 ORDER BY k.place
 """
 
@@ -143,11 +135,6 @@ def recent(
     )
 
 
-async def read_one(connection: Connection, scope: Scope, conversation_id: str) -> Summary | None:
-    """One conversation in short, or None if the user has none with this id."""
-    return await connection.fetch_one(Summary, _ONE, scope.bind(conversation_id=conversation_id))
-
-
 async def last_messages(
     connection: Connection, scope: Scope, conversation_ids: Sequence[str], *, limit: int
 ) -> dict[str, list[Message]]:
@@ -204,10 +191,15 @@ async def page(
     return found[:limit], following, int(rows[0][0])
 
 
-def by_conversations(scope: Scope, conversation_ids: Sequence[str]) -> Statement[list[Summary]]:
-    """Summaries in the order of the ids; conversations without one are left out."""
+def by_conversations(
+    scope: Scope, conversation_ids: Sequence[str], *, with_unread: bool = False
+) -> Statement[list[Summary]]:
+    """Summaries in the order of the ids; conversations without one are left out.
+
+    With `with_unread`, conversations that no job has read yet are not.
+    """
     return Statement(
         _BY_CONVERSATIONS,
-        scope.bind(conversation_ids=Texts(conversation_ids)),
+        scope.bind(conversation_ids=Texts(conversation_ids), with_unread=with_unread),
         lambda rows: [Summary(*row) for row in rows],
     )
