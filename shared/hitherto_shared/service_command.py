@@ -7,22 +7,13 @@ import difflib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import TypeVar
 
-from pydantic import ValidationError
-
-from hitherto_shared.config import PREFIX, SharedSettings, describe
-from hitherto_shared.processes import ProcessSpread, ServingPlan, serve_in_processes
+from hitherto_shared.config import PREFIX, SharedSettings
 from hitherto_shared.processes.child import is_tie
-from hitherto_shared.startup import run_service
-from hitherto_shared.telemetry import configure_logging
 
 logger = logging.getLogger("hitherto.startup")
-
-Settings = TypeVar("Settings", bound=SharedSettings)
 
 # Services never import each other, and may share an environment with each other and the client.
 _OF_ONE_SERVICE = (
@@ -41,47 +32,6 @@ _OF_THE_CLIENT = (
 ).split()
 ELSEWHERE = frozenset(f"{PREFIX}{name.upper()}" for name in (*_OF_ONE_SERVICE, *_OF_THE_CLIENT))
 """Variables that the client or only one of the services reads."""
-
-
-def run_command(
-    name: str,
-    purpose: str,
-    kind: type[Settings],
-    running: Callable[..., AbstractAsyncContextManager[object]],
-    *,
-    listen: str,
-    processes: str,
-) -> None:
-    """Run the command of a service: serve until a signal ends it.
-
-    Args:
-        name: Name of the command, and with an underscore of its package.
-        purpose: What the service does.
-        kind: Its settings.
-        running: The running service by its settings, the database and the number of processes;
-            leaving the context drains it.
-        listen: Name of the setting with its address.
-        processes: Name of the setting with the number of its processes.
-    """
-    read_arguments(name, purpose)
-    try:
-        settings = kind()
-    except ValidationError as error:
-        print(f"{name}: {describe(error)}", file=sys.stderr)
-        sys.exit(2)
-    configure_logging(name, settings.log_level, settings.log_format)
-    warn_of_unknown_variables(kind)
-    spread = ProcessSpread(
-        name.replace("-", "_"), f"{PREFIX}{processes.upper()}", getattr(settings, processes)
-    )
-
-    def in_one(place: ServingPlan) -> AbstractAsyncContextManager[object]:
-        there = settings.model_copy(update={listen: place.listen})
-        return running(there, place.conninfo, processes=place.processes)
-
-    run_service(
-        name, lambda: serve_in_processes(settings, getattr(settings, listen), spread, in_one)
-    )
 
 
 def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+
+from pydantic import ValidationError
 
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_retrieval.config import RetrievalSettings
@@ -21,19 +24,23 @@ from hitherto_retrieval.usage_counts import AccessCounter, QueryUsageCounter
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.auth.departments import Departments
+from hitherto_shared.config import describe
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.paging import PageTokens
+from hitherto_shared.processes import ProcessSpread, serve_in_processes
 from hitherto_shared.rpc.server import Server, Servicer
-from hitherto_shared.service_command import run_command
+from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
 from hitherto_shared.startup import (
     authentication,
     load_deployment_secret,
     load_hash_key,
     load_user_keys,
+    run_service,
 )
+from hitherto_shared.telemetry import configure_logging
 
 NAME = "hitherto-retrieval"
 _POOL_WAIT_SECONDS = 1.0
@@ -186,13 +193,28 @@ def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Databas
 
 def main() -> None:
     """The command `hitherto-retrieval`."""
-    run_command(
+    read_arguments(
+        "hitherto-retrieval", "The retrieval service: answers searches, lists and contexts."
+    )
+    try:
+        settings = RetrievalSettings()
+    except ValidationError as error:
+        print(f"{NAME}: {describe(error)}", file=sys.stderr)
+        sys.exit(2)
+    configure_logging(NAME, settings.log_level, settings.log_format)
+    warn_of_unknown_variables(RetrievalSettings)
+    run_service(
         NAME,
-        "The retrieval service: answers searches, lists and contexts.",
-        RetrievalSettings,
-        running,
-        listen="retrieval_listen",
-        processes="read_processes",
+        lambda: serve_in_processes(
+            settings,
+            settings.retrieval_listen,
+            ProcessSpread("hitherto_retrieval", "HITHERTO_READ_PROCESSES", settings.read_processes),
+            lambda place: running(
+                settings.model_copy(update={"retrieval_listen": place.listen}),
+                place.conninfo,
+                processes=place.processes,
+            ),
+        ),
     )
 
 
