@@ -54,7 +54,7 @@ ACROSS_USERS = {
     "storage/erasure": "_CUT_LISTS _LISTED",
     "storage/exports": "_CALLS _LISTS",
     "storage/idempotency": "_TAKE _EXPIRE",
-    "storage/people": "_REVISIONS _PROFILE_PAGE _PROFILE_COUNT",
+    "storage/people": "_REVISIONS _PROFILE_PAGE",
     "storage/reembedding": "_AWAIT_RECENT _COUNT",
     "storage/retention": "_DUE _ANY_LIMIT",
     "storage/schedules": "_TENANTS _LAST",
