@@ -96,17 +96,6 @@ def usable_key(api_key: str | None) -> str:
     return key
 
 
-def usable_timeout(seconds: float) -> float:
-    """Seconds for a whole call.
-
-    Raises:
-        ValueError: It is not positive.
-    """
-    if not seconds > 0:
-        raise ValueError("the timeout of the model server must be more than 0 seconds")
-    return seconds
-
-
 def refusal_or_outage(
     status: int, headers: Mapping[str, str], content: bytes, *, key: str, model_setting: str
 ) -> ModelUnavailable | RequestRejected:

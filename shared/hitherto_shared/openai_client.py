@@ -34,7 +34,6 @@ from hitherto_shared.model_server import (
     oversize,
     refusal_or_outage,
     usable_key,
-    usable_timeout,
 )
 from hitherto_shared.offloading import beside_loop
 
@@ -97,7 +96,7 @@ class OpenAIServer:
         url = api_root(base_url)
         self._rules = rules
         self._key = usable_key(api_key)
-        self._timeout = usable_timeout(timeout)
+        self._timeout = timeout
         self._headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip" if rules.gzip else "identity",
