@@ -19,7 +19,7 @@ from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.connection_setup import prepare_counting, prepare_session
-from hitherto_retrieval.storage.replica_lag import ReplicaLag
+from hitherto_retrieval.storage.replica_lag import lag_shown
 from hitherto_retrieval.usage_counts import AccessCounter, QueryUsageCounter
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
@@ -91,9 +91,7 @@ async def running(
         stack.push_async_callback(readers.close)
         await readers.open()
         if replica is not None and settings.metrics_listen is not None:
-            lag = ReplicaLag(replica)
-            stack.push_async_callback(lag.stop)
-            await lag.start()
+            await stack.enter_async_context(lag_shown(replica))
         hash_key = load_hash_key(settings)
         await readers.keys.run(
             lambda connection: check_hash_key(connection, hash_key),
