@@ -6,7 +6,6 @@ those that other software uses for the same purpose.
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -15,6 +14,7 @@ from pydantic_settings import SettingsConfigDict
 
 from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
 from hitherto_shared.auth.key_set import PUBLIC_KEY_ALGORITHMS
+from hitherto_shared.auth.key_source import is_local
 from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.auth.web_tokens import ALGORITHMS, SECRET_ALGORITHM
 from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Pooler, Role, logging_in
@@ -267,13 +267,7 @@ class SharedSettings(EdgeSettings):
 
 def is_loopback(listen: str) -> bool:
     """True when `host:port` can be reached from this machine only."""
-    host = listen.rpartition(":")[0].strip("[]")
-    if host == "localhost" or listen.startswith("unix:"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return listen.startswith("unix:") or is_local(listen.rpartition(":")[0].strip("[]"))
 
 
 def describe(error: ValidationError) -> str:
