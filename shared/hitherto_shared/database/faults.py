@@ -105,11 +105,21 @@ def translate(error: BaseException) -> HithertoError | None:
             retry_after=0.1,
         )
     if isinstance(error, errors.QueryCanceled):
-        return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+        return no_answer_in_time()
     if isinstance(error, PoolClosed | psycopg.InterfaceError) or _is_away(error):
-        return Unavailable(
-            "the database cannot be reached; try again shortly",
-            reason="DATABASE_UNAVAILABLE",
-            retry_after=1.0,
-        )
+        return out_of_reach()
     return None
+
+
+def no_answer_in_time() -> TooLate:
+    """The error of a call that Postgres kept waiting."""
+    return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+
+
+def out_of_reach() -> Unavailable:
+    """The error while there is no connection to Postgres."""
+    return Unavailable(
+        "the database cannot be reached; try again shortly",
+        reason="DATABASE_UNAVAILABLE",
+        retry_after=1.0,
+    )

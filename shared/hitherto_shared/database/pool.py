@@ -46,7 +46,7 @@ from hitherto_shared.database.connect import (
 )
 from hitherto_shared.database.conversation import BatchRead, Conversation, exchange_at_once
 from hitherto_shared.database.exchange import BoundStatement, StatementResult
-from hitherto_shared.database.faults import is_lost_connection
+from hitherto_shared.database.faults import is_lost_connection, no_answer_in_time, out_of_reach
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.lending import Lender
 from hitherto_shared.database.tenancy import tenant_at_work
@@ -283,7 +283,7 @@ class Database:
             try:
                 return cast(Result, await self._ask_at_once(ready, work.asked, timeout))
             except TimeoutError:
-                raise _late() from None
+                raise no_answer_in_time() from None
             except Exception as error:
                 if not is_lost_connection(error):
                     raise
@@ -306,11 +306,7 @@ class Database:
                     if self._lender.all_lent:
                         raise
                     if self._refused > refused:
-                        raise Unavailable(
-                            "the database cannot be reached; try again shortly",
-                            reason="DATABASE_UNAVAILABLE",
-                            retry_after=1.0,
-                        ) from None
+                        raise out_of_reach() from None
 
         async def attempts() -> Result:
             nonlocal lent
@@ -336,7 +332,7 @@ class Database:
         if too_long:
             raise WorkTooLong("the work of a transaction", timeout)
         if not done:
-            raise _late()
+            raise no_answer_in_time()
         return task.result()
 
     def _at_hand(self) -> LeanConnection | None:
@@ -399,10 +395,6 @@ class Database:
             await connection.close()
             raise
         connection.proven_at = time.monotonic()
-
-
-def _late() -> TooLate:
-    return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
 
 
 def _waits_for_us(connection: LeanConnection) -> bool:
