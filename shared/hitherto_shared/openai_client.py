@@ -100,7 +100,8 @@ class OpenAIServer:
         self._headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip" if rules.gzip else "identity",
-            "Authorization": _authorization(url, self._key),
+            # An address may have a user and a password, for a proxy before the server.
+            "Authorization": _pair(url) or f"Bearer {self._key}",
             "Content-Type": "application/json",
             "User-Agent": "hitherto",
         } | {
@@ -347,11 +348,6 @@ def _sendable(variable: str) -> str:
     if not (value.isascii() and (value.isprintable() or not value)):
         raise ValueError(f"{variable} contains invalid characters: copy it again")
     return value
-
-
-def _authorization(url: URL, key: str) -> str:
-    """The key, unless the address has a user and a password for a proxy before the server."""
-    return _pair(url) or f"Bearer {key}"
 
 
 def _tls() -> ssl.SSLContext:

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from hitherto_shared import tracing
@@ -128,12 +127,7 @@ class Waiting:
         batch: tracing.Attributes = {"db.operation.batch.size": size} if size > 1 else {}
         return name_of_trip(self._what), {"db.system.name": "postgresql", **batch}
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         record = _record.get()
         if record is not None:
             record.add(self._kind, self._what, time.perf_counter() - self._began)

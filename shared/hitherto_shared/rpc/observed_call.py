@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import cache
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -73,12 +72,7 @@ class ObservedCall:
             self._span = tracer.call(self.method, self.metadata.get("traceparent"), facts)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         metrics.RPCS_RUNNING.dec()
         if isinstance(error, asyncio.CancelledError):
             # The caller left, or its deadline passed: gRPC does not say which.
