@@ -47,11 +47,6 @@ def _is_away(error: BaseException) -> bool:
     return error.sqlstate[:2] in ("08", "53", "57", "58") or error.sqlstate == "25006"
 
 
-def _is_outdated(error: errors.FeatureNotSupported) -> bool:
-    """Whether a migration altered a statement's result after the statement was prepared."""
-    return error.diag.source_function == "RevalidateCachedQuery"
-
-
 class Tolerated(AbstractContextManager[None]):
     """Logs an error of ours or of the database as `what`, and goes on: the work is repeated later.
 
@@ -98,7 +93,11 @@ def translate(error: BaseException) -> HithertoError | None:
             reason="WRITE_CONFLICT",
             retry_after=0.1,
         )
-    if isinstance(error, errors.FeatureNotSupported) and _is_outdated(error):
+    if (
+        isinstance(error, errors.FeatureNotSupported)
+        and error.diag.source_function == "RevalidateCachedQuery"
+    ):
+        # A migration altered a statement's result after the statement was prepared.
         return Conflict(
             "a table was altered while this call ran; try again",
             reason="WRITE_CONFLICT",

@@ -251,11 +251,11 @@ async def record_progress(
         record.take_result(result)
     touched = [held.user_id] if held.user_id is not None else sorted(set(users))
     if held.trail is not None and (touched or finished):
-        await held.trail.note_job(
+        await held.trail.note(
             connection,
             held.tenant_id,
             actor=ACTOR,
-            kind=held.kind,
+            method=held.kind,
             touched=dict.fromkeys(touched or [NOBODY], (str(held.job_id),)),
         )
     await announce(connection, str(held.job_id))
