@@ -31,8 +31,8 @@ class DocumentCalls(ReadCalls):
         reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.ListDocumentsResponse(reason=reading.reason)
-        found, following, total = await reading.run(
-            lambda c: documents.list_documents(c, reading.scope, filters, **page.bounds)
+        found, following, total = await reading.answer(
+            documents.page(reading.scope, filters, **page.bounds)
         )
         return pb.ListDocumentsResponse(
             documents=[_message(document) for document in found],
@@ -49,7 +49,7 @@ class DocumentCalls(ReadCalls):
         reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetDocumentResponse(reason=reading.reason)
-        found = await reading.run(lambda c: documents.read_document(c, reading.scope, document_id))
+        found = await reading.answer(documents.read_document(reading.scope, document_id))
         if found is None or reading.empty:
             raise no_such("document", "DOCUMENT_NOT_FOUND", document_id=request.document_id)
         return pb.GetDocumentResponse(document=_message(found))

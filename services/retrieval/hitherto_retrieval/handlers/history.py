@@ -42,8 +42,8 @@ class HistoryCalls(ReadCalls):
         known = await reading.answer(memories.exists(reading.scope, memory_id))
         if reading.empty or not known:
             raise no_such("memory", "MEMORY_NOT_FOUND", memory_id=request.memory_id)
-        found, following = await reading.run(
-            lambda c: history.of_memory(c, reading.scope, memory_id, **page.bounds)
+        found, following = await reading.answer(
+            history.of_memory(reading.scope, memory_id, **page.bounds)
         )
         found = await open_memory_events(reading, memory_id, found)
         return pb.GetMemoryHistoryResponse(
@@ -59,9 +59,7 @@ class HistoryCalls(ReadCalls):
         reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.GetProfileHistoryResponse(reason=reading.reason)
-        found, following = await reading.run(
-            lambda c: history.of_profile(c, reading.scope, **page.bounds)
-        )
+        found, following = await reading.answer(history.of_profile(reading.scope, **page.bounds))
         found = await open_profile_events(reading, found)
         return pb.GetProfileHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +12,7 @@ from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask_at
 from hitherto_shared.audit.reads import AuditedReads
-from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.database.pool import Reads
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Scope
 from hitherto_shared.paging import PageTokens
@@ -69,14 +68,6 @@ class UserReadContext(ReadContext):
         """The answer to one statement."""
         await self.ask(statement)
         return statement.answer
-
-    async def run(self, work: Callable[[Connection], Awaitable[Found]]) -> Found:
-        """Read within what is left of the deadline; a lost connection is retried once."""
-        return await self.database.run(
-            work,
-            timeout=self.deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
-        )
 
 
 class UserChecks(Checks):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from hitherto_retrieval.storage.moment import PRESENT, Moment
-from hitherto_retrieval.storage.statement import Statement
+from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Message, Scope, Summary
 
 # Conversations that have a summary, the last active first, after a named one. At another time:
@@ -101,19 +99,6 @@ ORDER BY c.last_said_at DESC, c.conversation_id DESC
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationFilters:
-    """Which conversations a page contains; None means all.
-
-    Without `with_sealed`, conversations with sealed summaries are left out.
-    """
-
-    outcomes: Sequence[str] | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    with_sealed: bool = True
-
-
 def recent(
     scope: Scope,
     *,
@@ -135,60 +120,70 @@ def recent(
     )
 
 
-async def last_messages(
-    connection: Connection, scope: Scope, conversation_ids: Sequence[str], *, limit: int
-) -> dict[str, list[Message]]:
+def last_messages(
+    scope: Scope, conversation_ids: Sequence[str], *, limit: int
+) -> Statement[dict[str, list[Message]]]:
     """The last `limit` messages of each conversation, in the order in which they were said."""
-    cursor = await connection.execute(
-        _MESSAGES, scope.bind(conversation_ids=list(conversation_ids), limit=limit)
-    )
-    found: dict[str, list[Message]] = {}
-    for row in await cursor.fetchall():
-        found.setdefault(row[0], []).append(Message(*row))
-    return found
+
+    def read(rows: Rows) -> dict[str, list[Message]]:
+        found: dict[str, list[Message]] = {}
+        for row in rows:
+            found.setdefault(row[0], []).append(Message(*row))
+        return found
+
+    values = scope.bind(conversation_ids=Texts(conversation_ids), limit=limit)
+    return Statement(_MESSAGES, values, read)
 
 
-async def messages_before(
-    connection: Connection, scope: Scope, conversation_id: str, *, before: str, limit: int
-) -> list[Message] | None:
+def messages_before(
+    scope: Scope, conversation_id: str, *, before: str, limit: int
+) -> Statement[list[Message] | None]:
     """The last `limit` messages before the message `before`, in the order in which they were said.
 
     None if the conversation has no such message.
     """
-    rows = await connection.fetch_rows(
+    return Statement(
         _MESSAGES_BEFORE,
         scope.bind(conversation_id=conversation_id, before=before, limit=limit + 1),
+        lambda rows: [Message(*row) for row in reversed(rows[1:])] if rows else None,
     )
-    return [Message(*row) for row in reversed(rows[1:])] if rows else None
 
 
-async def page(
-    connection: Connection,
+def page(
     scope: Scope,
-    wanted: ConversationFilters,
     *,
+    outcomes: Sequence[str] = (),
+    created_after: datetime | None = None,
+    created_before: datetime | None = None,
+    with_sealed: bool,
     after: tuple[str, str] | None,
     limit: int,
-) -> tuple[list[Summary], tuple[str, str] | None, int]:
-    """A page of conversations, the start of the next one, and the total number."""
+) -> Statement[tuple[list[Summary], tuple[str, str] | None, int]]:
+    """A page of conversations, the start of the next one, and the total number.
+
+    Without `outcomes`, those of all; without `with_sealed`, none with a sealed summary.
+    """
+
+    def read(rows: Rows) -> tuple[list[Summary], tuple[str, str] | None, int]:
+        found = [Summary(*row[1:]) for row in rows if row[1] is not None]
+        last = found[limit - 1] if len(found) > limit else None
+        following = (
+            (last.last_said_at.isoformat(), last.conversation_id)
+            if last is not None and last.last_said_at is not None
+            else None
+        )
+        return found[:limit], following, rows[0][0]
+
     values = scope.bind(
-        outcomes=list(wanted.outcomes) if wanted.outcomes else None,
-        created_after=wanted.created_after,
-        created_before=wanted.created_before,
-        with_sealed=wanted.with_sealed,
+        outcomes=list(outcomes) or None,
+        created_after=created_after,
+        created_before=created_before,
+        with_sealed=with_sealed,
         after_said=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,
     )
-    rows = await (await connection.execute(_PAGE, values)).fetchall()
-    found = [Summary(*row[1:]) for row in rows if row[1] is not None]
-    last = found[limit - 1] if len(found) > limit else None
-    following = (
-        (last.last_said_at.isoformat(), last.conversation_id)
-        if last is not None and last.last_said_at is not None
-        else None
-    )
-    return found[:limit], following, int(rows[0][0])
+    return Statement(_PAGE, values, read)
 
 
 def by_conversations(

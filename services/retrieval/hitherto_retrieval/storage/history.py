@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_shared.database.pool import Connection
+from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope
 
 # A page starts after the last event of the previous page. Times are the database's; ids only order
 # events of the same instant.
 _OF_MEMORY = """
 SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id AS related
+       related_memory_id
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'memory' AND memory_id = %(memory_id)s
@@ -27,7 +27,7 @@ LIMIT %(limit)s
 
 _OF_PROFILE = """
 SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id AS related
+       related_memory_id
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'profile'
@@ -54,40 +54,32 @@ class HistoryEvent:
     related: UUID | None
 
 
-async def of_memory(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    *,
-    after: Sequence[str] | None,
-    limit: int,
-) -> tuple[list[HistoryEvent], list[str] | None]:
+HistoryPage = tuple[list[HistoryEvent], list[str] | None]
+
+
+def of_memory(
+    scope: Scope, memory_id: UUID, *, after: Sequence[str] | None, limit: int
+) -> Statement[HistoryPage]:
     """A page of a memory's changes, and the start of the next one (None at the end)."""
-    return await _page(connection, _OF_MEMORY, scope.bind(memory_id=memory_id), after, limit)
+    return _page(_OF_MEMORY, scope.bind(memory_id=memory_id), after, limit)
 
 
-async def of_profile(
-    connection: Connection, scope: Scope, *, after: Sequence[str] | None, limit: int
-) -> tuple[list[HistoryEvent], list[str] | None]:
+def of_profile(scope: Scope, *, after: Sequence[str] | None, limit: int) -> Statement[HistoryPage]:
     """A page of the profile's changes, and the start of the next one (None at the end)."""
-    return await _page(connection, _OF_PROFILE, scope.parameters, after, limit)
+    return _page(_OF_PROFILE, scope.parameters, after, limit)
 
 
-async def _page(
-    connection: Connection,
-    sql: str,
-    values: dict[str, Any],
-    after: Sequence[str] | None,
-    limit: int,
-) -> tuple[list[HistoryEvent], list[str] | None]:
+def _page(
+    sql: str, values: dict[str, Any], after: Sequence[str] | None, limit: int
+) -> Statement[HistoryPage]:
+    def read(rows: Rows) -> HistoryPage:
+        shown = [_changed(HistoryEvent(*row)) for row in rows[:limit]]
+        last = shown[-1] if len(rows) > limit else None
+        return shown, [last.recorded_at.isoformat(), str(last.event_id)] if last else None
+
     after_at, after_id = after or (None, None)
     values |= {"after_at": after_at, "after_id": after_id, "limit": limit + 1}
-    events = await connection.fetch(HistoryEvent, sql, values)
-    shown = [_changed(event) for event in events[:limit]]
-    if len(events) <= limit:
-        return shown, None
-    last = shown[-1]
-    return shown, [last.recorded_at.isoformat(), str(last.event_id)]
+    return Statement(sql, values, read)
 
 
 def _changed(event: HistoryEvent) -> HistoryEvent:
