@@ -17,7 +17,6 @@ import psycopg
 from pgvector.psycopg import register_vector_async
 
 from hitherto_shared.auth.authenticate import ApiKeyAuthentication, Authenticator, NoAuthentication
-from hitherto_shared.auth.claims import Expected
 from hitherto_shared.auth.token_settings import web_token_authentication
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.bootstrap import bootstrap
@@ -286,16 +285,7 @@ async def authentication(
     """
     mode = settings.auth_mode(listen)
     if mode == "jwt":
-        async with web_token_authentication(
-            Expected(
-                (settings.jwt_issuer or "").strip(),
-                (settings.jwt_audience or "").strip(),
-                settings.jwt_tenant_claim,
-            ),
-            settings.token_algorithms(),
-            place=settings.jwt_jwks,
-            secret_file=settings.jwt_secret_file,
-        ) as tokens:
+        async with web_token_authentication(settings) as tokens:
             yield tokens
     elif mode == "off":
         logger.warning("authentication is off: every caller on this machine is accepted")

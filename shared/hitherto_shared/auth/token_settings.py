@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hitherto_shared.auth.key_ring import KeyRing
 from hitherto_shared.auth.key_set import PUBLIC_KEY_ALGORITHMS
 from hitherto_shared.auth.key_source import VARIABLE, KeyFile, key_source
 from hitherto_shared.auth.web_tokens import SECRET_ALGORITHM, WebTokenAuthentication
+from hitherto_shared.config import SharedSettings
 from hitherto_shared.private_file import NotPrivate, require_private
 
 logger = logging.getLogger("hitherto.auth")
@@ -23,9 +24,9 @@ _MAX_SECRET_BYTES = 4096
 
 @asynccontextmanager
 async def web_token_authentication(
-    expected: Expected, algorithms: Collection[str], *, place: str | None, secret_file: Path | None
+    settings: SharedSettings,
 ) -> AsyncIterator[WebTokenAuthentication]:
-    """Verification by the key set at `place`, refreshed until the context is left.
+    """Verification by the key set of the settings, refreshed until the context is left.
 
     An unusable file ends the start-up. An address may be unreachable for a while: calls are refused
     until its keys have been read.
@@ -33,9 +34,15 @@ async def web_token_authentication(
     Raises:
         ValueError: The file, the address or the secret is unusable; the message names the variable.
     """
+    expected = Expected(
+        (settings.jwt_issuer or "").strip(),
+        (settings.jwt_audience or "").strip(),
+        settings.jwt_tenant_claim,
+    )
+    algorithms, place = settings.token_algorithms(), settings.jwt_jwks
     secret = None
-    if SECRET_ALGORITHM in algorithms and secret_file is not None:
-        secret = await asyncio.to_thread(_read_secret, secret_file)
+    if SECRET_ALGORITHM in algorithms and settings.jwt_secret_file is not None:
+        secret = await asyncio.to_thread(_read_secret, settings.jwt_secret_file)
         logger.warning(
             "the secret in HITHERTO_JWT_SECRET_FILE may sign tokens: every verifier can also sign "
             "them, which suits development or a single team only"
