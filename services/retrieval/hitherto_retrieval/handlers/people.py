@@ -6,9 +6,10 @@ import asyncio
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, ReadContext, UserChecks
-from hitherto_retrieval.opening import Opener, whole_of_many
+from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, UserChecks
+from hitherto_retrieval.opening import whole_of_many
 from hitherto_retrieval.storage import people
+from hitherto_retrieval.storage.statement import ask_at
 from hitherto_shared.convert import ENTITY_TYPE, entity_message, profile_message
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
@@ -60,9 +61,7 @@ class PeopleCalls(ReadCalls):
             **page.bounds,
             with_sealed=self._keys.configured,
         )
-        own = Scope(principal.tenant_id, principal.user_id or "")
-        opener = Opener(self._keys, own, deadline=deadline)
-        await ReadContext(own, database, deadline, opener).ask(profiles)
+        await ask_at(database, deadline, profiles)
         found, following, total = profiles.answer
         await self._audit.note((profile.user_id for profile in found), timeout=seconds)
         theirs = [(Scope(principal.tenant_id, each.user_id), each) for each in found]
