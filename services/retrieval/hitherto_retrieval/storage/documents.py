@@ -14,7 +14,7 @@ from hitherto_shared.models import Scope
 
 _READ = """
 SELECT document_id, source_type, source_id, content_type, title, summary, content, author,
-       source_created_at, metadata, updated_at, expires_at
+       source_created_at AS created_at, metadata, updated_at, expires_at
 FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
   AND (expires_at IS NULL OR expires_at > now())
@@ -37,7 +37,7 @@ WITH listed AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM listed),
        d.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary, '', d.author,
-       d.source_created_at, d.metadata, d.updated_at, d.expires_at
+       d.source_created_at AS created_at, d.metadata, d.updated_at, d.expires_at
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
 LEFT JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s

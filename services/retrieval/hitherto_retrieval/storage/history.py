@@ -15,7 +15,7 @@ from hitherto_shared.models import Scope
 # events of the same instant.
 _OF_MEMORY = """
 SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id
+       related_memory_id AS related
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'memory' AND memory_id = %(memory_id)s
@@ -27,7 +27,7 @@ LIMIT %(limit)s
 
 _OF_PROFILE = """
 SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
-       related_memory_id
+       related_memory_id AS related
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND subject = 'profile'
