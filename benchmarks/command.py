@@ -10,11 +10,11 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import grpc
 from pydantic import ValidationError
@@ -29,8 +29,6 @@ from hitherto_client.errors import HithertoCallError
 from hitherto_shared.config import describe
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
-Options = TypeVar("Options")
-
 Progress = Callable[[str, int, int], None]
 """Takes the phase, how much of it is done, and how much there is."""
 
@@ -41,14 +39,7 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark as a command.
-
-    Attributes:
-        name: Of the module, after `benchmarks.`.
-        description: Stands above its help.
-        arguments: Adds its own arguments.
-        measure: Runs it.
-    """
+    """A benchmark as a command: its module's name, the head of its help, its own arguments."""
 
     name: str
     description: str
@@ -72,7 +63,7 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
             show_differences(one, two, output())
             return 0
         if given.command == "tables":
-            print(markdown(read_result(given.file, benchmark.name)))
+            print(markdown(read_result(given.a, benchmark.name)))
             return 0
         with _shown() as progress:
             result = asyncio.run(benchmark.measure(given, progress))
@@ -81,10 +72,9 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
             write_result(given.json, result)
     except Skipped as reason:
         print(f"{benchmark.name}: skipped: {reason}")
-    except ValidationError as error:
-        return _failed(benchmark.name, describe(error), 2)
     except ValueError as error:
-        return _failed(benchmark.name, str(error), 2)
+        text = describe(error) if isinstance(error, ValidationError) else str(error)
+        return _failed(benchmark.name, text, 2)
     except (BenchmarkFailed, EmbeddedPostgresError, OSError) as error:
         return _failed(benchmark.name, str(error), 1)
     except HithertoCallError as error:
@@ -130,28 +120,12 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(positive(part) for part in text.split(","))
 
 
-def add_counts(
-    parser: argparse.ArgumentParser, options: object, meanings: Mapping[str, str]
-) -> None:
-    """Add an argument for each of some numbers of a dataclass, with its value there as default."""
-    for name, meaning in meanings.items():
-        default = getattr(options, name)
+def add_counts(parser: argparse.ArgumentParser, **counts: tuple[int | None, str]) -> None:
+    """Add arguments that are numbers of things: of each its default, if it has one, and meaning."""
+    for name, (default, meaning) in counts.items():
         shown = "" if default is None else " (default: %(default)s)"
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=positive, default=default, help=f"{meaning}{shown}")
-
-
-def add_file(parser: argparse.ArgumentParser, name: str, meaning: str) -> None:
-    """Add an argument that names a file to write."""
-    parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=meaning)
-
-
-def given_options(kind: type[Options], given: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of the fields of a dataclass; what it leaves open is missing."""
-    named = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return {
-        name: value for name, value in vars(given).items() if name in named and value is not None
-    }
 
 
 def _parser(benchmark: Benchmark) -> argparse.ArgumentParser:
@@ -160,15 +134,17 @@ def _parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     )
     parser.set_defaults(command="run")
     benchmark.arguments(parser)
-    add_file(parser, "json", "write every figure there too")
-    commands = parser.add_subparsers(dest="command_given", metavar="")
-    compare = commands.add_parser("compare", help="show how two JSON results differ")
-    compare.set_defaults(command="compare")
-    compare.add_argument("a", type=Path, metavar="A.json")
-    compare.add_argument("b", type=Path, metavar="B.json")
-    tables = commands.add_parser("tables", help="print the tables of a JSON result as Markdown")
-    tables.set_defaults(command="tables")
-    tables.add_argument("file", type=Path, metavar="A.json")
+    meaning = "write every figure there too"
+    parser.add_argument("--json", type=Path, metavar="FILE", help=meaning)
+    commands = parser.add_subparsers(metavar="")
+    for name, meaning, files in (
+        ("compare", "show how two JSON results differ", ("a", "b")),
+        ("tables", "print the tables of a JSON result as Markdown", ("a",)),
+    ):
+        command = commands.add_parser(name, help=meaning)
+        command.set_defaults(command=name)
+        for file in files:
+            command.add_argument(file, type=Path, metavar=f"{file.upper()}.json")
     return parser
 
 

@@ -109,6 +109,12 @@ class TimedDatabase(Database):
 def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> None:
     """Fill the database of `conninfo`, whose login is the administrator's."""
     vector = "[" + ",".join(["1"] + ["0"] * (DIMENSIONS - 1)) + "]"
+    fixed = {
+        "tenant": TENANT,
+        "users": user_count,
+        "dimensions": DIMENSIONS,
+        "vector": vector,
+    }
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SET search_path = hitherto, public")
         # Bulk loading: every row is right by construction.
@@ -116,17 +122,10 @@ def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> N
         connection.execute(
             "INSERT INTO embedding_models (model, dimensions) VALUES ('bench', %s)", [DIMENSIONS]
         )
-        connection.execute(_USERS, {"tenant": TENANT, "users": user_count})
+        connection.execute(_USERS, fixed)
         for first in range(0, memories, _CHUNK):
             last = min(first + _CHUNK, memories) - 1
-            values = {
-                "tenant": TENANT,
-                "users": user_count,
-                "first": first,
-                "last": last,
-                "dimensions": DIMENSIONS,
-                "vector": vector,
-            }
+            values = {**fixed, "first": first, "last": last}
             for statement in (_MEMORIES, _VECTORS, _ACCESS):
                 connection.execute(statement, values)
             progress("loading", last + 1, memories)
@@ -216,9 +215,7 @@ BENCHMARK = Benchmark(
     name="decay",
     description="Measure decay over many memories, and how long others wait meanwhile.",
     arguments=lambda parser: add_counts(
-        parser,
-        argparse.Namespace(memories=1_000_000, users=2_000),
-        {"memories": "in all", "users": "over whom they are spread"},
+        parser, memories=(1_000_000, "in all"), users=(2_000, "over whom they are spread")
     ),
     measure=_measure,
 )

@@ -1,4 +1,4 @@
-"""A model server that takes no time, or as long as it is told to: OpenAI's format over HTTP/1.1.
+"""A model server that takes no time, or as long as it is told to, in OpenAI's format.
 
     python -m benchmarks.model_server [--topics]
 
@@ -6,8 +6,7 @@ Every chat call is answered with three memories that were never said before, and
 embeddings call with unit vectors that depend on the text alone, with `--topics` those of
 `benchmarks.retrieval.wording`. `GET /calls` tells how often each was called and for how many texts;
 `GET /delay/150` holds back every later embeddings reply for 150 ms. It prints `port N` once it
-listens, and ends with its standard input. Of HTTP it knows bodies with a length and kept
-connections, which is all that a client of a model needs.
+listens, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -20,11 +19,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import uvloop
 
+from benchmarks.processes import listening
 from benchmarks.words import DIMENSIONS, Vector, name, sentence, vector
+from tests.scripted_model.http import read_request, reply
 
 CALLS = "/calls"
 DELAY = "/delay/"
@@ -66,21 +67,25 @@ class ModelEndpoint:
             return 404, b'{"error": {"message": "no such path", "code": "not_found"}}'
         return 200, json.dumps(found).encode()
 
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer what comes over one connection, one request after the other."""
+        while (request := await read_request(reader)) is not None:
+            status, body = self.answer(request.path, request.body)
+            if seconds := self.delay(request.path):
+                await asyncio.sleep(seconds)
+            writer.write(reply(status, body, content_type="application/json"))
+        writer.close()
+
     def _completion(self, request: dict[str, Any], size: int) -> dict[str, Any]:
         content = json.dumps(_extraction(next(self._numbers)))
         usage = {"prompt_tokens": size // 4, "completion_tokens": len(content) // 4}
+        message = {"role": "assistant", "content": content}
         return {
             "id": "chatcmpl-0",
             "object": "chat.completion",
             "created": 1_767_600_000,
             "model": request.get("model"),
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": content},
-                    "finish_reason": "stop",
-                }
-            ],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             "usage": {**usage, "total_tokens": sum(usage.values())},
         }
 
@@ -122,84 +127,26 @@ def _embeddings(request: Mapping[str, Any], make: MakeVector) -> dict[str, Any]:
     """The vectors of a request's texts, as numbers or, where it asks for that, as base64."""
     given = request["input"]
     texts: list[str] = [given] if isinstance(given, str) else given
-    size = int(request.get("dimensions") or DIMENSIONS)
-    as_base64 = request.get("encoding_format") == "base64"
-    found = [make(text, size) for text in texts]
+    found = [make(text, int(request.get("dimensions") or DIMENSIONS)) for text in texts]
+    if request.get("encoding_format") == "base64":
+        data: list[Any] = [base64.b64encode(each.tobytes()).decode() for each in found]
+    else:
+        data = [each.tolist() for each in found]
     tokens = sum(len(text) for text in texts) // 4
     return {
         "object": "list",
         "model": request.get("model"),
         "data": [
-            {
-                "object": "embedding",
-                "index": i,
-                "embedding": base64.b64encode(v.tobytes()).decode() if as_base64 else v.tolist(),
-            }
-            for i, v in enumerate(found)
+            {"object": "embedding", "index": i, "embedding": each} for i, each in enumerate(data)
         ],
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
 
 
 async def serve(endpoint: ModelEndpoint) -> None:
-    """Answer on a free port of 127.0.0.1, which is printed, until standard input ends."""
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(endpoint), "127.0.0.1", 0)
-    print(f"port {server.sockets[0].getsockname()[1]}", flush=True)
-    await loop.run_in_executor(None, sys.stdin.read)
-    server.close()
-
-
-class _Connection(asyncio.Protocol):
-    """One connection: requests with a length in, replies with a length out."""
-
-    def __init__(self, endpoint: ModelEndpoint) -> None:
-        self._endpoint = endpoint
-        self._held = bytearray()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way back."""
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Answer every request that is whole."""
-        self._held += data
-        while (end := self._held.find(b"\r\n\r\n")) >= 0:
-            head = self._held[:end].decode("latin-1")
-            stop = end + 4 + _length(head)
-            if len(self._held) < stop:
-                return
-            body = bytes(self._held[end + 4 : stop])
-            del self._held[:stop]
-            path = head.split(" ", 2)[1]
-            seconds = self._endpoint.delay(path)
-            reply = _reply(*self._endpoint.answer(path, body))
-            if seconds > 0:
-                asyncio.get_running_loop().call_later(seconds, self._write, reply)
-            else:
-                self._write(reply)
-
-    def _write(self, reply: bytes) -> None:
-        # Whoever waited too long is gone.
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(reply)
-
-
-def _reply(status: int, body: bytes) -> bytes:
-    return (
-        b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        % (status, len(body))
-        + body
-    )
-
-
-def _length(head: str) -> int:
-    for line in head.split("\r\n")[1:]:
-        field, _, value = line.partition(":")
-        if field.lower() == "content-length":
-            return int(value)
-    return 0
+    """Answer on a free port of 127.0.0.1 until standard input ends."""
+    async with await asyncio.start_server(endpoint.talk, "127.0.0.1", 0) as server:
+        await listening(server.sockets[0].getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import tempfile
 from collections.abc import (
     AsyncIterator,
@@ -15,6 +17,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar, get_args
 
@@ -29,6 +32,7 @@ from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval.__main__ import running as retrieval_running
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
@@ -99,10 +103,7 @@ async def serving(
 ) -> AsyncIterator[AsyncHitherto]:
     """Both services on `place`, and a client of them; leaving drains them.
 
-    Args:
-        place: The database.
-        reads: Settings of the retrieval service alone.
-        given: Settings of both.
+    `reads` are settings of the retrieval service alone, `given` those of both.
     """
     settings = place.settings(**given)
     extraction = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **settings})
@@ -139,6 +140,31 @@ async def in_turns(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def memory_row(at: datetime, **columns: Any) -> Mapping[str, Any]:
+    """A row of an export: an active memory that was said and learnt `at` this time."""
+    return {
+        "version": 1,
+        "source": "conversation",
+        "origin": "user",
+        "status": "active",
+        **dict.fromkeys(("valid_from", "said_at", "created_at", "updated_at"), at),
+        **columns,
+    }
+
+
+async def import_user(
+    client: AsyncHitherto, user: str, tables: Mapping[str, Iterable[Mapping[str, Any]]]
+) -> None:
+    """Store a user as an export has one: rows by table, without tenant and user."""
+    owner = {"tenant_id": DEFAULT_TENANT, "user_id": user}
+    lines = [
+        json.dumps({"table": table, "row": {**owner, **row}}, default=str) + "\n"
+        for table, rows in tables.items()
+        for row in rows
+    ]
+    await client.import_user(user, io.BytesIO("".join(lines).encode()))
 
 
 async def submit(client: AsyncHitherto, transcripts: Iterable[TranscriptInput]) -> Sequence[str]:

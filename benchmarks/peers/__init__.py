@@ -9,7 +9,5 @@ call, within its own process: it pays neither for gRPC nor for authentication. O
 over gRPC, with authentication, in the same run. A peer that cannot be installed or started is
 reported with the reason.
 
-The modules: `running` (the peers, a peer's process, ratios and bars), `measuring` (a run); `loop`
-(what all peers' processes share, of the standard library only), `mem0_peer` and `langgraph_peer`
-(run with the peer's own Python).
+`stores` runs with a peer's own Python, and needs the standard library and that peer only.
 """

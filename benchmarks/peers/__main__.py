@@ -1,29 +1,360 @@
-"""Compares with other memory stores from the command line; see the package for how."""
+"""Measures ourselves and the peers on one database server; see the package for how."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
 
 from benchmarks.command import Benchmark, Progress, main
-from benchmarks.peers.measuring import measure
-from benchmarks.peers.running import MANY, ONE, PEERS
-from benchmarks.report import BenchmarkResult
+from benchmarks.peers.stores import FOUND, LOADED, Task
+from benchmarks.processes import ROOT
+from benchmarks.report import (
+    BenchmarkResult,
+    FigureTable,
+    JudgedBar,
+    ResultPart,
+    load_average,
+    machine,
+    percentile,
+    timed,
+)
 from benchmarks.retrieval.__main__ import sizes
-from benchmarks.retrieval.plan import RetrievalOptions
+from benchmarks.retrieval.measure import measure_groups
+from benchmarks.retrieval.person import Person
+from benchmarks.retrieval.plan import SUBJECTS, RetrievalOptions, group_of, users_of
+from benchmarks.retrieval.stage import Stage, staged
+from benchmarks.retrieval.wording import Questions
+from benchmarks.words import DIMENSIONS
+from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
+from hitherto_shared.database.embedded import EmbeddedPostgres
+
+INSTALL_SECONDS = 300.0
+RUN_SECONDS = 900.0
+_LINE_BYTES = 1 << 26
+_TOLD = 400
+_QUERIES = 4_000
+_OURS = ("search", "search_semantic")
+SEARCH, SEMANTIC = (SUBJECTS[subject] for subject in _OURS)
+ONE, MANY = 1, 32
+# By what is asked and how many memories a user has: times the speed of one call, and times the
+# requests a second of many callers.
+_BARS: Mapping[tuple[str, int], tuple[float, float]] = {
+    (SEARCH, 200): (3.0, 6.0),
+    (SEMANTIC, 200): (5.0, 10.0),
+    (SEARCH, 2_000): (4.0, 8.0),
+}
+PEERS: Mapping[str, Sequence[str]] = {
+    "mem0ai": ("mem0ai>=2.2,<2.3", "psycopg[binary,pool]>=3.2,<4"),
+    "langgraph-checkpoint-postgres": (
+        "langgraph-checkpoint-postgres>=3.2,<3.3",
+        "langgraph",
+        "psycopg[binary,pool]>=3.2,<4",
+    ),
+    "hindsight-api": (),
+}
+"""What is installed of each peer, by its package; nothing of one that is left out."""
+LEFT_OUT = {
+    "hindsight-api": "its package brings PyTorch with the CUDA libraries, several gigabytes"
+}
+
+
+class PeerUnavailable(RuntimeError):
+    """A peer cannot be compared with; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measurement: by whom, of users with so many memories, with so many callers.
+
+    `results` is how many a search had on average.
+    """
+
+    name: str
+    size: int
+    callers: int
+    p50: float
+    p95: float
+    per_second: float
+    results: float
+
+
+async def measure(
+    options: RetrievalOptions, peers: Sequence[str], progress: Progress
+) -> BenchmarkResult:
+    """Measure ourselves, then the peers, on one database server.
+
+    Raises:
+        BenchmarkFailed: A process of ours did not come up.
+        BenchmarkFailed: Our service answered with an error.
+    """
+    theirs: list[Measured] = []
+    unavailable: list[str] = []
+    load_before = load_average()
+    async with staged(options, progress) as stage:
+        version = stage.connection.info.server_version
+        groups = [
+            group_of(options.store, size, callers, _OURS, users_of(size))
+            for size in options.sizes
+            for callers in options.callers
+        ]
+        ours = [
+            Measured(
+                name=SUBJECTS[row.subject],
+                size=row.place.size,
+                callers=row.place.callers,
+                p50=row.p50,
+                p95=row.p95,
+                per_second=row.per_second,
+                results=float(options.limit) if not row.faults else 0.0,
+            )
+            for row in await measure_groups(stage, groups)
+        ]
+        for peer in peers:
+            try:
+                theirs += await _measure_peer(stage, peer)
+            except PeerUnavailable as reason:
+                unavailable.append(f"{peer}: {reason}")
+    part = timed(_part(ours, theirs, unavailable), machine(load_before, version))
+    return BenchmarkResult("peers", [part])
+
+
+def _part(
+    ours: Sequence[Measured], theirs: Sequence[Measured], unavailable: Sequence[str]
+) -> ResultPart:
+    rows = []
+    figures: dict[str, float] = {}
+    for each in (*ours, *theirs):
+        times = (f"{each.p50:.2f}", f"{each.p95:.2f}", f"{each.per_second:,.0f}")
+        rows.append((each.name, f"{each.size:,}", str(each.callers), *times, f"{each.results:g}"))
+        name = f"{each.name}, {each.size:,} memories a user, {each.callers} callers"
+        figures[f"{name}: p50 ms"] = each.p50
+        figures[f"{name}: p95 ms"] = each.p95
+        figures[f"{name}: requests/s"] = each.per_second
+    title = "the same searches on the same data"
+    columns = ("store", "memories a user", "callers", "p50 ms", "p95", "requests/s", "results")
+    table = FigureTable(title, columns, rows)
+    return ResultPart(title, figures, [table], list(bars(ours, theirs)), unavailable)
+
+
+def bars(ours: Sequence[Measured], peers: Sequence[Measured]) -> Iterator[JudgedBar]:
+    """Every bar for which both sides were measured; the peer is the fastest one at that figure."""
+    for (name, size), (p50_bar, rate_bar) in _BARS.items():
+        mine, others = _of(ours, size, ONE, name), _of(peers, size, ONE)
+        if mine and others:
+            fastest = min(others, key=lambda each: each.p50)
+            yield _bar(mine[0], "p50", fastest, fastest.p50 / mine[0].p50, p50_bar)
+        mine, others = _of(ours, size, MANY, name), _of(peers, size, MANY)
+        if mine and others:
+            fastest = max(others, key=lambda each: each.per_second)
+            times = mine[0].per_second / fastest.per_second
+            yield _bar(mine[0], "requests/s", fastest, times, rate_bar)
+
+
+def _bar(mine: Measured, figure: str, peer: Measured, times: float, least: float) -> JudgedBar:
+    return JudgedBar(
+        mine.name,
+        f"{figure}, {mine.size:,} memories a user, by {peer.name}",
+        f"{times:.1f} times as fast",
+        f"≥ {least:g}",
+        round(times, 2) >= least,
+    )
+
+
+def _of(
+    measured: Sequence[Measured], size: int, callers: int, name: str | None = None
+) -> list[Measured]:
+    return [
+        each
+        for each in measured
+        if each.size == size and each.callers == callers and name in {None, each.name}
+    ]
+
+
+async def _measure_peer(stage: Stage, peer: str) -> Sequence[Measured]:
+    """Install, load and measure one peer.
+
+    Raises:
+        PeerUnavailable: It cannot be.
+    """
+    options, people, progress = stage.options, stage.people, stage.progress
+    own = stage.folder / peer
+    own.mkdir()
+    progress(f"{peer}: installing", 0, 1)
+    python, named = await install(peer, own)
+    task = Task(
+        conninfo=_own_database(stage.postgres, peer.replace("-", "_")),
+        base_url=f"http://{stage.embedder.address}/v1",
+        model=MODEL,
+        dimensions=DIMENSIONS,
+        memories={person.user_id: [m.content for m in person.learnt] for person in people},
+        asked={str(size): _asked(size, people) for size in options.sizes},
+        limit=options.limit,
+        seconds=options.seconds,
+        callers=list(options.callers),
+    )
+    return await run_peer(
+        peer,
+        named,
+        python,
+        own,
+        task,
+        lambda done: progress(f"{peer}: loading", done, options.store),
+    )
+
+
+async def install(peer: str, folder: Path) -> tuple[Path, str]:
+    """Install a peer into a new environment in `folder`.
+
+    Returns:
+        Its Python, and its name with the version that was installed.
+
+    Raises:
+        PeerUnavailable: It is left out, or it cannot be installed in time.
+    """
+    if peer in LEFT_OUT:
+        raise PeerUnavailable(f"left out: {LEFT_OUT[peer]}")
+    environment = folder / "environment"
+    python = environment / "bin" / "python"
+    uv = (sys.executable, "-m", "uv")
+    asking = f"from importlib.metadata import version; print(version({peer!r}))"
+    try:
+        async with asyncio.timeout(INSTALL_SECONDS):
+            await _run(*uv, "venv", "--quiet", "--python", sys.executable, str(environment))
+            await _run(*uv, "pip", "install", "--quiet", "--python", str(python), *PEERS[peer])
+            version = await _run(str(python), "-c", asking)
+    except TimeoutError:
+        raise PeerUnavailable(f"it was not installed within {INSTALL_SECONDS:.0f} s") from None
+    return python, f"{peer} {version.strip()}"
+
+
+async def _run(*command: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        output, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    text = output.decode("utf-8", "replace")
+    if process.returncode != 0:
+        raise PeerUnavailable(f"it cannot be installed: {' '.join(text.split())[-_TOLD:]}")
+    return text
+
+
+async def run_peer(
+    peer: str,
+    named: str,
+    python: Path,
+    folder: Path,
+    task: Task,
+    loaded: Callable[[int], None],
+) -> Sequence[Measured]:
+    """Let a peer load and search.
+
+    Args:
+        peer: Which one.
+        named: What it is called, with its version.
+        python: Of its environment.
+        folder: For its files.
+        task: What to do.
+        loaded: Is told now and then how many memories are stored.
+
+    Raises:
+        PeerUnavailable: It ended without figures, or took too long.
+    """
+    file = folder / "task.json"
+    file.write_text(json.dumps(asdict(task)), "utf-8")
+    log = folder / "log"
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *(str(python), "-m", "benchmarks.peers.stores", peer, str(file)),
+            cwd=ROOT,
+            env={
+                "PATH": os.environ.get("PATH", ""),
+                "HOME": str(folder),
+                "MEM0_TELEMETRY": "False",
+                "OPENAI_API_KEY": "none",
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            limit=_LINE_BYTES,
+        )
+        try:
+            async with asyncio.timeout(RUN_SECONDS):
+                found = await _heard(process, loaded)
+                await process.wait()
+        except TimeoutError:
+            raise PeerUnavailable(f"it was not done within {RUN_SECONDS:.0f} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    if found is None:
+        said = " ".join(log.read_text("utf-8", "replace").split())
+        raise PeerUnavailable(f"it ended without figures: {said[-_TOLD:]}")
+    return [
+        Measured(
+            name=named,
+            size=each["size"],
+            callers=each["callers"],
+            p50=round(percentile(each["ms"], 0.50), 3),
+            p95=round(percentile(each["ms"], 0.95), 3),
+            per_second=round(len(each["ms"]) / each["seconds"], 1),
+            results=round(each["results"], 1),
+        )
+        for each in json.loads(found)
+    ]
+
+
+async def _heard(process: asyncio.subprocess.Process, loaded: Callable[[int], None]) -> str | None:
+    assert process.stdout is not None
+    found = None
+    async for line in process.stdout:
+        text = line.decode("utf-8", "replace").rstrip("\n")
+        if text.startswith(LOADED):
+            loaded(int(text.removeprefix(LOADED)))
+        elif text.startswith(FOUND):
+            found = text.removeprefix(FOUND)
+    return found
+
+
+def _own_database(postgres: EmbeddedPostgres, name: str) -> str:
+    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    with psycopg.connect(postgres.superuser_conninfo(name), autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION vector")
+    return postgres.superuser_conninfo(name)
+
+
+def _asked(size: int, people: Sequence[Person]) -> list[tuple[str, str]]:
+    users = [person.user_id for person in people if person.size == size]
+    questions = Questions(f"peers {size}")
+    asking = (users[number % len(users)] for number in range(_QUERIES))
+    return [(user, questions.ask(user)) for user in asking]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", type=sizes, default=(200, 2_000), help="default: 200,2000")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--only", action="append", choices=[peer.name for peer in PEERS])
+    parser.add_argument("--only", action="append", choices=list(PEERS))
 
 
 async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
     options = RetrievalOptions(
         sizes=given.sizes, callers=(ONE, MANY), seconds=given.seconds, extras=False
     )
-    peers = [peer for peer in PEERS if not given.only or peer.name in given.only]
-    return await measure(options, peers, progress)
+    return await measure(options, given.only or list(PEERS), progress)
 
 
 BENCHMARK = Benchmark(

@@ -9,8 +9,7 @@ key; floors as processes, which do the least that a Python service must do; and 
 calls them. Floors and service are measured in turns, in slices of a second, so that what else the
 machine does falls on all of them alike.
 
-The modules: `measure` (one run), `plan` (what is measured where), `stage` (what runs), `rows`
-(figures in turns, and what the walls cost), `recall` (bar Q2); `person` and `wording`
-(the data, from a seed), `writing` (into the database); `requests` and `caller` (requests, and the
-process that sends them); `figures`, `report` (results).
+The modules: `plan` (options, and what is measured where); `wording` and `person` (the data, from a
+seed), `stage` (what runs, and fills the database); `caller` (requests, and the process that sends
+them); `measure` (figures in turns, the start, what the walls cost), `recall` (bar Q2); `report`.
 """

@@ -15,15 +15,9 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.retrieval.wording import (
-    as_sentence,
-    names_of,
-    some_words,
-    topic_for,
-    topics_of,
-    vector,
-)
-from benchmarks.words import sentence
+from benchmarks.retrieval.wording import names_of, some_words, topic_for, topics_of, vector
+from benchmarks.serving import memory_row
+from benchmarks.words import as_sentence, sentence
 from hitherto_shared.text.normalise import fold
 
 OF_A_CONVERSATION = 20
@@ -199,7 +193,20 @@ def export_of(person: Person) -> Mapping[str, Sequence[Row]]:
             | {"mention_count": mentions[name], "created_at": now, "updated_at": now}
             for name, entity_id in names.items()
         ],
-        "memories": [_memory(memory) for memory in learnt],
+        "memories": [
+            memory_row(
+                memory.at,
+                memory_id=memory.memory_id,
+                type=memory.type,
+                content=memory.content,
+                importance=memory.importance,
+                confidence="high" if memory.importance > 0.5 else "medium",
+                tags=memory.tags,
+                keywords=memory.keywords,
+                conversation_id=memory.conversation_id,
+            )
+            for memory in learnt
+        ],
         "memory_sources": [
             {
                 "memory_id": memory.memory_id,
@@ -267,22 +274,4 @@ def _summary(memories: Sequence[SyntheticMemory], messages: Sequence[Row]) -> Ro
         "covers_to": len(messages),
         "created_at": messages[-1]["said_at"],
         "updated_at": messages[-1]["said_at"],
-    }
-
-
-def _memory(memory: SyntheticMemory) -> Row:
-    return {
-        "memory_id": memory.memory_id,
-        "version": 1,
-        "type": memory.type,
-        "content": memory.content,
-        "importance": memory.importance,
-        "confidence": "high" if memory.importance > 0.5 else "medium",
-        "source": "conversation",
-        "origin": "user",
-        "status": "active",
-        "tags": memory.tags,
-        "keywords": memory.keywords,
-        "conversation_id": memory.conversation_id,
-        **dict.fromkeys(("valid_from", "said_at", "created_at", "updated_at"), memory.at),
     }

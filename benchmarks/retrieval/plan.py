@@ -1,11 +1,9 @@
-"""What is measured where: the groups of rows of a run."""
+"""What is measured where: the options, and the groups of rows of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from benchmarks.retrieval.figures import NO_SIZE, MeasurementConditions
 
 COUNTS: Mapping[int, int] = {200: 20, 2_000: 3, 10_000: 1}
 """How many users have so many memories: 20,000 memories in all."""
@@ -13,15 +11,22 @@ COPIES = 50
 """The large store is so many times the small one."""
 LATE_MS = 150
 """How late the embeddings endpoint is in the rows of a late embedder."""
+NO_SIZE = 0
+"""The size of rows in which the number of memories plays no part."""
 
-_SUBJECTS = (
-    "floor_select",
-    "floor_search",
-    "search",
-    "search_vector",
-    "context",
-    "context_query",
-)
+SUBJECTS: Mapping[str, str] = {
+    "floor_echo": "floor: echo",
+    "floor_select": "floor: SELECT 1",
+    "floor_search": "floor: embedding call + one SQL",
+    "search": "SearchMemories",
+    "search_semantic": "SearchMemories, semantic leg alone",
+    "search_vector": "SearchMemories, caller's own vector",
+    "search_repeated": "SearchMemories, repeated queries",
+    "context": "GetContext without a query",
+    "context_query": "GetContext with a query",
+}
+"""What is measured, and what it is called."""
+_ALWAYS = ("floor_select", "floor_search", "search", "search_vector", "context", "context_query")
 _EXTRA_SUBJECTS = ("search_semantic", "search_repeated")
 _EXTRA_CALLERS = (1, 32)
 _LATE_SUBJECTS = ("floor_search", "search", "context_query")
@@ -67,6 +72,25 @@ class RetrievalOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasurementConditions:
+    """Where a row is measured.
+
+    Attributes:
+        store: Memories in the whole store.
+        size: Memories of each user who asks; `NO_SIZE` where that plays no part.
+        callers: Requests on their way at a time.
+        delay_ms: How long the embeddings endpoint takes.
+        spread: Over how many users the requests go.
+    """
+
+    store: int
+    size: int
+    callers: int
+    delay_ms: int
+    spread: int
+
+
+@dataclass(frozen=True, slots=True)
 class MeasurementGroup:
     """Rows that are measured in turns: where, who asks, and what."""
 
@@ -80,13 +104,6 @@ def users_of(size: int) -> list[str]:
     return [f"p{size}-{number}" for number in range(COUNTS[size])]
 
 
-def in_small_store(
-    options: RetrievalOptions, size: int, callers: int, delay_ms: int = 0
-) -> MeasurementConditions:
-    """Where all users with so many memories ask."""
-    return MeasurementConditions(options.store, size, callers, delay_ms, COUNTS[size])
-
-
 def copy_of(user_id: str, number: int) -> str:
     """The id of a user's copy in the large store."""
     return f"{user_id}~{number}"
@@ -97,41 +114,45 @@ def original_of(user_id: str) -> str:
     return user_id.partition("~")[0]
 
 
+def group_of(
+    store: int, size: int, callers: int, subjects: Sequence[str], users: Sequence[str]
+) -> MeasurementGroup:
+    """What so many callers ask for these users, of an embeddings endpoint without delay."""
+    return MeasurementGroup(
+        MeasurementConditions(store, size, callers, 0, len(users)), users, subjects
+    )
+
+
 def small_store(options: RetrievalOptions) -> Iterator[MeasurementGroup]:
     """What is measured in the small store, the floor that knows no store first."""
-    first = options.sizes[0]
+    first, store = options.sizes[0], options.store
     for callers in options.callers:
-        place = MeasurementConditions(options.store, NO_SIZE, callers, 0, 1)
-        yield MeasurementGroup(place, users_of(first)[:1], ("floor_echo",))
+        yield group_of(store, NO_SIZE, callers, ("floor_echo",), users_of(first)[:1])
     for size in options.sizes:
-        users = users_of(size)
         for callers in options.callers:
             extra = options.extras and size == first and callers in _EXTRA_CALLERS
-            subjects = (*_SUBJECTS, *_EXTRA_SUBJECTS) if extra else _SUBJECTS
-            yield MeasurementGroup(in_small_store(options, size, callers), users, subjects)
-    if options.extras:
-        users = users_of(first)
-        for callers in options.callers:
-            place = in_small_store(options, first, callers, LATE_MS)
-            yield MeasurementGroup(place, users, _LATE_SUBJECTS)
+            subjects = (*_ALWAYS, *_EXTRA_SUBJECTS) if extra else _ALWAYS
+            yield group_of(store, size, callers, subjects, users_of(size))
+    for callers in options.callers if options.extras else ():
+        place = MeasurementConditions(store, first, callers, LATE_MS, COUNTS[first])
+        yield MeasurementGroup(place, users_of(first), _LATE_SUBJECTS)
 
 
 def large_store(options: RetrievalOptions) -> Iterator[MeasurementGroup]:
     """What is measured in the large store: by as many users as in the small one, then by all."""
-    store = COPIES * options.store
-    callers_too = [callers for callers in options.callers if callers in _LARGE_CALLERS]
-    for size in options.sizes:
-        users = [
-            copy_of(user, 1 + _STRIDE * number % (COPIES - 1))
-            for number, user in enumerate(users_of(size))
-        ]
-        for callers in callers_too:
-            yield MeasurementGroup(
-                MeasurementConditions(store, size, callers, 0, len(users)), users, _LARGE_SUBJECTS
-            )
-    everybody = [
-        copy_of(user, number) for number in range(1, COPIES) for user in users_of(options.sizes[0])
+    first = options.sizes[0]
+    asking = [
+        (
+            size,
+            [
+                copy_of(user, 1 + _STRIDE * number % (COPIES - 1))
+                for number, user in enumerate(users_of(size))
+            ],
+        )
+        for size in options.sizes
     ]
-    for callers in callers_too:
-        place = MeasurementConditions(store, options.sizes[0], callers, 0, len(everybody))
-        yield MeasurementGroup(place, everybody, _LARGE_SUBJECTS)
+    everybody = [copy_of(user, number) for number in range(1, COPIES) for user in users_of(first)]
+    for size, users in (*asking, (first, everybody)):
+        for callers in options.callers:
+            if callers in _LARGE_CALLERS:
+                yield group_of(COPIES * options.store, size, callers, _LARGE_SUBJECTS, users)

@@ -68,12 +68,6 @@ def some_words(rng: random.Random, topic: int, count: int) -> list[str]:
     ]
 
 
-def as_sentence(words: Sequence[str]) -> str:
-    """The words with a capital and a full stop."""
-    text = " ".join(words)
-    return f"{text[0].upper()}{text[1:]}."
-
-
 class Questions:
     """Questions that a person asks, never one twice."""
 
@@ -115,10 +109,6 @@ def vector(text: str, dimensions: int = DIMENSIONS) -> Vector:
     return (total / np.linalg.norm(total)).astype("<f4")
 
 
-def _topic(number: int) -> int:
-    return number % TOPICS
-
-
 def _word_vectors() -> NDArray[np.float32]:
     rng = np.random.default_rng(7)
     centres = rng.standard_normal((TOPICS, DIMENSIONS), dtype=np.float32)
@@ -131,7 +121,7 @@ def _word_vectors() -> NDArray[np.float32]:
 
 _NUMBER_OF = {word: number for number, word in enumerate(WORDS)}
 _WORDS_OF: Sequence[Sequence[str]] = [
-    [word for number, word in enumerate(WORDS) if number >= _COMMON and _topic(number) == topic]
+    [word for number, word in enumerate(WORDS) if number >= _COMMON and number % TOPICS == topic]
     for topic in range(TOPICS)
 ]
 _WORD_VECTORS = _word_vectors()

@@ -18,7 +18,7 @@ from benchmarks.report import (
     read_result,
     write_result,
 )
-from benchmarks.throughput.__main__ import BENCHMARK as THROUGHPUT
+from benchmarks.throughput import BENCHMARK as THROUGHPUT
 from hitherto_client.errors import HithertoCallError
 
 
@@ -40,9 +40,7 @@ def benchmark(outcome: BenchmarkResult | Exception) -> Benchmark:
     return Benchmark(
         name="made",
         description="",
-        arguments=lambda parser: add_counts(
-            parser, argparse.Namespace(calls=5), {"calls": "how many"}
-        ),
+        arguments=lambda parser: add_counts(parser, calls=(5, "how many")),
         measure=measure,
     )
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.model_server import ModelEndpoint
+from benchmarks.retrieval.caller import KINDS, RequestStream
 from benchmarks.retrieval.recall import share_of_nearest
-from benchmarks.retrieval.requests import KINDS, RequestStream
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 
@@ -19,7 +19,8 @@ USERS = ("p200-0", "p200-1")
 def sent(kind: str, count: int) -> list[retrieval_service_pb2.SearchMemoriesRequest]:
     following = RequestStream(kind, USERS, "seed", 20).requests()
     return [
-        retrieval_service_pb2.SearchMemoriesRequest.FromString(following()) for _ in range(count)
+        retrieval_service_pb2.SearchMemoriesRequest.FromString(next(following))
+        for _ in range(count)
     ]
 
 

@@ -19,16 +19,17 @@ from benchmarks.report import (
     show_result,
     timed,
 )
-from benchmarks.retrieval.figures import (
-    NO_SIZE,
-    IsolationCost,
+from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
+from benchmarks.retrieval.report import (
+    COLD,
+    OPEN,
+    WALLED,
+    WARM,
     LatencyFigures,
-    MeasurementConditions,
     Recall,
     RetrievalMeasurements,
-    Start,
+    retrieval_part,
 )
-from benchmarks.retrieval.report import retrieval_part
 
 SMALL, LARGE = 20_000, 1_000_000
 
@@ -71,18 +72,21 @@ REPORT = RetrievalMeasurements(
         row("floor_search", 2.0, store=LARGE, spread=980),
         row("search", 5.6, store=LARGE, spread=980),
     ],
-    start=Start(cold=15.0, warm=5.0),
     recall=[
         Recall(size=2_000, users=3, searches=150, complete=150, recall=1.0, unfiltered=1.0),
         Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98, unfiltered=0.99),
     ],
-    walls=IsolationCost(walled=4.4, open=4.0),
+    alone={COLD: 15.0, WARM: 5.0, WALLED: 4.4, OPEN: 4.0},
 )
 
 
 def with_row(changed: LatencyFigures) -> RetrievalMeasurements:
     kept = [r for r in REPORT.rows if (r.subject, r.place) != (changed.subject, changed.place)]
     return replace(REPORT, rows=[*kept, changed])
+
+
+def with_alone(**changed: float) -> RetrievalMeasurements:
+    return replace(REPORT, alone={**REPORT.alone, **changed})
 
 
 def judged(report: RetrievalMeasurements) -> Mapping[tuple[str, bool | None], list[JudgedBar]]:
@@ -130,9 +134,9 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
         (with_row(row("search", 5.61, store=LARGE, spread=980)), "P3"),
         (with_row(row("context", 2.21)), "P4"),
         (with_row(row("context_query", 4.51)), "P4"),
-        (replace(REPORT, start=Start(cold=15.1, warm=5.0)), "P6"),
-        (replace(REPORT, start=Start(cold=15.0, warm=5.1)), "P6"),
-        (replace(REPORT, walls=IsolationCost(walled=4.41, open=4.0)), "walls"),
+        (with_alone(**{COLD: 15.1}), "P6"),
+        (with_alone(**{WARM: 5.1}), "P6"),
+        (with_alone(**{WALLED: 4.41}), "walls"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
@@ -145,7 +149,7 @@ def test_a_run_beyond_a_bar_says_so(worse: RetrievalMeasurements, name: str) -> 
 
 def test_what_was_not_measured_is_not_judged() -> None:
     small = [r for r in REPORT.rows if r.place.store == SMALL and r.place.size != 2_000]
-    found = judged(replace(REPORT, rows=small, start=None, recall=[], walls=None))
+    found = judged(replace(REPORT, rows=small, recall=[], alone={}))
     assert len(found["P2", None]) == 1
     assert len(found["P3", None]) == 2
     assert len(found["P6", None]) == 2
