@@ -11,8 +11,7 @@ messages, and among both, by the default ranking, without each of its components
 other rankings; and through GetContext, whose block is searched for the evidence. `EVAL_DIR` names a
 folder of one's own in the same format.
 
-`data` reads the files, `splitting` splits their messages; `embedders` says which can be measured
-here; `loading`, `searching` and `context` talk to the services; `variants` are the rankings;
-`naive` makes the lists that a block is held against; `measure` does it all for one embedder;
-`scores` judges an answer; `report` makes figures and tables of all scores.
+`data` reads the files and splits their messages; `asking` sends the questions and scores the
+answers, `blocks` does so for contexts; `measure` does it all for one embedder; `report` makes
+figures and tables of all scores.
 """

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import Benchmark, Progress, Skipped, main, positive
-from benchmarks.locomo.data import SOURCES, choose, load
-from benchmarks.locomo.embedders import KINDS, available
-from benchmarks.locomo.measure import PARTS, measure
+from benchmarks.locomo.data import SOURCES, choose, load, split_turns
+from benchmarks.locomo.measure import KINDS, PARTS, available, measure
 from benchmarks.locomo.report import locomo_part
-from benchmarks.locomo.splitting import split_turns
 from benchmarks.report import BenchmarkResult
 from benchmarks.serving import temporary_place
 

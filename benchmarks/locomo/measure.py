@@ -1,38 +1,58 @@
-"""Measures one embedder: loads everything once, then asks in every way."""
+"""Measures one embedder: loads everything once, waits until all can be found, asks in every way."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+import psycopg
+
+from benchmarks import BenchmarkFailed
 from benchmarks.command import Progress, counting
-from benchmarks.locomo.context import BUDGETS, ContextFigures, tell_all
-from benchmarks.locomo.data import BenchmarkQuestion, Data
-from benchmarks.locomo.embedders import model_for
-from benchmarks.locomo.loading import LoadedCounts, load_into
-from benchmarks.locomo.scores import QuestionScore
-from benchmarks.locomo.searching import Answers, ask_all
-from benchmarks.locomo.variants import (
+from benchmarks.locomo.asking import (
+    ABLATED,
     ABLATIONS,
     BALANCED,
     CORPORA,
     OTHERS,
-    SearchedCorpus,
+    Answers,
+    QuestionScore,
     Variant,
+    ask_all,
     idle,
 )
-from benchmarks.serving import BenchmarkDatabase, serving
+from benchmarks.locomo.blocks import BUDGETS, ContextFigures, tell_all
+from benchmarks.locomo.data import BenchmarkQuestion, Data, transcript
+from benchmarks.serving import (
+    EVERY_STATUS,
+    BenchmarkDatabase,
+    all_vectors,
+    ended,
+    serving,
+    submit,
+)
 from hitherto_client import AsyncHitherto
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.model_api import ModelError
 from hitherto_shared.startup import configured_embedder
+from tests.scripted_model import ScriptedModel, StatusFault, facts_script
 
-_EMBEDDING_MS = 5_000
-"""How long a question's vector is waited for: quality is measured here, not speed."""
+KINDS = ("offline", "onnx", "openai")
+"""Kinds of embedders."""
 SEARCH, BLOCK = "search", "block"
 PARTS = (SEARCH, BLOCK)
 """What is measured: the first ten results, and what stands in the block of GetContext."""
+_EMBEDDING_MS = 5_000
+"""How long a question's vector is waited for: quality is measured here, not speed."""
+_PATIENCE = 600.0
+"""Seconds until a job, or the vectors of everything, count as lost."""
 
 
 @dataclass(slots=True)
@@ -43,7 +63,7 @@ class EmbedderRun:
         data: Name of the data set.
         kind: Kind of the embedder.
         embedder: Its name.
-        held: What the services held.
+        held: How much the services held, by what it is.
         questions: What was asked.
         ceiling: The recall of somebody who finds every fact.
         scores: By corpus and variant one score for each question, in their order.
@@ -56,7 +76,7 @@ class EmbedderRun:
     data: str
     kind: str
     embedder: str
-    held: LoadedCounts
+    held: Mapping[str, int]
     questions: Sequence[BenchmarkQuestion]
     ceiling: float
     scores: dict[str, dict[str, Sequence[QuestionScore]]] = field(default_factory=dict)
@@ -74,14 +94,7 @@ async def measure(
     *,
     parts: Sequence[str] = PARTS,
 ) -> EmbedderRun:
-    """Run the whole benchmark for one embedder.
-
-    Args:
-        data: Sessions and questions.
-        kind: Kind of the embedder.
-        place: A migrated database without data.
-        progress: Is told how far it is.
-        parts: What is asked, of `PARTS`.
+    """Run the whole benchmark for one kind of embedder, on a migrated database without data.
 
     Raises:
         BenchmarkFailed: The data did not become findable.
@@ -95,7 +108,7 @@ async def measure(
             serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
         )
         extracted = counting(progress, f"{kind}: extracting", len(data.sessions))
-        held = await load_into(place, client, data.sessions, done=extracted)
+        held = await _load(place, client, data.sessions, extracted)
         loaded = time.monotonic()
         embedder = configured_embedder(SharedSettings(**chosen))
         stack.push_async_callback(embedder.close)
@@ -110,34 +123,119 @@ async def measure(
     return run
 
 
-async def _ask(
-    client: AsyncHitherto, corpus: SearchedCorpus, run: EmbedderRun, progress: Progress
-) -> None:
+async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun, progress: Progress) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
-    found = run.scores[corpus.name] = {}
+    found = run.scores[corpus] = {}
 
     async def ask(variant: Variant, *, explain: bool = False) -> Answers:
-        answers = await ask_all(
-            client,
-            run.questions,
-            corpus,
-            variant,
-            explain=explain,
-            done=counting(
-                progress,
-                f"{run.kind}: asking {corpus.name}, {variant.name}",
-                len(run.questions),
-            ),
-        )
+        phase = f"{run.kind}: asking {corpus}, {variant.name}"
+        done = counting(progress, phase, len(run.questions))
+        answers = await ask_all(client, run.questions, corpus, variant, done, explain=explain)
         found[variant.name] = answers.scores
         run.degraded += answers.degraded
         return answers
 
     parts = (await ask(BALANCED, explain=True)).parts
-    asked: list[Variant] = []
-    if corpus.ablated:
-        run.idle[corpus.name] = [v.without for v in ABLATIONS if idle(v.without, parts)]
-        asked += [v for v in ABLATIONS if not idle(v.without, parts)]
-        asked += OTHERS
-    for variant in asked:
-        await ask(variant)
+    if corpus in ABLATED:
+        run.idle[corpus] = [v.without for v in ABLATIONS if idle(v.without, parts)]
+        for variant in (*ABLATIONS, *OTHERS):
+            if variant.without not in run.idle[corpus]:
+                await ask(variant)
+
+
+def available(environment: Mapping[str, str]) -> list[str]:
+    """The kinds of embedder that the environment has what they need for, cheapest first."""
+    found = ["offline"]
+    if environment.get("HITHERTO_ONNX_MODEL_DIR"):
+        found.append("onnx")
+    reachable = environment.get("OPENAI_BASE_URL") or environment.get("OPENAI_API_KEY")
+    if environment.get("EMBEDDING_MODEL") and reachable:
+        found.append("openai")
+    return found
+
+
+@asynccontextmanager
+async def model_for(
+    kind: str, sessions: Sequence[Mapping[str, Any]]
+) -> AsyncIterator[Mapping[str, Any]]:
+    """A language model that knows the facts of the sessions, beside an embedder of this kind.
+
+    Yields the settings by which the services use both. They know one model server for both: for
+    `openai` it passes texts to be embedded on to the server that the environment names.
+
+    Raises:
+        ValueError: The environment lacks something; the message names the variable.
+    """
+    settings: dict[str, Any] = {"extractor": "openai", "embedder": kind}
+    embed = None
+    async with AsyncExitStack() as stack:
+        if kind == "openai":
+            given = SharedSettings()
+            embedder = OpenAIEmbedder(
+                given.embedding_model,
+                given.embedding_dimensions,
+                base_url=given.openai_base_url,
+                api_key=given.api_key,
+            )
+            stack.push_async_callback(embedder.close)
+
+            async def embed(texts: list[str]) -> list[Vector] | StatusFault:
+                try:
+                    return list((await embedder.embed(texts)).vectors)
+                except ModelError as error:
+                    return StatusFault(503, message=str(error))
+
+        else:
+            # What is set for another embedder must not be held against this one.
+            settings["embedding_dimensions"] = None
+        model = await stack.enter_async_context(ScriptedModel(facts_script(sessions), embed=embed))
+        yield {**settings, "openai_base_url": model.base_url}
+
+
+async def _load(
+    place: BenchmarkDatabase,
+    client: AsyncHitherto,
+    sessions: Sequence[Mapping[str, Any]],
+    done: Callable[[], None],
+) -> Mapping[str, int]:
+    """Send every session and wait for its job and for the vectors of what came of it.
+
+    Returns:
+        How much the services hold, by what it is.
+
+    Raises:
+        BenchmarkFailed: It took too long.
+    """
+    succeeded = 0
+    for job_id in await submit(client, map(transcript, sessions)):
+        job = await _in_time(ended(client, job_id), "a job did not end")
+        succeeded += job.succeeded
+        done()
+    await _in_time(all_vectors(place.conninfo), "texts still wait for their vectors")
+    # What autovacuum does within a minute or so: without it searches take twice as long till then.
+    login = with_role(place.conninfo, "hitherto_owner", application="bench")
+    async with await psycopg.AsyncConnection.connect(login, autocommit=True) as database:
+        await database.execute("ANALYZE")
+    users = sorted({session["user_id"] for session in sessions})
+    memories = [
+        memory for user in users async for memory in client.memories(user, statuses=EVERY_STATUS)
+    ]
+    return {
+        "sessions": len(sessions),
+        "succeeded": succeeded,
+        "summaries": len([each for user in users async for each in client.conversations(user)]),
+        "messages": sum(len(session["messages"]) for session in sessions),
+        "memories": len(memories),
+        "with_sources": sum(bool(memory.source_message_ids) for memory in memories),
+    }
+
+
+async def _in_time(work: Awaitable[Any], otherwise: str) -> Any:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await work
+    except TimeoutError:
+        raise BenchmarkFailed(
+            f"{otherwise} after {_PATIENCE:.0f} s: run it again on a machine with less to do, or "
+            "look at what the service logs"
+        ) from None
