@@ -8,8 +8,7 @@ become of memories that were there before. Each goes through both services and t
 on an embedded database, with the model that the environment names (`OPENAI_BASE_URL`,
 `OPENAI_API_KEY`, `MEMORY_EXTRACTION_MODEL`), or with the offline rules without one.
 
-`rows` and `loading` read the data; `calls` and `run` deal with the services; `wording`, `support`,
-`matching` and `scores` are the rules by which a row is judged, as plain functions; `judge` asks a
-second model, if wanted; `spend` counts tokens and money; `report` makes figures and
-tables of all rows.
+`rows` is the data set, `run` deals with the services; `wording`, `support`, `matching` and `scores`
+are the rules by which a row is judged, as plain functions; `judge` asks a second model, if wanted;
+`report` makes figures and tables of all rows.
 """

@@ -6,12 +6,10 @@ import argparse
 from typing import Any
 
 from benchmarks.command import Benchmark, Progress, counting, main, positive
-from benchmarks.extraction.calls import PATIENCE
 from benchmarks.extraction.judge import Judge
-from benchmarks.extraction.loading import choose, load
 from benchmarks.extraction.report import extraction_result
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
-from benchmarks.extraction.run import run
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, choose, load
+from benchmarks.extraction.run import PATIENCE, run
 from benchmarks.extraction.scores import Opinion, judge_row
 from benchmarks.report import BenchmarkResult
 from benchmarks.serving import temporary_place

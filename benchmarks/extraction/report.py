@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
-from benchmarks.extraction.run import BLOCK_TOKENS, EvaluationRun
+from benchmarks.extraction.run import BLOCK_TOKENS, REFERENCE_MODEL, EvaluationRun
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Counts, Verdict, add, ratio
-from benchmarks.extraction.spend import REFERENCE_MODEL
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart, RowScore, sections
 
 TARGET_USD_PER_THOUSAND = 5.0

@@ -1,18 +1,34 @@
-"""One row of the data set, what is refused in one, and what a run saw of it."""
+"""The data set: its rows, how they are read and refused, and what a run saw of one.
+
+A row that is wrong ends the run with its name and what to change.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Literal, Self, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+from zoneinfo import ZoneInfo
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+import yaml
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from benchmarks.extraction.wording import Terms, contains_all
 from hitherto_client.words import MemoryType
 
+DATA = Path(__file__).parent / "data"
 LANGUAGES = {"en": "English", "vi": "Vietnamese", "ja": "Japanese"}
 
 TYPES: tuple[str, ...] = get_args(MemoryType)
@@ -80,26 +96,11 @@ class Expectation(_Strict):
         return self
 
 
-class SeededMemory(_Strict):
-    """A memory that a user has before a conversation.
-
-    Attributes:
-        type: Its type.
-        content: Its text.
-        importance: Its importance.
-        said_at: Since when it is known; before the conversation.
-    """
-
-    type: MemoryType
-    content: Text
-    importance: Importance = 0.5
-    said_at: AwareDatetime
-
-
-class Existing(SeededMemory):
+class Existing(_Strict):
     """A memory from before the conversation, and what must become of it.
 
     Attributes:
+        said_at: Since when it is known.
         then: `untouched`: stays word for word in the same version. `kept`: stays true; it may be
             confirmed. `updated`: gets a new version with other words. `contradicted` and
             `achieved`: gets this status.
@@ -107,6 +108,10 @@ class Existing(SeededMemory):
             same is recognised.
     """
 
+    type: MemoryType
+    content: Text
+    importance: Importance = 0.5
+    said_at: AwareDatetime
     then: Literal["untouched", "kept", "updated", "contradicted", "achieved"]
     contains: Terms = ()
 
@@ -190,7 +195,105 @@ class ConversationCase(_Strict):
                 raise ValueError(f"the memory {known.content!r} must be older than the talk")
         if self.category in TRAPS and self.required and not self.forbidden:
             raise ValueError("a trap that teaches something needs `forbidden`")
+        try:
+            ZoneInfo(self.time_zone)
+        except (LookupError, ValueError, OSError):
+            raise ValueError(f"time_zone {self.time_zone!r} is no IANA name") from None
         return self
+
+
+class BadData(ValueError):
+    """A file of the data set cannot be used; the text names the file, the row and the fault."""
+
+
+def load(folder: Path = DATA) -> list[ConversationCase]:
+    """Every row of every file in `folder`, by file name and then in order.
+
+    Raises:
+        BadData: A file or a row is wrong, two rows have one id, or there is none.
+    """
+    rows = [row for path in sorted(folder.glob("*.yaml")) for row in _yaml(path)]
+    seen: set[str] = set()
+    for row in rows:
+        if row.id in seen:
+            raise BadData(f"two rows have the id {row.id!r}: give one of them another")
+        seen.add(row.id)
+    if not rows:
+        raise BadData(f"no row in {folder.name}: it must hold .yaml files")
+    return rows
+
+
+def choose(
+    rows: Sequence[ConversationCase],
+    *,
+    languages: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[ConversationCase]:
+    """The rows of some languages and categories, at most `limit`; empty means all.
+
+    With a limit the languages take turns, so that a few rows show something of each.
+
+    Raises:
+        BadData: No row is left.
+    """
+    chosen = [
+        row
+        for row in rows
+        if (not languages or row.language in languages)
+        and (not categories or row.category in categories)
+    ]
+    if limit is not None:
+        before: Counter[str] = Counter()
+        turns = []
+        for row in chosen:
+            turns.append(before[row.language])
+            before[row.language] += 1
+        in_turns = sorted(zip(turns, chosen, strict=True), key=lambda pair: pair[0])
+        chosen = [row for _, row in in_turns][:limit]
+    if not chosen:
+        raise BadData("no row has these languages and categories: see --help for their names")
+    return chosen
+
+
+def _yaml(path: Path) -> list[ConversationCase]:
+    try:
+        # A subclass of the safe loader that makes strings of everything.
+        found = list(yaml.load_all(path.read_text("utf-8"), Loader=_Loader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadData(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
+    return [
+        _row(path, number, item) for number, item in enumerate(found, 1) if item not in (None, "")
+    ]
+
+
+def _row(path: Path, number: int, item: Any) -> ConversationCase:
+    name = item.get("id") if isinstance(item, Mapping) else None
+    place = f"{path.name}, row {number}" + (f" ({name})" if name else "")
+    try:
+        return ConversationCase.model_validate(item)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'row'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        raise BadData(f"{place}: {faults}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose scalars are all strings ("no" is a word, not false) and whose keys are unique."""
+
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that comes twice, which YAML would let win silently."""
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                "a row", node.start_mark, f"the key {sorted(twice)[0]!r} comes twice"
+            )
+        return super().construct_mapping(node, deep)
 
 
 @dataclass(frozen=True, slots=True)

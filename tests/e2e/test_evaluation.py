@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.extraction.loading import choose, load
 from benchmarks.extraction.report import extraction_result, notes
-from benchmarks.extraction.rows import ConversationCase, Observation
+from benchmarks.extraction.rows import ConversationCase, Observation, choose, load
 from benchmarks.extraction.run import EvaluationRun, run
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, judge_row, ratio
 from benchmarks.report import read_result, show_result, write_result
