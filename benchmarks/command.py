@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +24,16 @@ from rich.progress import Progress as Bars
 
 from benchmarks import BenchmarkFailed
 from benchmarks.comparison import show_differences
-from benchmarks.report import BenchmarkResult, markdown, read_result, show_result, write_result
+from benchmarks.report import (
+    BenchmarkResult,
+    load_average,
+    machine,
+    markdown,
+    read_result,
+    show_result,
+    timed,
+    write_result,
+)
 from hitherto_client.errors import HithertoCallError
 from hitherto_shared.config import describe
 from hitherto_shared.database.embedded import EmbeddedPostgresError
@@ -45,6 +54,7 @@ class Benchmark:
     description: str
     arguments: Callable[[argparse.ArgumentParser], None]
     measure: Callable[[argparse.Namespace, Progress], Coroutine[Any, Any, BenchmarkResult]]
+    timed: bool = False  # whether bars hold only on a machine that had nothing else to do
 
 
 def main(benchmark: Benchmark) -> NoReturn:
@@ -57,17 +67,23 @@ def main(benchmark: Benchmark) -> NoReturn:
 def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     """Measure, compare two results, or print the tables of one; returns the exit code."""
     given = _parser(benchmark).parse_args(arguments)
+    # Wide enough for every table where nobody says how wide it is.
+    output = Console() if sys.stdout.isatty() else Console(width=160)
     try:
         if given.command == "compare":
             one, two = (read_result(path, benchmark.name) for path in (given.a, given.b))
-            show_differences(one, two, output())
+            show_differences(one, two, output)
             return 0
         if given.command == "tables":
             print(markdown(read_result(given.a, benchmark.name)))
             return 0
+        load_before = load_average()
         with _shown() as progress:
             result = asyncio.run(benchmark.measure(given, progress))
-        show_result(result, output())
+        if benchmark.timed:
+            parts = [timed(part, machine(load_before)) for part in result.parts]
+            result = replace(result, parts=parts)
+        show_result(result, output)
         if given.json:
             write_result(given.json, result)
     except Skipped as reason:
@@ -95,11 +111,6 @@ def counting(progress: Progress, phase: str, total: int) -> Callable[[], None]:
         progress(phase, done, total)
 
     return advance
-
-
-def output() -> Console:
-    """Standard output, wide enough for every table where nobody says how wide it is."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
 
 
 def positive(text: str) -> int:

@@ -109,12 +109,7 @@ class TimedDatabase(Database):
 def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> None:
     """Fill the database of `conninfo`, whose login is the administrator's."""
     vector = "[" + ",".join(["1"] + ["0"] * (DIMENSIONS - 1)) + "]"
-    fixed = {
-        "tenant": TENANT,
-        "users": user_count,
-        "dimensions": DIMENSIONS,
-        "vector": vector,
-    }
+    fixed = {"tenant": TENANT, "users": user_count, "dimensions": DIMENSIONS, "vector": vector}
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SET search_path = hitherto, public")
         # Bulk loading: every row is right by construction.
@@ -134,17 +129,13 @@ def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> N
 
 async def write_meanwhile(
     database: Database, user_count: int, per_user: int, stop: asyncio.Event
-) -> list[float]:
-    """Change memories of one user after another; how long each change took."""
+) -> None:
+    """Change memories of one user after another."""
     choose = random.Random(_SEED)
-    times = []
     while not stop.is_set():
         user, number = choose.randrange(user_count), choose.randrange(per_user) + 1
-        begun = time.perf_counter()
         await database.run(partial(_change, Scope(TENANT, f"u{user}"), number), timeout=30.0)
-        times.append(time.perf_counter() - begun)
         await asyncio.sleep(_PAUSE_SECONDS)
-    return times
 
 
 async def _change(scope: Scope, number: int, connection: Connection) -> None:
@@ -159,23 +150,22 @@ async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, fl
         maintenance = TimedDatabase(
             conninfo, "hitherto_maintenance", application="bench", configure=configure_vectors
         )
-        maintenance.times = []
-        write = Database(conninfo, "hitherto_write", application="bench")
+        write = TimedDatabase(conninfo, "hitherto_write", application="bench")
         for database in (maintenance, write):
+            database.times = []
             await database.open()
             stack.push_async_callback(database.close)
         async with maintenance.connection() as connection:
             await enqueueing.enqueue(connection, TENANT, "decay", max_attempts=1)
             (held,) = await claims.claim(connection, worker="bench", limit=1, lease_seconds=3600)
         stop = asyncio.Event()
-        writer = asyncio.create_task(
-            write_meanwhile(write, user_count, memories // user_count, stop)
-        )
+        writing = write_meanwhile(write, user_count, memories // user_count, stop)
+        writer = asyncio.create_task(writing)
         begun = time.perf_counter()
         await Decay(maintenance, max_memories=0).run(held)
         seconds = time.perf_counter() - begun
         stop.set()
-        writes = await writer
+        await writer
         async with maintenance.connection() as connection:
             job = await jobs.get_job(connection, TENANT, held.job_id)
     archived = job.result["counts"]["archived"]
@@ -189,9 +179,9 @@ async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, fl
         "archived per second": archived / seconds,
         "transactions": len(maintenance.times),
         "longest transaction, s": max(maintenance.times),
-        "writes of the other writer": len(writes),
-        "median wait of the other writer, s": statistics.median(writes),
-        "longest wait of the other writer, s": max(writes),
+        "writes of the other writer": len(write.times),
+        "median wait of the other writer, s": statistics.median(write.times),
+        "longest wait of the other writer, s": max(write.times),
     }
 
 

@@ -24,6 +24,7 @@ from benchmarks.serving import nothing_left, serving, temporary_place
 from benchmarks.words import sentence
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import MemoryInput
+from hitherto_client.words import MemoryType
 
 SIZES = (0, 100, 1_000, 2_000)
 """Sensitive memories of a user; the last is how many a search opens."""
@@ -124,7 +125,8 @@ def _texts(size: int) -> tuple[list[str], list[str]]:
 
 
 def _memories(user: str, size: int) -> Iterator[MemoryInput]:
-    for kind, texts in zip(("personal", "fact"), _texts(size), strict=True):
+    kinds: tuple[MemoryType, MemoryType] = ("personal", "fact")
+    for kind, texts in zip(kinds, _texts(size), strict=True):
         for text in texts:
             yield {"user_id": user, "content": text, "type": kind}
 

@@ -36,16 +36,7 @@ from psycopg.conninfo import make_conninfo
 from benchmarks import BenchmarkFailed, floor
 from benchmarks.command import Benchmark, Progress, add_counts, counting, main
 from benchmarks.processes import BenchmarkProcess, Processes, cpu_seconds, resident_bytes
-from benchmarks.report import (
-    BenchmarkResult,
-    FigureTable,
-    JudgedBar,
-    ResultPart,
-    load_average,
-    machine,
-    percentile,
-    timed,
-)
+from benchmarks.report import BenchmarkResult, FigureTable, JudgedBar, ResultPart, percentile
 from benchmarks.serving import database, in_turns, temporary_folder
 from benchmarks.words import sentence
 from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
@@ -300,7 +291,6 @@ async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkRes
         BenchmarkFailed: A process did not come up.
         BenchmarkFailed: Jobs did not succeed.
     """
-    load_before = load_average()
     users = given.users or max(1, given.transcripts // 4)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
@@ -348,9 +338,7 @@ async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkRes
             f"{given.transcripts:,} transcripts, {users:,} users, "
             f"{given.in_flight} in flight, {given.services} service process(es)"
         )
-        part = throughput_part(title, figures, given.transcripts)
-        version = connection.info.server_version
-        return BenchmarkResult("throughput", [timed(part, machine(load_before, version))])
+        return BenchmarkResult("throughput", [throughput_part(title, figures, given.transcripts)])
 
 
 async def _load(
@@ -432,6 +420,7 @@ BENCHMARK = Benchmark(
     description="Measure what an extraction costs (bar P5).",
     arguments=lambda parser: add_counts(parser, **COUNTS),
     measure=measure,
+    timed=True,
 )
 
 if __name__ == "__main__":

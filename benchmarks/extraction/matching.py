@@ -24,14 +24,11 @@ _LOOSER = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """Cosines between known texts; without vectors nothing is near anything.
+    """Cosines between known texts; without vectors nothing is near anything."""
 
-    Attributes:
-        vectors: The vector of each text, of length 1.
-        same: Cosine above which two texts may be one statement, by the embedder's own word.
-    """
-
+    # The vector of each text, of length 1.
     vectors: Mapping[str, Vector] = field(default_factory=dict)
+    # Cosine above which two texts may be one statement, by the embedder's own word.
     same: float = 1.0
 
     @property

@@ -73,21 +73,15 @@ class TranscriptMessage(_Strict):
 
 
 class Expectation(_Strict):
-    """One memory that must be learnt, or, if `optional`, may be.
+    """One memory that must be learnt, or, if `optional`, may be."""
 
-    Attributes:
-        types: Types that are right for it.
-        contains: Words its text must have; of a list of words one is enough.
-        importance_min: Lowest importance it may get.
-        says: How it could read. Empty only in the rows of document 002.
-        optional: True if learning it is right and leaving it out is right too.
-    """
-
-    types: tuple[MemoryType, ...] = Field(min_length=1)
+    types: tuple[MemoryType, ...] = Field(min_length=1)  # types that are right for it
+    # Words its text must have; of a list of words one is enough.
     contains: Terms = Field(min_length=1)
-    importance_min: Importance | None = None
+    importance_min: Importance | None = None  # lowest importance it may get
+    # How it could read. Empty only in the rows of document 002.
     says: str = ""
-    optional: bool = False
+    optional: bool = False  # true if learning it is right and leaving it out is right too
 
     @model_validator(mode="after")
     def _keeps_its_own_words(self) -> Self:
@@ -97,22 +91,18 @@ class Expectation(_Strict):
 
 
 class Existing(_Strict):
-    """A memory from before the conversation, and what must become of it.
-
-    Attributes:
-        said_at: Since when it is known.
-        then: `untouched`: stays word for word in the same version. `kept`: stays true; it may be
-            confirmed. `updated`: gets a new version with other words. `contradicted` and
-            `achieved`: gets this status.
-        contains: Words its text must have afterwards, and by which a new memory that says the
-            same is recognised.
-    """
+    """A memory from before the conversation, and what must become of it."""
 
     type: MemoryType
     content: Text
     importance: Importance = 0.5
-    said_at: AwareDatetime
+    said_at: AwareDatetime  # since when it is known
+    # `untouched`: stays word for word in the same version. `kept`: stays true; it may be confirmed.
+    # `updated`: gets a new version with other words. `contradicted` and `achieved`: gets this
+    # status.
     then: Literal["untouched", "kept", "updated", "contradicted", "achieved"]
+    # Words its text must have afterwards, and by which a new memory that says the same is
+    # recognised.
     contains: Terms = ()
 
     @model_validator(mode="after")
@@ -127,20 +117,14 @@ class Existing(_Strict):
 
 
 class Forbidden(_Strict):
-    """What must not be learnt, neither as a memory nor into the profile.
+    """What must not be learnt, neither as a memory nor into the profile."""
 
-    Attributes:
-        contains: Words that together give it away.
-        pattern: A regular expression that does; either this or `contains`.
-        unless: Words any of which makes a text harmless, such as the name of the person whom
-            the attribute belongs to.
-        because: Why it must not be learnt.
-    """
-
-    contains: Terms = ()
-    pattern: str = ""
+    contains: Terms = ()  # words that together give it away
+    pattern: str = ""  # a regular expression that does; either this or `contains`
+    # Words any of which makes a text harmless, such as the name of the person whom the attribute
+    # belongs to.
     unless: tuple[Text, ...] = ()
-    because: Text
+    because: Text  # why it must not be learnt
 
     @model_validator(mode="after")
     def _one_way_to_find_it(self) -> Self:
@@ -332,23 +316,14 @@ class TokenSpending:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One row after its job.
+    """One row after its job."""
 
-    Attributes:
-        row: The row.
-        new: The memories that the job made, whatever their status.
-        fates: The memories that were there before.
-        profile: The values of the user's profile, as `path: value`.
-        spent: What it cost.
-        error: Why the job did not succeed; empty if it did.
-    """
-
-    row: ConversationCase
-    new: Sequence[ObservedMemory] = ()
-    fates: Sequence[MemoryOutcome] = ()
-    profile: Sequence[str] = ()
-    spent: TokenSpending = field(default_factory=TokenSpending)
-    error: str = ""
+    row: ConversationCase  # the row
+    new: Sequence[ObservedMemory] = ()  # the memories that the job made, whatever their status
+    fates: Sequence[MemoryOutcome] = ()  # the memories that were there before
+    profile: Sequence[str] = ()  # the values of the user's profile, as `path: value`
+    spent: TokenSpending = field(default_factory=TokenSpending)  # what it cost
+    error: str = ""  # why the job did not succeed; empty if it did
 
     @property
     def learnt(self) -> list[ObservedMemory]:

@@ -14,23 +14,27 @@ from benchmarks.extraction.rows import CURRENT, MemoryOutcome, Observation, Obse
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import contains_all, language_of
 
-SCORES: Mapping[str, str] = {
-    "precision": "new memories that were expected and not forbidden, of all new memories",
-    "recall": "required expectations that a memory met, of all required ones",
-    "hallucination": "new memories with a number, a name or most words from nowhere, of all new",
-    "duplicates": "new memories that say what another active one says, of all new memories",
-    "types": "memories of a type that is right for an expectation they met, of all that met one",
-    "importance": "met expectations whose importance floor was kept, of all met ones with a floor",
-    "fates": "memories from before that became what they had to, of all of them",
-    "traps": "forbidden statements that were learnt, of all forbidden ones",
-    "language": "new memories in the language of the conversation, of all whose language shows",
-    "silence": "rows that taught nothing where nothing was to be learnt, of all such rows",
-    "failed": "rows whose job did not succeed, of all rows",
-    "input_tokens": "prompt tokens a row",
-    "output_tokens": "answer tokens a row",
-    "usd": "dollars a row at the prices of the model that was asked",
-    "usd_reference": "dollars a row at the reference model's prices",
+SCORES: Mapping[str, tuple[str, str]] = {
+    "precision": (
+        "precision",
+        "new memories that were expected and not forbidden, of all new ones",
+    ),
+    "recall": ("recall", "required expectations that a memory met, of all required ones"),
+    "hallucination": ("made up", "new memories with a number, a name or most words from nowhere"),
+    "duplicates": ("doubled", "new memories that say what another active one says"),
+    "types": ("type", "memories of a type that is right for an expectation they met"),
+    "importance": ("floor", "met expectations whose importance floor was kept"),
+    "fates": ("fates", "memories from before that became what they had to, of all of them"),
+    "traps": ("traps", "forbidden statements that were learnt, of all forbidden ones"),
+    "language": ("language", "new memories in the language of the conversation"),
+    "silence": ("silence", "rows that taught nothing where nothing was to be learnt"),
+    "failed": ("", "rows whose job did not succeed, of all rows"),
+    "input_tokens": ("", "prompt tokens a row"),
+    "output_tokens": ("", "answer tokens a row"),
+    "usd": ("", "dollars a row at the prices of the model that was asked"),
+    "usd_reference": ("", "dollars a row at the reference model's prices"),
 }
+"""Each score's column in the table of shares, if it has one, and what it is."""
 LOWER_IS_BETTER = frozenset(
     "hallucination duplicates traps failed input_tokens output_tokens usd usd_reference".split()
 )
@@ -42,14 +46,11 @@ Counts = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a judge adds to the rules about one row; positions as in `required` lists.
+    """What a judge adds to the rules about one row; positions as in `required` lists."""
 
-    Attributes:
-        matches: (expectation, memory) that mean the same in other words.
-        supported: For a memory, whether the conversation carries it.
-    """
-
+    # (expectation, memory) that mean the same in other words.
     matches: frozenset[tuple[int, int]] = frozenset()
+    # For a memory, whether the conversation carries it.
     supported: Mapping[int, bool] = field(default_factory=dict)
 
 

@@ -78,17 +78,12 @@ def idle(component: str, parts: Mapping[str, float]) -> bool:
 
 
 class QuestionScore(NamedTuple):
-    """Of one question, each in 0..1.
+    """Of one question, each in 0..1."""
 
-    Attributes:
-        recall_10: The share of its gold messages that are behind the first ten results.
-        recall_5: The same of the first five.
-        ndcg_10: Whether results with a gold message behind them stand in front. It counts up to as
-            many of them as there are gold messages.
-    """
-
-    recall_10: float
-    recall_5: float
+    recall_10: float  # the share of its gold messages that are behind the first ten results
+    recall_5: float  # the same of the first five
+    # Whether results with a gold message behind them stand in front. It counts up to as many of
+    # them as there are gold messages.
     ndcg_10: float
 
 
@@ -116,17 +111,12 @@ def score(gold: Collection[str], results: Sequence[Collection[str]]) -> Question
 
 @dataclass(slots=True)
 class Answers:
-    """What came of asking all questions in one way.
+    """What came of asking all questions in one way."""
 
-    Attributes:
-        scores: One for each question, in their order.
-        parts: The most that each part of a score came to, by name; only if explained.
-        degraded: Answers of which a leg was missing.
-    """
-
-    scores: Sequence[QuestionScore]
+    scores: Sequence[QuestionScore]  # one for each question, in their order
+    # The most that each part of a score came to, by name; only if explained.
     parts: dict[str, float] = field(default_factory=dict)
-    degraded: int = 0
+    degraded: int = 0  # answers of which a leg was missing
 
 
 async def ask_all(

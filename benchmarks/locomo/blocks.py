@@ -37,16 +37,12 @@ _SHOWN = 200
 
 
 class Covered(NamedTuple):
-    """Of one question, each in 0..1.
+    """Of one question, each in 0..1."""
 
-    Attributes:
-        said: The share of its gold messages that stand in the text, each by itself or by a fact
-            that was learnt from it.
-        summed_up: The same where the summary of a conversation also counts for all that was said
-            in it.
-    """
-
+    # The share of its gold messages that stand in the text, each by itself or by a fact that was
+    # learnt from it.
     said: float
+    # The same where the summary of a conversation also counts for all that was said in it.
     summed_up: float
 
 
@@ -147,21 +143,17 @@ class NaiveLists:
 
 @dataclass(slots=True)
 class ContextFigures:
-    """What came of asking for the context of every question.
+    """What came of asking for the context of every question."""
 
-    Attributes:
-        covered: By list and budget, one figure for each question, in their order.
-        tokens: By budget the tokens of a block, on average.
-        shares: By budget the share of the tokens that each section has, by its heading.
-        dated: By budget the share of the lines of a list that name a day.
-        degraded: Answers of which a leg was missing.
-    """
-
+    # By list and budget, one figure for each question, in their order.
     covered: dict[str, dict[int, Sequence[Covered]]] = field(default_factory=dict)
+    # By budget the tokens of a block, on average.
     tokens: dict[int, float] = field(default_factory=dict)
+    # By budget the share of the tokens that each section has, by its heading.
     shares: dict[int, dict[str, float]] = field(default_factory=dict)
+    # By budget the share of the lines of a list that name a day.
     dated: dict[int, float] = field(default_factory=dict)
-    degraded: int = 0
+    degraded: int = 0  # answers of which a leg was missing
 
 
 async def tell_all(

@@ -57,33 +57,22 @@ _PATIENCE = 600.0
 
 @dataclass(slots=True)
 class EmbedderRun:
-    """What one embedder came to.
+    """What one embedder came to."""
 
-    Attributes:
-        data: Name of the data set.
-        kind: Kind of the embedder.
-        embedder: Its name.
-        held: How much the services held, by what it is.
-        questions: What was asked.
-        ceiling: The recall of somebody who finds every fact.
-        scores: By corpus and variant one score for each question, in their order.
-        idle: By corpus the components that add nothing, without which nothing was asked.
-        degraded: Answers of which a leg was missing.
-        told: What stood in the blocks of GetContext; None if that was not asked for.
-        seconds: How long loading and asking took.
-    """
-
-    data: str
-    kind: str
-    embedder: str
-    held: Mapping[str, int]
-    questions: Sequence[BenchmarkQuestion]
-    ceiling: float
+    data: str  # name of the data set
+    kind: str  # kind of the embedder
+    embedder: str  # its name
+    held: Mapping[str, int]  # how much the services held, by what it is
+    questions: Sequence[BenchmarkQuestion]  # what was asked
+    ceiling: float  # the recall of somebody who finds every fact
+    # By corpus and variant one score for each question, in their order.
     scores: dict[str, dict[str, Sequence[QuestionScore]]] = field(default_factory=dict)
+    # By corpus the components that add nothing, without which nothing was asked.
     idle: dict[str, list[str]] = field(default_factory=dict)
-    degraded: int = 0
+    degraded: int = 0  # answers of which a leg was missing
+    # What stood in the blocks of GetContext; None if that was not asked for.
     told: ContextFigures | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)  # how long loading and asking took
 
 
 async def measure(

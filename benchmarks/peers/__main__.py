@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -17,16 +18,7 @@ from psycopg import sql
 from benchmarks.command import Benchmark, Progress, main
 from benchmarks.peers.stores import FOUND, LOADED, Task
 from benchmarks.processes import ROOT
-from benchmarks.report import (
-    BenchmarkResult,
-    FigureTable,
-    JudgedBar,
-    ResultPart,
-    load_average,
-    machine,
-    percentile,
-    timed,
-)
+from benchmarks.report import BenchmarkResult, FigureTable, JudgedBar, ResultPart, percentile
 from benchmarks.retrieval.__main__ import sizes
 from benchmarks.retrieval.measure import measure_groups
 from benchmarks.retrieval.person import Person
@@ -87,6 +79,13 @@ class Measured:
     results: float
 
 
+_COMPARED: Sequence[tuple[str, int, Callable[[Measured], float]]] = (
+    ("p50", ONE, lambda each: 1 / each.p50),
+    ("requests/s", MANY, lambda each: each.per_second),
+)
+"""The figures that bars compare: with how many callers, and how fast a measurement is by it."""
+
+
 async def measure(
     options: RetrievalOptions, peers: Sequence[str], progress: Progress
 ) -> BenchmarkResult:
@@ -98,9 +97,7 @@ async def measure(
     """
     theirs: list[Measured] = []
     unavailable: list[str] = []
-    load_before = load_average()
     async with staged(options, progress) as stage:
-        version = stage.connection.info.server_version
         groups = [
             group_of(options.store, size, callers, _OURS, users_of(size))
             for size in options.sizes
@@ -123,8 +120,7 @@ async def measure(
                 theirs += await _measure_peer(stage, peer)
             except PeerUnavailable as reason:
                 unavailable.append(f"{peer}: {reason}")
-    part = timed(_part(ours, theirs, unavailable), machine(load_before, version))
-    return BenchmarkResult("peers", [part])
+    return BenchmarkResult("peers", [_part(ours, theirs, unavailable)])
 
 
 def _part(
@@ -147,36 +143,22 @@ def _part(
 
 def bars(ours: Sequence[Measured], peers: Sequence[Measured]) -> Iterator[JudgedBar]:
     """Every bar for which both sides were measured; the peer is the fastest one at that figure."""
-    for (name, size), (p50_bar, rate_bar) in _BARS.items():
-        mine, others = _of(ours, size, ONE, name), _of(peers, size, ONE)
-        if mine and others:
-            fastest = min(others, key=lambda each: each.p50)
-            yield _bar(mine[0], "p50", fastest, fastest.p50 / mine[0].p50, p50_bar)
-        mine, others = _of(ours, size, MANY, name), _of(peers, size, MANY)
-        if mine and others:
-            fastest = max(others, key=lambda each: each.per_second)
-            times = mine[0].per_second / fastest.per_second
-            yield _bar(mine[0], "requests/s", fastest, times, rate_bar)
-
-
-def _bar(mine: Measured, figure: str, peer: Measured, times: float, least: float) -> JudgedBar:
-    return JudgedBar(
-        mine.name,
-        f"{figure}, {mine.size:,} memories a user, by {peer.name}",
-        f"{times:.1f} times as fast",
-        f"≥ {least:g}",
-        round(times, 2) >= least,
-    )
-
-
-def _of(
-    measured: Sequence[Measured], size: int, callers: int, name: str | None = None
-) -> list[Measured]:
-    return [
-        each
-        for each in measured
-        if each.size == size and each.callers == callers and name in {None, each.name}
-    ]
+    for (name, size), of_figures in _BARS.items():
+        for (figure, callers, speed), least in zip(_COMPARED, of_figures, strict=True):
+            place = (size, callers)
+            mine = [each for each in ours if (each.size, each.callers) == place]
+            mine = [each for each in mine if each.name == name]
+            others = [each for each in peers if (each.size, each.callers) == place]
+            if mine and others:
+                fastest = max(others, key=speed)
+                times = speed(mine[0]) / speed(fastest)
+                yield JudgedBar(
+                    name,
+                    f"{figure}, {size:,} memories a user, by {fastest.name}",
+                    f"{times:.1f} times as fast",
+                    f"≥ {least:g}",
+                    round(times, 2) >= least,
+                )
 
 
 async def _measure_peer(stage: Stage, peer: str) -> Sequence[Measured]:
@@ -195,7 +177,7 @@ async def _measure_peer(stage: Stage, peer: str) -> Sequence[Measured]:
         base_url=f"http://{stage.embedder.address}/v1",
         model=MODEL,
         dimensions=DIMENSIONS,
-        memories={person.user_id: [m.content for m in person.learnt] for person in people},
+        memories={person.user_id: [m.row["content"] for m in person.learnt] for person in people},
         asked={str(size): _asked(size, people) for size in options.sizes},
         limit=options.limit,
         seconds=options.seconds,
@@ -233,23 +215,7 @@ async def install(peer: str, folder: Path) -> tuple[Path, str]:
             version = await _run(str(python), "-c", asking)
     except TimeoutError:
         raise PeerUnavailable(f"it was not installed within {INSTALL_SECONDS:.0f} s") from None
-    return python, f"{peer} {version.strip()}"
-
-
-async def _run(*command: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    try:
-        output, _ = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
-    text = output.decode("utf-8", "replace")
-    if process.returncode != 0:
-        raise PeerUnavailable(f"it cannot be installed: {' '.join(text.split())[-_TOLD:]}")
-    return text
+    return python, f"{peer} {version}"
 
 
 async def run_peer(
@@ -271,38 +237,30 @@ async def run_peer(
         loaded: Is told now and then how many memories are stored.
 
     Raises:
-        PeerUnavailable: It ended without figures, or took too long.
+        PeerUnavailable: It failed, or took too long.
     """
     file = folder / "task.json"
     file.write_text(json.dumps(asdict(task)), "utf-8")
-    log = folder / "log"
-    with log.open("wb") as errors:
-        process = await asyncio.create_subprocess_exec(
-            *(str(python), "-m", "benchmarks.peers.stores", peer, str(file)),
-            cwd=ROOT,
-            env={
-                "PATH": os.environ.get("PATH", ""),
-                "HOME": str(folder),
-                "MEM0_TELEMETRY": "False",
-                "OPENAI_API_KEY": "none",
-            },
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            limit=_LINE_BYTES,
-        )
-        try:
-            async with asyncio.timeout(RUN_SECONDS):
-                found = await _heard(process, loaded)
-                await process.wait()
-        except TimeoutError:
-            raise PeerUnavailable(f"it was not done within {RUN_SECONDS:.0f} s") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    if found is None:
-        said = " ".join(log.read_text("utf-8", "replace").split())
-        raise PeerUnavailable(f"it ended without figures: {said[-_TOLD:]}")
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": str(folder),
+        "MEM0_TELEMETRY": "False",
+        "OPENAI_API_KEY": "none",
+    }
+    found: list[Any] = []
+
+    def hear(line: str) -> None:
+        if line.startswith(LOADED):
+            loaded(int(line.removeprefix(LOADED)))
+        elif line.startswith(FOUND):
+            found.extend(json.loads(line.removeprefix(FOUND)))
+
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            module = ("-m", "benchmarks.peers.stores")
+            await _run(str(python), *module, peer, str(file), hear=hear, environment=environment)
+    except TimeoutError:
+        raise PeerUnavailable(f"it was not done within {RUN_SECONDS:.0f} s") from None
     return [
         Measured(
             name=named,
@@ -313,20 +271,43 @@ async def run_peer(
             per_second=round(len(each["ms"]) / each["seconds"], 1),
             results=round(each["results"], 1),
         )
-        for each in json.loads(found)
+        for each in found
     ]
 
 
-async def _heard(process: asyncio.subprocess.Process, loaded: Callable[[int], None]) -> str | None:
+async def _run(
+    *command: str,
+    hear: Callable[[str], None] = lambda line: None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a command to its end; the end of what it said.
+
+    Raises:
+        PeerUnavailable: It failed; the message has the end of what it said.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=ROOT,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        limit=_LINE_BYTES,
+    )
     assert process.stdout is not None
-    found = None
-    async for line in process.stdout:
-        text = line.decode("utf-8", "replace").rstrip("\n")
-        if text.startswith(LOADED):
-            loaded(int(text.removeprefix(LOADED)))
-        elif text.startswith(FOUND):
-            found = text.removeprefix(FOUND)
-    return found
+    said = ""
+    try:
+        async for data in process.stdout:
+            line = data.decode("utf-8", "replace").rstrip("\n")
+            hear(line)
+            said = f"{said} {line}"[-_TOLD:]
+        await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise PeerUnavailable(f"it failed: {' '.join(said.split())}")
+    return said.strip()
 
 
 def _own_database(postgres: EmbeddedPostgres, name: str) -> str:
@@ -362,6 +343,7 @@ BENCHMARK = Benchmark(
     description="Measure the same searches in other memory stores.",
     arguments=_arguments,
     measure=_measure,
+    timed=True,
 )
 
 if __name__ == "__main__":

@@ -30,29 +30,18 @@ _FIELD = "text"
 
 @dataclass(frozen=True)
 class Task:
-    """What a peer is to do, as it stands in a file.
+    """What a peer is to do, as it stands in a file."""
 
-    Attributes:
-        conninfo: A database of its own, with pgvector.
-        base_url: The embeddings endpoint, in OpenAI's format.
-        model: The embedding model's name.
-        dimensions: Of its vectors.
-        memories: Texts by user.
-        asked: By memories of a user: pairs of user and query, none twice.
-        limit: How many results a search wants.
-        seconds: How long each measurement takes.
-        callers: How many searches run at a time, one measurement each.
-    """
-
-    conninfo: str
-    base_url: str
-    model: str
-    dimensions: int
-    memories: dict[str, list[str]]
+    conninfo: str  # a database of its own, with pgvector
+    base_url: str  # the embeddings endpoint, in OpenAI's format
+    model: str  # the embedding model's name
+    dimensions: int  # of its vectors
+    memories: dict[str, list[str]]  # texts by user
+    # By memories of a user: pairs of user and query, none twice.
     asked: dict[str, list[tuple[str, str]]]
-    limit: int
-    seconds: float
-    callers: list[int]
+    limit: int  # how many results a search wants
+    seconds: float  # how long each measurement takes
+    callers: list[int]  # how many searches run at a time, one measurement each
 
 
 Store = Callable[[str, str], Awaitable[object]]

@@ -66,6 +66,7 @@ BENCHMARK = Benchmark(
     description="Measure what a search costs (bars P1, P2, P3, P4, P6 and Q2).",
     arguments=_arguments,
     measure=_measure,
+    timed=True,
 )
 
 if __name__ == "__main__":

@@ -48,23 +48,16 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class RequestStream:
-    """What a caller sends, one request after another.
+    """What a caller sends, one request after another."""
 
-    Attributes:
-        kind: One of `KINDS`: nothing at all; a search with a new query, with one of a few queries,
-            with all weights but the semantic one at 0, or with the caller's own vector and no
-            words; a context without or with a query.
-        users: Who asks, in turn.
-        seed: Other seeds give other questions.
-        limit: How many results a search wants.
-        floor: True sends it to a floor.
-    """
-
+    # One of `KINDS`: nothing at all; a search with a new query, with one of a few queries, with all
+    # weights but the semantic one at 0, or with the caller's own vector and no words; a context
+    # without or with a query.
     kind: str
-    users: Sequence[str]
-    seed: str
-    limit: int
-    floor: bool = False
+    users: Sequence[str]  # who asks, in turn
+    seed: str  # other seeds give other questions
+    limit: int  # how many results a search wants
+    floor: bool = False  # true sends it to a floor
 
     @property
     def method(self) -> str:
@@ -120,23 +113,15 @@ class RequestStream:
 
 @dataclass(frozen=True, slots=True)
 class CallerResult:
-    """What came of some callers' work.
+    """What came of some callers' work."""
 
-    Attributes:
-        ms: How long each call took, in no order.
-        seconds: From the first request to the last reply.
-        cpu: CPU seconds that each process spent on it; that of the callers is `caller`.
-        looked_at: How many replies were looked at.
-        faults: How many of these were not as they should be, by what was wrong.
-        error: The first call that failed, if one did; nothing is sent after it.
-    """
-
-    ms: Sequence[float]
-    seconds: float
+    ms: Sequence[float]  # how long each call took, in no order
+    seconds: float  # from the first request to the last reply
+    # CPU seconds that each process spent on it; that of the callers is `caller`.
     cpu: Mapping[str, float]
-    looked_at: int
-    faults: Mapping[str, int]
-    error: str = ""
+    looked_at: int  # how many replies were looked at
+    faults: Mapping[str, int]  # how many of these were not as they should be, by what was wrong
+    error: str = ""  # the first call that failed, if one did; nothing is sent after it
 
 
 def work(port: int, asking: RequestStream, callers: int, seconds: float, key: str) -> CallerResult:

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from benchmarks.command import Progress, counting
 from benchmarks.processes import Processes
-from benchmarks.report import BenchmarkResult, load_average, machine, percentile, timed
+from benchmarks.report import BenchmarkResult, percentile
 from benchmarks.retrieval.caller import CallerResult, RequestStream
 from benchmarks.retrieval.plan import (
     COPIES,
@@ -64,17 +64,14 @@ async def measure(options: RetrievalOptions, progress: Progress) -> BenchmarkRes
         BenchmarkFailed: A process did not come up.
         BenchmarkFailed: A call was answered with an error.
     """
-    load_before = load_average()
     alone: dict[str, float] = {}
     if options.start:
         progress("starting cold and warm", 0, 1)
         with temporary_folder() as folder:
             alone = {COLD: await _start(folder), WARM: await _start(folder)}
     async with staged(options, progress) as stage:
-        version = stage.connection.info.server_version
         measured = await measure_stores(stage, alone)
-    part = timed(retrieval_part(measured), machine(load_before, version))
-    return BenchmarkResult("retrieval", [part])
+    return BenchmarkResult("retrieval", [retrieval_part(measured)])
 
 
 async def _start(folder: Path) -> float:

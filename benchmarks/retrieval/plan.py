@@ -38,31 +38,21 @@ _STRIDE = 7
 
 @dataclass(frozen=True, slots=True)
 class RetrievalOptions:
-    """How much is measured.
+    """How much is measured."""
 
-    Attributes:
-        sizes: Memories of the users who ask, of `COUNTS`.
-        callers: Requests on their way at a time.
-        seconds: How long each subject is measured in each place.
-        limit: Results that a search wants.
-        extras: Whether the rows with a late embedder, repeated queries and the semantic leg alone
-            are measured too.
-        full: Whether the large store is measured too.
-        start: Whether the start is measured.
-        walls: Whether searches without authentication and row-level security are measured too.
-        recall: How often each user searches when completeness and recall are; 0: not.
-        settings: Environment variables of the service.
-    """
-
-    sizes: Sequence[int] = tuple(COUNTS)
-    callers: Sequence[int] = (1, 8, 32)
-    seconds: float = 3.0
-    limit: int = 20
+    sizes: Sequence[int] = tuple(COUNTS)  # memories of the users who ask, of `COUNTS`
+    callers: Sequence[int] = (1, 8, 32)  # requests on their way at a time
+    seconds: float = 3.0  # how long each subject is measured in each place
+    limit: int = 20  # results that a search wants
+    # Whether the rows with a late embedder, repeated queries and the semantic leg alone are
+    # measured too.
     extras: bool = True
-    full: bool = False
-    start: bool = True
+    full: bool = False  # whether the large store is measured too
+    start: bool = True  # whether the start is measured
+    # Whether searches without authentication and row-level security are measured too.
     walls: bool = True
-    recall: int = 50
+    recall: int = 50  # how often each user searches when completeness and recall are; 0: not
+    # Environment variables of the service.
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -73,21 +63,13 @@ class RetrievalOptions:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementConditions:
-    """Where a row is measured.
+    """Where a row is measured."""
 
-    Attributes:
-        store: Memories in the whole store.
-        size: Memories of each user who asks; `NO_SIZE` where that plays no part.
-        callers: Requests on their way at a time.
-        delay_ms: How long the embeddings endpoint takes.
-        spread: Over how many users the requests go.
-    """
-
-    store: int
-    size: int
-    callers: int
-    delay_ms: int
-    spread: int
+    store: int  # memories in the whole store
+    size: int  # memories of each user who asks; `NO_SIZE` where that plays no part
+    callers: int  # requests on their way at a time
+    delay_ms: int  # how long the embeddings endpoint takes
+    spread: int  # over how many users the requests go
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,10 @@ async def _searches(client: AsyncHitherto, person: Person, repeats: int) -> list
     rng = random.Random(f"filters {person.user_id}")
     questions = Questions(f"recall {person.user_id}")
     vectors = person.vectors.astype(np.float32)
-    places = {str(memory.memory_id): place for place, memory in enumerate(person.learnt)}
+    places = {str(memory.row["memory_id"]): place for place, memory in enumerate(person.learnt)}
 
     async def search(number: int) -> RecallQuery:
-        kind, tag = rng.choice(TYPES), rng.choice(rng.choice(person.learnt).tags)
+        kind, tag = rng.choice(TYPES), rng.choice(rng.choice(person.learnt).row["tags"])
         by_kind, by_tag = {"types": [kind]}, {"tags": [tag]}
         wanted: dict[str, Any] = ({}, by_kind, by_tag, by_kind | by_tag, by_tag)[number % 5]
         limit = LIMITS[number % len(LIMITS)]
@@ -87,8 +87,8 @@ async def _searches(client: AsyncHitherto, person: Person, repeats: int) -> list
         )
         allowed = np.array(
             [
-                ("types" not in wanted or memory.type == kind)
-                and ("tags" not in wanted or tag in memory.tags)
+                ("types" not in wanted or memory.row["type"] == kind)
+                and ("tags" not in wanted or tag in memory.row["tags"])
                 for memory in person.learnt
             ]
         )

@@ -44,68 +44,43 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigures:
-    """The figures of one subject in one place.
+    """The figures of one subject in one place."""
 
-    Attributes:
-        subject: One of `SUBJECTS`.
-        place: Where.
-        p50: Milliseconds from the request to the reply, as the caller sees it.
-        p95: Likewise.
-        p99: Likewise.
-        per_second: Requests per second.
-        cpu_ms: CPU milliseconds per request of the `service` (or floor), of `postgres`, of the
-            `embedder` and of the `caller`.
-        caller_share: How much of one core the calling process used; near 1 it was the bottleneck.
-        looked_at: Replies that were looked at.
-        faults: How many of these were not what they should be, by what was wrong.
-    """
-
-    subject: str
-    place: MeasurementConditions
-    p50: float
-    p95: float
-    p99: float
-    per_second: float
+    subject: str  # one of `SUBJECTS`
+    place: MeasurementConditions  # where
+    p50: float  # milliseconds from the request to the reply, as the caller sees it
+    p95: float  # likewise
+    p99: float  # likewise
+    per_second: float  # requests per second
+    # CPU milliseconds per request of the `service` (or floor), of `postgres`, of the `embedder` and
+    # of the `caller`.
     cpu_ms: Mapping[str, float]
+    # How much of one core the calling process used; near 1 it was the bottleneck.
     caller_share: float
-    looked_at: int
-    faults: Mapping[str, int]
+    looked_at: int  # replies that were looked at
+    faults: Mapping[str, int]  # how many of these were not what they should be, by what was wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What filtered searches returned to users of one size.
+    """What filtered searches returned to users of one size."""
 
-    Attributes:
-        size: Memories of each user.
-        users: How many users asked.
-        searches: How many times all of them asked together.
-        complete: How many replies had as many results as there were, or as were wanted.
-        recall: Share of the nearest memories, by brute force, that were found; the lowest of any
-            user.
-        unfiltered: The same without a filter.
-    """
-
-    size: int
-    users: int
-    searches: int
-    complete: int
+    size: int  # memories of each user
+    users: int  # how many users asked
+    searches: int  # how many times all of them asked together
+    complete: int  # how many replies had as many results as there were, or as were wanted
+    # Share of the nearest memories, by brute force, that were found; the lowest of any user.
     recall: float
-    unfiltered: float
+    unfiltered: float  # the same without a filter
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalMeasurements:
-    """What one run measured.
+    """What one run measured."""
 
-    Attributes:
-        rows: In the order in which they were measured.
-        recall: By size; empty where it was not measured.
-        alone: Of `COLD`, `WARM`, `WALLED` and `OPEN` those that were measured.
-    """
-
-    rows: Sequence[LatencyFigures]
-    recall: Sequence[Recall] = ()
+    rows: Sequence[LatencyFigures]  # in the order in which they were measured
+    recall: Sequence[Recall] = ()  # by size; empty where it was not measured
+    # Of `COLD`, `WARM`, `WALLED` and `OPEN` those that were measured.
     alone: Mapping[str, float] = field(default_factory=dict)
 
     def single(

@@ -19,7 +19,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks import BenchmarkFailed, floor, model_server
+from benchmarks import BenchmarkFailed, floor
 from benchmarks.command import Progress
 from benchmarks.processes import BenchmarkProcess, Processes, cpu_seconds
 from benchmarks.retrieval.caller import CallerResult, RequestStream, work
@@ -60,31 +60,18 @@ _NEW = {
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What runs, over a loaded store.
+    """What runs, over a loaded store."""
 
-    Attributes:
-        options: How much is measured.
-        progress: Is told how far it is.
-        people: Those whose memories the small store holds.
-        folder: For files of this run; removed in the end.
-        postgres: The database.
-        connection: An administrator's, from `connect`.
-        embedder: The embeddings endpoint.
-        service: The retrieval service.
-        floors: By kind.
-        key: An API key that may read.
-    """
-
-    options: RetrievalOptions
-    progress: Progress
-    people: Sequence[Person]
-    folder: Path
-    postgres: EmbeddedPostgres
-    connection: Connection
-    embedder: BenchmarkProcess
-    service: BenchmarkProcess
-    floors: Mapping[str, BenchmarkProcess]
-    key: str
+    options: RetrievalOptions  # how much is measured
+    progress: Progress  # is told how far it is
+    people: Sequence[Person]  # those whose memories the small store holds
+    folder: Path  # for files of this run; removed in the end
+    postgres: EmbeddedPostgres  # the database
+    connection: Connection  # an administrator's, from `connect`
+    embedder: BenchmarkProcess  # the embeddings endpoint
+    service: BenchmarkProcess  # the retrieval service
+    floors: Mapping[str, BenchmarkProcess]  # by kind
+    key: str  # an API key that may read
     _caller: ProcessPoolExecutor
 
     async def call(
@@ -123,7 +110,7 @@ class Stage:
 
     async def delay(self, milliseconds: int) -> None:
         """Let the embeddings endpoint take so long from now on."""
-        await self.embedder.get(f"{model_server.DELAY}{milliseconds}")
+        await self.embedder.get(f"/delay/{milliseconds}")
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import throughput
-from benchmarks.model_server import ModelEndpoint
+from benchmarks.model_server import instant_model
 from benchmarks.report import LOAD_BEFORE, BenchmarkResult, Machine, show_result, timed
 from benchmarks.throughput import (
     KINDS,
@@ -23,6 +22,7 @@ from benchmarks.throughput import (
 )
 from benchmarks.words import vector
 from hitherto_extraction.pipeline.answer_parsing import read_answer
+from tests.scripted_model import ChatAnswer, ChatRequest
 
 MIB = 2**20
 
@@ -101,21 +101,20 @@ def test_the_spread_of_times() -> None:
     assert spread("t", [7.0]) == {"t, p50": 7.0, "t, p95": 7.0}
 
 
-def test_every_answer_of_the_model_is_whole_and_new() -> None:
-    model = ModelEndpoint()
+async def test_every_answer_of_the_model_is_whole_and_new() -> None:
+    model = instant_model(vector)
     seen = set()
     for _ in range(20):
-        status, reply = model.answer("/v1/chat/completions", b'{"model": "m"}')
-        assert status == 200
-        text = _content(reply)
+        said = model.script(ChatRequest({}, {}))
+        assert isinstance(said, ChatAnswer)
+        assert said.content is not None
         ids = [f"m{i}" for i in range(1, MESSAGES + 1)]
-        answer = read_answer(text, messages=ids, memories=[])
+        answer = read_answer(said.content, messages=ids, memories=[])
         assert answer.dropped == 0
         assert len(answer.new) == 3
         assert answer.summary is not None
         seen |= {item.content for item in answer.new}
     assert len(seen) == 60
-    assert model.calls == {"chat": 20, "embeddings": 0, "texts": 0}
 
 
 def test_vectors_are_of_length_one_and_apart() -> None:
@@ -131,7 +130,3 @@ def test_transcripts_are_the_same_in_every_run_and_spread_over_users() -> None:
     assert len({transcript.user_id for transcript in sent}) == 5
     assert len({transcript.conversation_id for transcript in sent}) == 10
     assert all(len(transcript.messages) == MESSAGES for transcript in sent)
-
-
-def _content(reply: bytes) -> str:
-    return str(json.loads(reply)["choices"][0]["message"]["content"])
