@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +41,7 @@ from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 Progress = Callable[[str, int, int], None]
 """Takes the phase, how much of it is done, and how much there is."""
+_HEARS: ContextVar[Progress] = ContextVar("_HEARS", default=lambda *_: None)
 
 
 class Skipped(Exception):
@@ -53,7 +55,7 @@ class Benchmark:
     name: str
     description: str
     arguments: Callable[[argparse.ArgumentParser], None]
-    measure: Callable[[argparse.Namespace, Progress], Coroutine[Any, Any, BenchmarkResult]]
+    measure: Callable[[argparse.Namespace], Coroutine[Any, Any, BenchmarkResult]]
     timed: bool = False  # whether bars hold only on a machine that had nothing else to do
 
 
@@ -78,8 +80,8 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
             print(markdown(read_result(given.a, benchmark.name)))
             return 0
         load_before = load_average()
-        with _shown() as progress:
-            result = asyncio.run(benchmark.measure(given, progress))
+        with _shown():
+            result = asyncio.run(benchmark.measure(given))
         if benchmark.timed:
             parts = [timed(part, machine(load_before)) for part in result.parts]
             result = replace(result, parts=parts)
@@ -100,7 +102,22 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def counting(progress: Progress, phase: str, total: int) -> Callable[[], None]:
+def progress(phase: str, done: int, total: int) -> None:
+    """Tell whoever listens how far the run is."""
+    _HEARS.get()(phase, done, total)
+
+
+@contextmanager
+def heard_by(listener: Progress) -> Iterator[None]:
+    """Let a function be told how far the run is."""
+    before = _HEARS.set(listener)
+    try:
+        yield
+    finally:
+        _HEARS.reset(before)
+
+
+def counting(phase: str, total: int) -> Callable[[], None]:
     """A callback that reports one more of a phase each time it is called."""
     done = 0
     progress(phase, 0, total)
@@ -165,11 +182,14 @@ def _failed(name: str, text: str, code: int) -> int:
 
 
 @contextmanager
-def _shown() -> Iterator[Progress]:
+def _shown() -> Iterator[None]:
     """A bar on standard error for the phase that is under way; it goes in the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("starting", total=1)
-        yield lambda phase, done, total: bars.update(
-            task, description=phase, completed=done, total=total
-        )
+
+        def show(phase: str, done: int, total: int) -> None:
+            bars.update(task, description=phase, completed=done, total=total)
+
+        with heard_by(show):
+            yield

@@ -26,7 +26,7 @@ from typing import TypeVar
 
 import psycopg
 
-from benchmarks.command import Benchmark, Progress, add_counts, main
+from benchmarks.command import Benchmark, add_counts, main, progress
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
 from benchmarks.serving import database, temporary_folder
 from hitherto_extraction.queue import claims, enqueueing, jobs
@@ -106,7 +106,7 @@ class TimedDatabase(Database):
         return found
 
 
-def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> None:
+def load(conninfo: str, memories: int, user_count: int) -> None:
     """Fill the database of `conninfo`, whose login is the administrator's."""
     vector = "[" + ",".join(["1"] + ["0"] * (DIMENSIONS - 1)) + "]"
     fixed = {"tenant": TENANT, "users": user_count, "dimensions": DIMENSIONS, "vector": vector}
@@ -185,13 +185,13 @@ async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, fl
     }
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     if given.users > given.memories:
         raise ValueError("--users must be at most --memories")
     with temporary_folder() as folder:
         async with database(folder) as server:
             conninfo = server.superuser_conninfo("hitherto")
-            await asyncio.to_thread(load, conninfo, given.memories, given.users, progress)
+            await asyncio.to_thread(load, conninfo, given.memories, given.users)
             figures = await measure(server.conninfo(), given.memories, given.users)
     rows = [
         (name, f"{value:,.3f}" if isinstance(value, float) else f"{value:,}")

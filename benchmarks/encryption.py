@@ -18,7 +18,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
-from benchmarks.command import Benchmark, Progress, add_counts, counting, main
+from benchmarks.command import Benchmark, add_counts, counting, main, progress
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
 from benchmarks.serving import nothing_left, serving, temporary_place
 from benchmarks.words import sentence
@@ -40,7 +40,7 @@ _KEY = "62" * 32
 _TO_SEAL = "SELECT count(*) FROM users WHERE to_seal > 0"
 
 
-async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def measure(given: argparse.Namespace) -> BenchmarkResult:
     """Fill, encrypt, and ask of every size.
 
     Raises:
@@ -49,7 +49,7 @@ async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkRes
     figures: dict[str, float] = {}
     rows = []
     async with temporary_place() as place, serving(place, encryption_key=_KEY) as client:
-        filled = counting(progress, "saving", len(_KINDS) * len(SIZES))
+        filled = counting("saving", len(_KINDS) * len(SIZES))
         for size in SIZES:
             for kind in _KINDS:
                 await client.import_memories(_memories(f"{kind}-{size}", size))
@@ -59,7 +59,7 @@ async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkRes
             await client.update_user_settings(f"sealed-{size}", encrypt_sensitive=True)
         async with asyncio.timeout(_PATIENCE_SECONDS):
             await nothing_left(place.conninfo, _TO_SEAL)
-        measured = counting(progress, "measuring", len(SIZES))
+        measured = counting("measuring", len(SIZES))
         for size in SIZES:
             cells = [f"{size:,}"]
             for name, (clear, sealed) in (await _of_size(client, size, given)).items():

@@ -24,6 +24,7 @@ from typing import Any, LiteralString, TypeVar, get_args
 import psycopg
 
 from benchmarks import BenchmarkFailed
+from benchmarks.command import counting
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.results import Job
@@ -121,19 +122,22 @@ async def serving(
 
 
 async def in_turns(
-    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], *, at_once: int
+    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], *, at_once: int, phase: str
 ) -> list[Result]:
     """What came of each item, in their order, with a few under way at a time.
 
-    The first error ends all of it and is raised.
+    The first error ends all of it and is raised. `phase` is what progress calls it.
     """
-    gate = asyncio.Semaphore(at_once)
+    gate, given = asyncio.Semaphore(at_once), list(items)
+    advance = counting(phase, len(given))
 
     async def one(item: Item) -> Result:
         async with gate:
-            return await work(item)
+            found = await work(item)
+        advance()
+        return found
 
-    tasks = [asyncio.create_task(one(item)) for item in items]
+    tasks = [asyncio.create_task(one(item)) for item in given]
     try:
         return await asyncio.gather(*tasks)
     finally:

@@ -34,7 +34,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
 from benchmarks import BenchmarkFailed, floor
-from benchmarks.command import Benchmark, Progress, add_counts, counting, main
+from benchmarks.command import Benchmark, add_counts, main, progress
 from benchmarks.processes import BenchmarkProcess, Processes, cpu_seconds, resident_bytes
 from benchmarks.report import BenchmarkResult, FigureTable, JudgedBar, ResultPart, percentile
 from benchmarks.serving import database, in_turns, temporary_folder
@@ -231,7 +231,7 @@ class Driver:
         phase: str,
         transcripts: int,
         in_flight: int,
-        finished: Callable[[int], None],
+        finished: Callable[[int], None] = lambda done: None,
         pauses: Sequence[float] = (_LOOK_SECONDS,),
     ) -> float:
         """Send a phase and wait until all its jobs have succeeded.
@@ -260,6 +260,7 @@ class Driver:
             ((unfinished,),) = await self._rows(_UNFINISHED)
             if sent - unfinished > done:
                 done, moved = sent - unfinished, time.monotonic()
+                progress(phase, done, transcripts)
                 finished(done)
         seconds = time.monotonic() - began
         states = dict(await self._rows(_STATES, f"{phase}-%"))
@@ -284,7 +285,7 @@ class Driver:
         return await (await self._connection.execute(query.encode(), values or None)).fetchall()
 
 
-async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def measure(given: argparse.Namespace) -> BenchmarkResult:
     """Run the whole benchmark in a temporary folder.
 
     Raises:
@@ -312,27 +313,21 @@ async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkRes
             await stack.enter_async_context(channel)
         driver = Driver(channels, connection, users)
         progress("starting", 1, 1)
-
-        def told(phase: str, total: int) -> Callable[[int], None]:
-            return lambda done: progress(phase, done, total)
-
-        warm_up = told("warm-up", given.warm_up)
-        await driver.run("warm", given.warm_up, given.in_flight, warm_up)
+        await driver.run("warm-up", given.warm_up, given.in_flight)
         assert postgres.pid is not None
         trees = {
             "service": [service.pid for service in services],
             "postgres": [postgres.pid],
             "model": [model.pid],
         }
-        figures = await _load(given, driver, trees, model, told("load", given.transcripts))
-        await driver.run("idle", given.idle, 1, told("idle", given.idle), _PAUSES)
+        figures = await _load(given, driver, trees, model)
+        await driver.run("idle", given.idle, 1, pauses=_PAUSES)
         idle_start, idle_end = await driver.waits("idle")
         _, ends = await driver.waits("load")
         figures |= spread(START_WHEN_IDLE, idle_start)
         figures |= spread(END_WHEN_IDLE, idle_end)
         figures |= spread(END_UNDER_LOAD, ends)
-        called = counting(progress, "floor", given.floor)
-        figures |= await _floor(given, processes, postgres, model, called)
+        figures |= await _floor(given, processes, postgres, model)
         figures[BY_FLOOR] = figures[SERVICE_CPU] / figures[FLOOR_CPU]
         title = (
             f"{given.transcripts:,} transcripts, {users:,} users, "
@@ -346,7 +341,6 @@ async def _load(
     driver: Driver,
     trees: Mapping[str, Sequence[int]],
     model: BenchmarkProcess,
-    told: Callable[[int], None],
 ) -> dict[str, float]:
     """Send the load; its rate, what each process spent on a transcript, and calls of the model."""
     samples = [(0, resident_bytes(trees["service"]))]
@@ -354,7 +348,6 @@ async def _load(
 
     def finished(done: int) -> None:
         nonlocal sampled
-        told(done)
         if done == given.transcripts or time.monotonic() - sampled >= _SAMPLE_SECONDS:
             samples.append((done, resident_bytes(trees["service"])))
             sampled = time.monotonic()
@@ -384,7 +377,6 @@ async def _floor(
     processes: Processes,
     postgres: EmbeddedPostgres,
     model: BenchmarkProcess,
-    called: Callable[[], None],
 ) -> dict[str, float]:
     """Send as many bytes to the process that does the least."""
     conninfo = postgres.superuser_conninfo()
@@ -399,13 +391,10 @@ async def _floor(
     async with grpc.aio.insecure_channel(started.address) as channel:
         call: Any = channel.unary_unary(floor.METHOD)
 
-        async def one(_: int) -> None:
-            await call(body)
-            called()
-
         await call(body)
         before, began = cpu_seconds([started.pid]), time.monotonic()
-        await in_turns(range(given.floor), one, at_once=given.in_flight)
+        requests = [body] * given.floor
+        await in_turns(requests, call, at_once=given.in_flight, phase="floor")
         seconds = time.monotonic() - began
         spent = cpu_seconds([started.pid]) - before
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks.command import Benchmark, Progress, counting, main, positive
+from benchmarks.command import Benchmark, main, positive
 from benchmarks.extraction.judge import Judge
 from benchmarks.extraction.report import extraction_result
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, choose, load
@@ -16,17 +16,15 @@ from benchmarks.serving import temporary_place
 from hitherto_extraction.config import ExtractionSettings
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     rows = choose(load(), languages=given.language, categories=given.category, limit=given.limit)
     opinions: list[Opinion | None] = [None] * len(rows)
     judge = Judge(given.judge, ExtractionSettings()) if given.judge else None
     try:
-        extracted = counting(progress, "extracting", len(rows))
         async with temporary_place() as place:
-            ran = await run(rows, place, patience=given.patience, done=extracted)
+            ran = await run(rows, place, patience=given.patience)
         if judge is not None:
-            judged = counting(progress, "judging", len(rows))
-            opinions = await judge.opinions(ran.observations, judged)
+            opinions = await judge.opinions(ran.observations)
     finally:
         if judge is not None:
             await judge.close()

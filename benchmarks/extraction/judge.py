@@ -8,7 +8,7 @@ that cannot be used leaves the rules alone; how often that happened is reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.extraction.rows import Observation
@@ -54,17 +54,9 @@ class Judge:
             timeout=settings.model_timeout_seconds,
         )
 
-    async def opinions(
-        self, observations: Sequence[Observation], done: Callable[[], None] = lambda: None
-    ) -> list[Opinion | None]:
+    async def opinions(self, observations: Sequence[Observation]) -> list[Opinion | None]:
         """One opinion a row, in order; None where none was to be had."""
-
-        async def one(seen: Observation) -> Opinion | None:
-            opinion = await self._ask(seen)
-            done()
-            return opinion
-
-        return await in_turns(observations, one, at_once=_AT_ONCE)
+        return await in_turns(observations, self._ask, at_once=_AT_ONCE, phase="judging")
 
     async def close(self) -> None:
         """Release connections."""

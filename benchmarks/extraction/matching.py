@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
-from benchmarks.extraction.rows import Expectation, Forbidden, MemoryOutcome, ObservedMemory
+from benchmarks.extraction.rows import Expectation, Forbidden, MemoryOutcome
 from benchmarks.extraction.wording import contains_all, is_hard, missing, plain
 from benchmarks.serving import vectors_of
+from hitherto_client.results import Memory
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_shared.embeddings.protocol import Embedder, Vector
 
@@ -87,7 +88,7 @@ def _forbids(rule: Forbidden, text: str) -> bool:
 
 
 def repeated(
-    learnt: Sequence[ObservedMemory],
+    learnt: Sequence[Memory],
     fates: Sequence[MemoryOutcome],
     met: frozenset[int],
     nearness: Nearness,
@@ -124,9 +125,7 @@ def repeated(
     return found
 
 
-def _neighbour(
-    number: int, other: ObservedMemory, memory: ObservedMemory, nearness: Nearness
-) -> Neighbour:
+def _neighbour(number: int, other: Memory, memory: Memory, nearness: Nearness) -> Neighbour:
     # The service keeps types apart; for the reader the same sentence twice is one too many.
     return Neighbour(
         memory_id=UUID(int=number),

@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from benchmarks.extraction.wording import Terms, contains_all
+from hitherto_client.results import Memory
 from hitherto_client.words import MemoryType
 
 DATA = Path(__file__).parent / "data"
@@ -281,24 +282,12 @@ class _Loader(yaml.SafeLoader):
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedMemory:
-    """A memory as the services returned it."""
-
-    id: str
-    type: str
-    content: str
-    importance: float
-    status: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryOutcome:
     """A memory that was there before: what was wanted, and how it was before and after."""
 
     wanted: Existing
-    before: ObservedMemory
-    after: ObservedMemory
+    before: Memory
+    after: Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,14 +308,14 @@ class Observation:
     """One row after its job."""
 
     row: ConversationCase  # the row
-    new: Sequence[ObservedMemory] = ()  # the memories that the job made, whatever their status
+    new: Sequence[Memory] = ()  # the memories that the job made, whatever their status
     fates: Sequence[MemoryOutcome] = ()  # the memories that were there before
     profile: Sequence[str] = ()  # the values of the user's profile, as `path: value`
     spent: TokenSpending = field(default_factory=TokenSpending)  # what it cost
     error: str = ""  # why the job did not succeed; empty if it did
 
     @property
-    def learnt(self) -> list[ObservedMemory]:
+    def learnt(self) -> list[Memory]:
         """The new memories that count: current ones, not quarantined or closed again."""
         return [memory for memory in self.new if memory.status in CURRENT]
 

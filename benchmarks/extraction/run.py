@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -19,7 +19,6 @@ from benchmarks.extraction.rows import (
     Existing,
     MemoryOutcome,
     Observation,
-    ObservedMemory,
     TokenSpending,
 )
 from benchmarks.serving import (
@@ -35,7 +34,7 @@ from benchmarks.serving import (
 )
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
-from hitherto_client.results import JobResult
+from hitherto_client.results import JobResult, Memory
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.prices import load_prices
@@ -83,7 +82,6 @@ async def run(
     place: BenchmarkDatabase,
     *,
     patience: float = PATIENCE,
-    done: Callable[[], None] = lambda: None,
 ) -> EvaluationRun:
     """Run rows, a few at a time, each for a user of its own.
 
@@ -91,7 +89,6 @@ async def run(
         rows: The rows.
         place: A migrated database without data.
         patience: Seconds until a job counts as lost; the row then counts as failed.
-        done: Called after each row.
     """
     started = time.monotonic()
     results: list[JobResult] = []
@@ -104,10 +101,9 @@ async def run(
             seen, result = await _observe(row, client, patience)
             if result is not None and result.extractor:
                 results.append(result)
-            done()
             return seen
 
-        observations = await in_turns(rows, one, at_once=AT_ONCE)
+        observations = await in_turns(rows, one, at_once=AT_ONCE, phase="extracting")
         blocks = {
             language: block
             for language in LANGUAGES
@@ -200,13 +196,9 @@ async def _learn(
     return job.result, "" if job.succeeded else job.error or job.state
 
 
-async def _memories(client: AsyncHitherto, user: str) -> list[ObservedMemory]:
+async def _memories(client: AsyncHitherto, user: str) -> list[Memory]:
     """Every memory of a user, whatever its status, the oldest first."""
-    found = [each async for each in client.memories(user, statuses=EVERY_STATUS)]
-    return [
-        ObservedMemory(m.id, m.type, m.content, m.importance, m.status, m.version)
-        for m in reversed(found)
-    ]
+    return [each async for each in client.memories(user, statuses=EVERY_STATUS)][::-1]
 
 
 async def _summary(client: AsyncHitherto, user: str) -> dict[str, Any]:
@@ -232,7 +224,7 @@ def _flat(path: str, value: Any) -> Iterable[str]:
 def _spent_on(
     row: ConversationCase,
     result: JobResult,
-    learnt: Sequence[ObservedMemory],
+    learnt: Sequence[Memory],
     summary: Mapping[str, Any],
 ) -> TokenSpending:
     """What a row's job cost: as it reports, or as it would be with a paid model.

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.extraction.matching import Nearness, meets, repeated, violated
-from benchmarks.extraction.rows import CURRENT, MemoryOutcome, Observation, ObservedMemory
+from benchmarks.extraction.rows import CURRENT, MemoryOutcome, Observation
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import contains_all, language_of
+from hitherto_client.results import Memory
 
 SCORES: Mapping[str, tuple[str, str]] = {
     "precision": (
@@ -193,7 +194,7 @@ def _reworded(fate: MemoryOutcome) -> bool:
 
 
 def _made_up(
-    learnt: Sequence[ObservedMemory], seen: Observation, near: Nearness, said: Opinion
+    learnt: Sequence[Memory], seen: Observation, near: Nearness, said: Opinion
 ) -> dict[int, list[str]]:
     found = {}
     for place, memory in enumerate(learnt):

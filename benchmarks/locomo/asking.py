@@ -6,7 +6,7 @@ The rankings are the default one, the default without each of its components, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -124,7 +124,6 @@ async def ask_all(
     questions: Sequence[BenchmarkQuestion],
     corpus: str,
     variant: Variant,
-    done: Callable[[], None],
     *,
     explain: bool = False,
 ) -> Answers:
@@ -135,7 +134,6 @@ async def ask_all(
         questions: What to ask.
         corpus: One of `CORPORA`.
         variant: By which ranking.
-        done: Called after each question.
         explain: Whether to note which parts scores are made of.
 
     Raises:
@@ -158,10 +156,10 @@ async def ask_all(
         for result in found:
             for name, part in result.breakdown.items():
                 answers.parts[name] = max(abs(part), answers.parts.get(name, 0.0))
-        done()
         return score(question.gold, [behind(each) for each in found])
 
-    answers.scores = await in_turns(questions, ask, at_once=AT_ONCE)
+    phase = f"asking {corpus}, {variant.name}"
+    answers.scores = await in_turns(questions, ask, at_once=AT_ONCE, phase=phase)
     return answers
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -156,16 +156,13 @@ class ContextFigures:
     degraded: int = 0  # answers of which a leg was missing
 
 
-async def tell_all(
-    client: AsyncHitherto, data: Data, embedder: Embedder, done: Callable[[], None]
-) -> ContextFigures:
+async def tell_all(client: AsyncHitherto, data: Data, embedder: Embedder) -> ContextFigures:
     """Ask for every context at every budget, and make the naive lists.
 
     Args:
         client: Of the services.
         data: Sessions and questions.
         embedder: Of the naive list by cosine.
-        done: Called after each question at each budget.
 
     Raises:
         HithertoCallError: A call failed.
@@ -182,13 +179,12 @@ async def tell_all(
 
         async def ask(question: BenchmarkQuestion, budget: int = budget) -> Context:
             # What is not set is what a caller gets who sets nothing.
-            found = await client.get_context(
+            return await client.get_context(
                 question.user, question.text, max_tokens=budget, reference_time=REFERENCE
             )
-            done()
-            return found
 
-        replies = await in_turns(data.questions, ask, at_once=AT_ONCE)
+        phase = f"contexts of {budget:,} tokens"
+        replies = await in_turns(data.questions, ask, at_once=AT_ONCE, phase=phase)
         blocks = [reply.prompt_block for reply in replies]
         told.degraded += sum(reply.degraded for reply in replies)
         told.tokens[budget] = sum(reply.prompt_tokens for reply in replies) / len(replies)

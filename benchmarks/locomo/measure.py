@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from benchmarks import BenchmarkFailed
-from benchmarks.command import Progress, counting
+from benchmarks.command import counting
 from benchmarks.locomo.asking import (
     ABLATED,
     ABLATIONS,
@@ -25,7 +25,7 @@ from benchmarks.locomo.asking import (
     ask_all,
     idle,
 )
-from benchmarks.locomo.blocks import BUDGETS, ContextFigures, tell_all
+from benchmarks.locomo.blocks import ContextFigures, tell_all
 from benchmarks.locomo.data import BenchmarkQuestion, Data, transcript
 from benchmarks.serving import (
     EVERY_STATUS,
@@ -79,7 +79,6 @@ async def measure(
     data: Data,
     kind: str,
     place: BenchmarkDatabase,
-    progress: Progress,
     *,
     parts: Sequence[str] = PARTS,
 ) -> EmbedderRun:
@@ -96,30 +95,26 @@ async def measure(
         client = await stack.enter_async_context(
             serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
         )
-        extracted = counting(progress, f"{kind}: extracting", len(data.sessions))
-        held = await _load(place, client, data.sessions, extracted)
+        held = await _load(place, client, data.sessions)
         loaded = time.monotonic()
         embedder = configured_embedder(SharedSettings(**chosen))
         stack.push_async_callback(embedder.close)
         run = EmbedderRun(data.name, kind, embedder.name, held, data.questions, data.ceiling)
         if BLOCK in parts:
-            asked = counting(progress, f"{kind}: contexts", len(data.questions) * len(BUDGETS))
-            run.told = await tell_all(client, data, embedder, asked)
+            run.told = await tell_all(client, data, embedder)
             run.degraded += run.told.degraded
         for corpus in CORPORA if SEARCH in parts else ():
-            await _ask(client, corpus, run, progress)
+            await _ask(client, corpus, run)
     run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
     return run
 
 
-async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun, progress: Progress) -> None:
+async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
     found = run.scores[corpus] = {}
 
     async def ask(variant: Variant, *, explain: bool = False) -> Answers:
-        phase = f"{run.kind}: asking {corpus}, {variant.name}"
-        done = counting(progress, phase, len(run.questions))
-        answers = await ask_all(client, run.questions, corpus, variant, done, explain=explain)
+        answers = await ask_all(client, run.questions, corpus, variant, explain=explain)
         found[variant.name] = answers.scores
         run.degraded += answers.degraded
         return answers
@@ -182,10 +177,7 @@ async def model_for(
 
 
 async def _load(
-    place: BenchmarkDatabase,
-    client: AsyncHitherto,
-    sessions: Sequence[Mapping[str, Any]],
-    done: Callable[[], None],
+    place: BenchmarkDatabase, client: AsyncHitherto, sessions: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, int]:
     """Send every session and wait for its job and for the vectors of what came of it.
 
@@ -196,6 +188,7 @@ async def _load(
         BenchmarkFailed: It took too long.
     """
     succeeded = 0
+    done = counting("extracting", len(sessions))
     for job_id in await submit(client, map(transcript, sessions)):
         job = await _in_time(ended(client, job_id), "a job did not end")
         succeeded += job.succeeded

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from benchmarks.command import Benchmark, Progress, main
+from benchmarks.command import Benchmark, main, progress
 from benchmarks.peers.stores import FOUND, LOADED, Task
 from benchmarks.processes import ROOT
 from benchmarks.report import BenchmarkResult, FigureTable, JudgedBar, ResultPart, percentile
@@ -86,9 +86,7 @@ _COMPARED: Sequence[tuple[str, int, Callable[[Measured], float]]] = (
 """The figures that bars compare: with how many callers, and how fast a measurement is by it."""
 
 
-async def measure(
-    options: RetrievalOptions, peers: Sequence[str], progress: Progress
-) -> BenchmarkResult:
+async def measure(options: RetrievalOptions, peers: Sequence[str]) -> BenchmarkResult:
     """Measure ourselves, then the peers, on one database server.
 
     Raises:
@@ -97,7 +95,7 @@ async def measure(
     """
     theirs: list[Measured] = []
     unavailable: list[str] = []
-    async with staged(options, progress) as stage:
+    async with staged(options) as stage:
         groups = [
             group_of(options.store, size, callers, _OURS, users_of(size))
             for size in options.sizes
@@ -167,7 +165,7 @@ async def _measure_peer(stage: Stage, peer: str) -> Sequence[Measured]:
     Raises:
         PeerUnavailable: It cannot be.
     """
-    options, people, progress = stage.options, stage.people, stage.progress
+    options, people = stage.options, stage.people
     own = stage.folder / peer
     own.mkdir()
     progress(f"{peer}: installing", 0, 1)
@@ -183,14 +181,7 @@ async def _measure_peer(stage: Stage, peer: str) -> Sequence[Measured]:
         seconds=options.seconds,
         callers=list(options.callers),
     )
-    return await run_peer(
-        peer,
-        named,
-        python,
-        own,
-        task,
-        lambda done: progress(f"{peer}: loading", done, options.store),
-    )
+    return await run_peer(peer, named, python, own, task)
 
 
 async def install(peer: str, folder: Path) -> tuple[Path, str]:
@@ -224,7 +215,6 @@ async def run_peer(
     python: Path,
     folder: Path,
     task: Task,
-    loaded: Callable[[int], None],
 ) -> Sequence[Measured]:
     """Let a peer load and search.
 
@@ -234,7 +224,6 @@ async def run_peer(
         python: Of its environment.
         folder: For its files.
         task: What to do.
-        loaded: Is told now and then how many memories are stored.
 
     Raises:
         PeerUnavailable: It failed, or took too long.
@@ -247,11 +236,12 @@ async def run_peer(
         "MEM0_TELEMETRY": "False",
         "OPENAI_API_KEY": "none",
     }
+    memories = sum(map(len, task.memories.values()))
     found: list[Any] = []
 
     def hear(line: str) -> None:
         if line.startswith(LOADED):
-            loaded(int(line.removeprefix(LOADED)))
+            progress(f"{peer}: loading", int(line.removeprefix(LOADED)), memories)
         elif line.startswith(FOUND):
             found.extend(json.loads(line.removeprefix(FOUND)))
 
@@ -331,11 +321,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", choices=list(PEERS))
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     options = RetrievalOptions(
         sizes=given.sizes, callers=(ONE, MANY), seconds=given.seconds, extras=False
     )
-    return await measure(options, given.only or list(PEERS), progress)
+    return await measure(options, given.only or list(PEERS))
 
 
 BENCHMARK = Benchmark(

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.command import Benchmark, Progress, main, numbers
+from benchmarks.command import Benchmark, main, numbers
 from benchmarks.report import BenchmarkResult
 from benchmarks.retrieval.measure import measure
 from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
@@ -53,12 +53,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help=settings)
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     options: dict[str, Any] = dict(_QUICK if given.quick else {})
     for name in ("full", "sizes", "callers", "seconds", "limit"):
         if (value := getattr(given, name)) is not None:
             options[name] = value
-    return await measure(RetrievalOptions(**options, settings=dict(given.set)), progress)
+    return await measure(RetrievalOptions(**options, settings=dict(given.set)))
 
 
 BENCHMARK = Benchmark(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from benchmarks.command import Progress, counting
+from benchmarks.command import counting, progress
 from benchmarks.processes import Processes
 from benchmarks.report import BenchmarkResult, percentile
 from benchmarks.retrieval.caller import CallerResult, RequestStream
@@ -57,7 +57,7 @@ WHERE EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid)
 """
 
 
-async def measure(options: RetrievalOptions, progress: Progress) -> BenchmarkResult:
+async def measure(options: RetrievalOptions) -> BenchmarkResult:
     """Run the whole benchmark in temporary folders.
 
     Raises:
@@ -69,7 +69,7 @@ async def measure(options: RetrievalOptions, progress: Progress) -> BenchmarkRes
         progress("starting cold and warm", 0, 1)
         with temporary_folder() as folder:
             alone = {COLD: await _start(folder), WARM: await _start(folder)}
-    async with staged(options, progress) as stage:
+    async with staged(options) as stage:
         measured = await measure_stores(stage, alone)
     return BenchmarkResult("retrieval", [retrieval_part(measured)])
 
@@ -108,9 +108,9 @@ def _enlarge(stage: Stage) -> None:
     """Make the large store of the small one."""
     users = [person.user_id for person in stage.people]
     for number in range(1, COPIES):
-        stage.progress("enlarging the store", number, COPIES - 1)
+        progress("enlarging the store", number, COPIES - 1)
         clone(stage.connection, {user: copy_of(user, number) for user in users})
-    stage.progress("settling", 0, 1)
+    progress("settling", 0, 1)
     settle(stage.connection)
 
 
@@ -122,7 +122,7 @@ async def measure_groups(stage: Stage, groups: Iterable[MeasurementGroup]) -> li
     """
     planned = list(groups)
     total = sum(len(group.subjects) for group in planned) * _SLICES
-    sliced = counting(stage.progress, "measuring", total)
+    sliced = counting("measuring", total)
     return [row for group in planned for row in await _group(stage, group, sliced)]
 
 
@@ -197,7 +197,7 @@ async def measure_walls(stage: Stage) -> Mapping[str, float]:
     # Whatever the rows before were measured with.
     await stage.delay(0)
     times: defaultdict[bool, list[float]] = defaultdict(list)
-    over = counting(stage.progress, "walls", _TURNS)
+    over = counting("walls", _TURNS)
     with Processes(stage.folder) as processes:
         walled, trusting = [
             await processes.start_service("retrieval", stage.embedder, HITHERTO_AUTH=auth)

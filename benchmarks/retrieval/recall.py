@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.command import counting
 from benchmarks.retrieval.caller import SEMANTIC_ALONE
 from benchmarks.retrieval.person import TYPES, Person
 from benchmarks.retrieval.report import Recall
@@ -38,12 +37,10 @@ async def measure_recall(stage: Stage) -> list[Recall]:
     Raises:
         HithertoCallError: A search was answered with an error.
     """
-    done = counting(stage.progress, "recall", len(stage.people))
     by_size: defaultdict[int, list[list[RecallQuery]]] = defaultdict(list)
     async with AsyncHitherto(stage.service.address, api_key=stage.key) as client:
         for person in stage.people:
             by_size[person.size].append(await _searches(client, person, stage.options.recall))
-            done()
     return [
         Recall(
             size=size,
@@ -97,7 +94,8 @@ async def _searches(client: AsyncHitherto, person: Person, repeats: int) -> list
         share = share_of_nearest(vectors @ asked, allowed, found, limit)
         return bool(wanted), complete and all(allowed[place] for place in found), share
 
-    return await in_turns(range(repeats), search, at_once=_AT_A_TIME)
+    phase = f"recall of {person.user_id}"
+    return await in_turns(range(repeats), search, at_once=_AT_A_TIME, phase=phase)
 
 
 def share_of_nearest(

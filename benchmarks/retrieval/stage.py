@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 
 from benchmarks import BenchmarkFailed, floor
-from benchmarks.command import Progress
+from benchmarks.command import progress
 from benchmarks.processes import BenchmarkProcess, Processes, cpu_seconds
 from benchmarks.retrieval.caller import CallerResult, RequestStream, work
 from benchmarks.retrieval.person import Person, export_of
@@ -63,7 +63,6 @@ class Stage:
     """What runs, over a loaded store."""
 
     options: RetrievalOptions  # how much is measured
-    progress: Progress  # is told how far it is
     people: Sequence[Person]  # those whose memories the small store holds
     folder: Path  # for files of this run; removed in the end
     postgres: EmbeddedPostgres  # the database
@@ -114,7 +113,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(options: RetrievalOptions, progress: Progress) -> AsyncIterator[Stage]:
+async def staged(options: RetrievalOptions) -> AsyncIterator[Stage]:
     """Everything started fresh in a temporary folder, with the small store loaded.
 
     Raises:
@@ -130,7 +129,7 @@ async def staged(options: RetrievalOptions, progress: Progress) -> AsyncIterator
         embedder = await processes.start("benchmarks.model_server", ["--topics"])
         with Processes(folder) as loading:
             writer = await loading.start_service("extraction", embedder)
-            await _import(writer, people, progress)
+            await _import(writer, people)
             await all_vectors(postgres.conninfo())
         connection = stack.enter_context(connect(postgres.superuser_conninfo("hitherto")))
         await asyncio.to_thread(settle, connection)
@@ -150,7 +149,6 @@ async def staged(options: RetrievalOptions, progress: Progress) -> AsyncIterator
         caller = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
         yield Stage(
             options=options,
-            progress=progress,
             people=people,
             folder=folder,
             postgres=postgres,
@@ -163,7 +161,7 @@ async def staged(options: RetrievalOptions, progress: Progress) -> AsyncIterator
         )
 
 
-async def _import(writer: BenchmarkProcess, people: Sequence[Person], progress: Progress) -> None:
+async def _import(writer: BenchmarkProcess, people: Sequence[Person]) -> None:
     done, total = 0, sum(person.size for person in people)
     async with AsyncHitherto(extraction=writer.address) as client:
         for person in people:

@@ -66,7 +66,7 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
     )
     async with asyncio.timeout(180):
         place = BenchmarkDatabase(conninfo, tmp_path)
-        run = await measure(data, "offline", place, lambda *_: None)
+        run = await measure(data, "offline", place)
     assert run.held == {
         "sessions": 2,
         "succeeded": 2,

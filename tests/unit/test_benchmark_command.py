@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from benchmarks import BenchmarkFailed
-from benchmarks.command import Benchmark, Progress, Skipped, add_counts, counting, run
+from benchmarks.command import Benchmark, Skipped, add_counts, counting, run
 from benchmarks.report import (
     BenchmarkResult,
     FigureTable,
@@ -29,9 +29,9 @@ def result(**figures: float) -> BenchmarkResult:
 
 
 def benchmark(outcome: BenchmarkResult | Exception) -> Benchmark:
-    async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+    async def measure(given: argparse.Namespace) -> BenchmarkResult:
         assert given.calls == 7
-        step = counting(progress, "calling", 1)
+        step = counting("calling", 1)
         step()
         if isinstance(outcome, Exception):
             raise outcome

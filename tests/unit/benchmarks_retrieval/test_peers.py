@@ -100,4 +100,4 @@ async def test_a_peer_that_is_left_out_says_why(tmp_path: Path) -> None:
 
 async def test_a_peer_that_ends_without_figures_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(PeerUnavailable, match=r"failed: .*KeyError: 'nothing'"):
-        await run_peer("nothing", "nothing 1", Path(sys.executable), tmp_path, TASK, lambda _: None)
+        await run_peer("nothing", "nothing 1", Path(sys.executable), tmp_path, TASK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.command import heard_by
 from benchmarks.retrieval.measure import measure_stores
 from benchmarks.retrieval.plan import RetrievalOptions
 from benchmarks.retrieval.report import OPEN, WALLED
@@ -15,8 +16,9 @@ OPTIONS = RetrievalOptions(
 async def test_a_tiny_run_has_every_figure_and_no_fault() -> None:
     told: list[tuple[str, int, int]] = []
 
-    async with staged(OPTIONS, lambda *seen: told.append(seen)) as stage:
-        found = await measure_stores(stage, {})
+    with heard_by(lambda *seen: told.append(seen)):
+        async with staged(OPTIONS) as stage:
+            found = await measure_stores(stage, {})
 
     subjects = {"floor_echo", "floor_select", "floor_search", "search", "search_vector"}
     assert {row.subject for row in found.rows} == subjects | {"context", "context_query"}

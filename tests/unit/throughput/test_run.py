@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import throughput
+from benchmarks.command import heard_by
 from benchmarks.throughput import measure
 
 GIVEN = argparse.Namespace(
@@ -15,7 +16,8 @@ GIVEN = argparse.Namespace(
 async def test_a_tiny_run_has_every_figure_and_one_call_of_each_kind_per_transcript() -> None:
     told: list[tuple[str, int, int]] = []
 
-    result = await measure(GIVEN, lambda *seen: told.append(seen))
+    with heard_by(lambda *seen: told.append(seen)):
+        result = await measure(GIVEN)
 
     figures = result.parts[0].figures
     assert set(figures) == {kind.name for kind in throughput.KINDS}
