@@ -113,11 +113,7 @@ def difference(
 ) -> Difference:
     """The difference of a score over the same rows.
 
-    Args:
-        before: The score in the first run.
-        after: The score in the second run.
-        places: Where the shared rows stand in each, in the same order; None: both have the same
-            rows.
+    `places` are where the shared rows stand in each, in the same order; None: both have the same.
     """
     one, two = places or (None, None)
     (left, of_left), (right, of_right) = _ratios(_counts(before, one)), _ratios(_counts(after, two))

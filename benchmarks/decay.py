@@ -1,12 +1,8 @@
 """Decay over many memories: how long it takes, and how long anybody else waits meanwhile.
 
-    python -m benchmarks.decay [--memories 1000000] [--users 2000] [--json FILE]
-
-Loads memories straight into a database of its own on the embedded Postgres, each with a vector and
-two thirds with an access counter, then runs the job of kind `decay` as a worker does. Meanwhile a
-writer changes memories of one user after another, as the service's own writers do: it takes the
-user's row, writes, commits. Printed are the time, the rows a second, the longest transaction of
-decay (nothing it locks is locked longer) and the longest time that a write took.
+Memories go straight into the database, then the job of kind `decay` runs as in a worker, beside a
+writer who changes memories of one user after another as the service's own writers do: it takes the
+user's row, writes, commits. Nothing that decay locks is locked longer than its longest transaction.
 
 Of the memories a third are of little importance, and half of these were not used for 30 days; a
 tenth are context, half of that older than 90 days. So about a fifth is archived.

@@ -1,12 +1,7 @@
-"""What encryption costs: the same searches and saves of users with and without it.
+"""What encryption costs: the same searches and saves of users with and without it, in turns.
 
-    python -m benchmarks.encryption [--json FILE] [--searches 60] [--saves 30]
-
-For each size there are two users with the same memories: a hundred that are not sensitive, and as
-many sensitive ones as the size says. One of the two encrypts. Questions and saves alternate between
-them, so that both meet the same machine. Both services, the caller and an embedded Postgres run on
-this machine, with the offline embedder, which costs next to nothing: with a real one, which both
-users need alike, the ratios come nearer to 1.
+For each size there are two users with the same memories, one of whom encrypts. The offline embedder
+costs next to nothing: with a real one, which both users need alike, the ratios come nearer to 1.
 """
 
 from __future__ import annotations

@@ -1,18 +1,8 @@
 """The cost of an extraction: bar P5, measured on the whole service with an instant model.
 
-    python -m benchmarks.throughput [--transcripts N] [--services N] [--json FILE]
-
-One run starts everything fresh in a temporary folder: the embedded Postgres, the extraction
-service as a process (or several), a model server as a process, and a floor to compare with. Then
-it measures, in this order:
-
-- **throughput**: transcripts of 20 messages over many users through `SubmitTranscripts`, with a
-  bounded number unfinished at a time; transcripts per second, CPU per transcript of the service,
-  of Postgres and of the model server apart, calls of the model, time from acceptance to the end;
-- **memory** of the service during that load (`--transcripts 20000` for the long form);
-- **idle latency**: from acceptance to the start of the job when nothing else is waiting;
-- **floor**: what a process must spend at least that takes a call over gRPC, stores it in one
-  INSERT and makes two HTTP calls by hand.
+Transcripts go through `SubmitTranscripts`, a bounded number unfinished at a time, then one at a
+time to the idle service. The floor is what a process must spend at least that takes a call over
+gRPC, stores it in one INSERT and makes two HTTP calls by hand. benchmarks/README.md has the rest.
 """
 
 from __future__ import annotations
@@ -234,7 +224,7 @@ class Driver:
         finished: Callable[[int], None] = lambda done: None,
         pauses: Sequence[float] = (_LOOK_SECONDS,),
     ) -> float:
-        """Send a phase and wait until all its jobs have succeeded.
+        """Send a phase; seconds from the first call to the end of the last job.
 
         Args:
             phase: Its name, new in this run.
@@ -242,9 +232,6 @@ class Driver:
             in_flight: How many may be unfinished at a time.
             finished: Is told every now and then how many are done.
             pauses: Seconds between two looks at how many are done, in turn.
-
-        Returns:
-            Seconds from the first call to the end of the last job.
 
         Raises:
             BenchmarkFailed: Some jobs did not succeed.

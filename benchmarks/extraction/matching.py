@@ -93,27 +93,31 @@ def repeated(
     met: frozenset[int],
     nearness: Nearness,
 ) -> dict[int, str]:
-    """The new memories that repeat one, each with the text it repeats.
+    """The positions of new memories that repeat one, each with the text it repeats.
 
     A memory repeats another active one of the user, older or learnt before it, if the service's
     own rule finds them one statement, whatever their types. It also repeats an older one that
-    stayed active if it has all the words by which that one is recognised and met no expectation.
-
-    Args:
-        learnt: The new current memories, in the order in which they were made.
-        fates: The memories from before.
-        met: Positions in `learnt` of memories that met an expectation.
-        nearness: The embedder's view.
+    stayed active if it has all the words by which that one is recognised and met no expectation;
+    `met` are the positions of memories that did.
     """
     known = [fate.after for fate in fates if fate.after.status == "active"]
     found: dict[int, str] = {}
     for position, memory in enumerate(learnt):
-        same = find_duplicate(
-            memory.type,
-            memory.content,
-            [_neighbour(number, other, memory, nearness) for number, other in enumerate(known)],
-            nearness.same,
-        )
+        neighbours = [
+            # The service keeps types apart; for the reader the same sentence twice is one too many.
+            Neighbour(
+                memory_id=UUID(int=number),
+                type=memory.type,
+                content=other.content,
+                status="active",
+                origin="user",
+                cosine=nearness.of(memory.content, other.content),
+                valid_from=_NEVER,
+                updated_at=_NEVER,
+            )
+            for number, other in enumerate(known)
+        ]
+        same = find_duplicate(memory.type, memory.content, neighbours, nearness.same)
         if same is not None:
             found[position] = same.content
         elif position not in met:
@@ -123,17 +127,3 @@ def repeated(
                     found[position] = fate.after.content
         known.append(memory)
     return found
-
-
-def _neighbour(number: int, other: Memory, memory: Memory, nearness: Nearness) -> Neighbour:
-    # The service keeps types apart; for the reader the same sentence twice is one too many.
-    return Neighbour(
-        memory_id=UUID(int=number),
-        type=memory.type,
-        content=other.content,
-        status="active",
-        origin="user",
-        cosine=nearness.of(memory.content, other.content),
-        valid_from=_NEVER,
-        updated_at=_NEVER,
-    )

@@ -20,11 +20,7 @@ def extraction_result(
 ) -> BenchmarkResult:
     """Everything a run found; what each row taught is among the details.
 
-    Args:
-        ran: The run.
-        verdicts: One for each of its observations.
-        judge: The model that judged meaning as well, if one did.
-        silent: For how many rows it had no usable opinion.
+    If a model judged meaning as well, `silent` are the rows for which it had no usable opinion.
     """
     groups = _groups(ran, verdicts)
     said = [f"judged by {judge}; {silent} rows without a usable opinion"] if judge else []

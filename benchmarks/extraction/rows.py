@@ -34,24 +34,12 @@ LANGUAGES = {"en": "English", "vi": "Vietnamese", "ja": "Japanese"}
 
 TYPES: tuple[str, ...] = get_args(MemoryType)
 TRAPS = (
-    "small_talk",
-    "sarcasm",
-    "hypothetical",
-    "third_person",
-    "pasted_text",
-    "injection",
-    "assistant_claim",
-)
-CATEGORIES = (
-    *TYPES,
-    "goal_achieved",
-    "duplicate",
-    "contradiction",
-    "unrelated",
-    "relative_date",
-    "code_switching",
-    *TRAPS,
-)
+    "small_talk sarcasm hypothetical third_person pasted_text injection assistant_claim"
+).split()
+_SITUATIONS = (
+    "goal_achieved duplicate contradiction unrelated relative_date code_switching"
+).split()
+CATEGORIES = (*TYPES, *_SITUATIONS, *TRAPS)
 
 MAX_MESSAGES = 12
 

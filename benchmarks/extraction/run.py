@@ -83,12 +83,9 @@ async def run(
     *,
     patience: float = PATIENCE,
 ) -> EvaluationRun:
-    """Run rows, a few at a time, each for a user of its own.
+    """Run rows on a database without data, a few at a time, each for a user of its own.
 
-    Args:
-        rows: The rows.
-        place: A migrated database without data.
-        patience: Seconds until a job counts as lost; the row then counts as failed.
+    After `patience` seconds a job counts as lost, and its row as failed.
     """
     started = time.monotonic()
     results: list[JobResult] = []

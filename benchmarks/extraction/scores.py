@@ -72,45 +72,38 @@ class Verdict:
 def judge_row(
     seen: Observation, nearness: Nearness | None = None, opinion: Opinion | None = None
 ) -> Verdict:
-    """Score one row.
-
-    Args:
-        seen: The row and what came of it.
-        nearness: The embedder's view of its texts; None: words alone decide.
-        opinion: A judge's view, where one was asked.
-    """
-    near = nearness or Nearness()
-    said = opinion or Opinion()
+    """Score one row; without the embedder's view of its texts, words alone decide."""
+    near, said = nearness or Nearness(), opinion or Opinion()
     row, learnt = seen.row, seen.learnt
     # A known memory that was reworded may be where an expectation was met.
     statements = [*learnt, *(fate.after for fate in seen.fates if _reworded(fate))]
-    pairs = [
-        (number, place)
+    met_by = [
+        {
+            place
+            for place, memory in enumerate(statements)
+            if meets(memory.content, wanted, near) or (number, place) in said.matches
+        }
         for number, wanted in enumerate(row.expected)
-        for place, memory in enumerate(statements)
-        if meets(memory.content, wanted, near) or (number, place) in said.matches
     ]
-    broken = {
-        place: violated(memory.content, row.forbidden) for place, memory in enumerate(statements)
-    }
-    rules = {number for found in broken.values() for number in found}
-    for value in seen.profile:
-        rules.update(violated(value, row.forbidden))
-    met = frozenset(place for _, place in pairs)
+    met = frozenset().union(*met_by)
+    broken = [violated(memory.content, row.forbidden) for memory in statements]
+    in_profile = [violated(value, row.forbidden) for value in seen.profile]
+    rules = {number for found in (*broken, *in_profile) for number in found}
     right = [place for place in range(len(learnt)) if place in met and not broken[place]]
     made_up = _made_up(learnt, seen, near, said)
     repeats = repeated(learnt, seen.fates, met, near)
     required = [number for number, wanted in enumerate(row.expected) if not wanted.optional]
-    missed = [number for number in required if all(n != number for n, _ in pairs)]
+    missed = [number for number in required if not met_by[number]]
+    wanted_of = list(zip(row.expected, met_by, strict=True))
     wrong_types = [
         statements[place]
         for place in sorted(met)
-        if not any(p == place and statements[place].type in row.expected[n].types for n, p in pairs)
+        if not any(place in by and statements[place].type in of.types for of, by in wanted_of)
     ]
-    floors = [
-        (wanted.importance_min, max(statements[p].importance for n, p in pairs if n == number))
-        for number, wanted in enumerate(row.expected)
-        if wanted.importance_min is not None and any(n == number for n, _ in pairs)
+    floors_kept = [
+        max(statements[place].importance for place in by) >= of.importance_min - _FLOOR_SLACK
+        for of, by in wanted_of
+        if of.importance_min is not None and by
     ]
     wrong_fates = [fate for fate in seen.fates if not as_wanted(fate)]
     tongues = [tongue for memory in learnt if (tongue := language_of(memory.content)) is not None]
@@ -120,10 +113,7 @@ def judge_row(
         "hallucination": (len(made_up), len(learnt)),
         "duplicates": (len(repeats), len(learnt)),
         "types": (len(met) - len(wrong_types), len(met)),
-        "importance": (
-            sum(importance >= floor - _FLOOR_SLACK for floor, importance in floors),
-            len(floors),
-        ),
+        "importance": (sum(floors_kept), len(floors_kept)),
         "fates": (len(seen.fates) - len(wrong_fates), len(seen.fates)),
         "traps": (len(rules), len(row.forbidden)),
         "language": (sum(tongue == row.language for tongue in tongues), len(tongues)),
@@ -136,9 +126,7 @@ def judge_row(
     }
     return Verdict(
         counts=counts,
-        unexpected=[
-            memory.content for place, memory in enumerate(learnt) if place not in set(right)
-        ],
+        unexpected=[memory.content for place, memory in enumerate(learnt) if place not in right],
         missed=[row.expected[n].says or str(row.expected[n].contains) for n in missed],
         made_up={learnt[place].content: findings for place, findings in made_up.items()},
         repeats={learnt[place].content: other for place, other in repeats.items()},
@@ -155,23 +143,16 @@ def judge_row(
 def as_wanted(fate: MemoryOutcome) -> bool:
     """Whether a memory from before became what it had to."""
     before, after, wanted = fate.before, fate.after, fate.wanted
-    match wanted.then:
-        case "contradicted" | "achieved":
-            return after.status == wanted.then
-        case "untouched":
-            return (after.status, after.version, after.content) == (
-                before.status,
-                before.version,
-                before.content,
-            )
-        case "kept":
-            return after.status == "active" and contains_all(after.content, wanted.contains)
-        case "updated":
-            return (
-                after.status == "active"
-                and after.version > before.version
-                and contains_all(after.content, wanted.contains)
-            )
+    if wanted.then in ("contradicted", "achieved"):
+        return after.status == wanted.then
+    if wanted.then == "untouched":
+        return all(
+            getattr(after, name) == getattr(before, name)
+            for name in ("status", "version", "content")
+        )
+    changed = after.version > before.version
+    holds = after.status == "active" and contains_all(after.content, wanted.contains)
+    return holds and (changed or wanted.then == "kept")
 
 
 def add(counts: Iterable[Counts]) -> Counts:

@@ -127,14 +127,9 @@ async def ask_all(
     *,
     explain: bool = False,
 ) -> Answers:
-    """Ask every question of a corpus by a ranking, a few at a time.
+    """Ask every question of one of `CORPORA` by a ranking, a few at a time.
 
-    Args:
-        client: Of the services.
-        questions: What to ask.
-        corpus: One of `CORPORA`.
-        variant: By which ranking.
-        explain: Whether to note which parts scores are made of.
+    With `explain` it is noted which parts scores are made of.
 
     Raises:
         HithertoCallError: A search failed.

@@ -47,11 +47,7 @@ class Covered(NamedTuple):
 
 
 class GoldEvidence:
-    """What the sessions of a data set say, by user.
-
-    Args:
-        sessions: Rows of the data set.
-    """
+    """What the sessions of a data set say, by user."""
 
     def __init__(self, sessions: Sequence[Mapping[str, Any]]) -> None:
         # Texts with the ids of the messages that each counts for.
@@ -90,11 +86,7 @@ def _shown(text: str) -> str:
 
 
 class NaiveLists:
-    """All that was said to or by one user, to be put in order by one feature.
-
-    Args:
-        sessions: Rows of the data set, of this user only.
-    """
+    """All that was said in the sessions of one user, to be put in order by one feature."""
 
     def __init__(self, sessions: Sequence[Mapping[str, Any]]) -> None:
         said = [message for session in sessions for message in session["messages"]]
@@ -157,12 +149,7 @@ class ContextFigures:
 
 
 async def tell_all(client: AsyncHitherto, data: Data, embedder: Embedder) -> ContextFigures:
-    """Ask for every context at every budget, and make the naive lists.
-
-    Args:
-        client: Of the services.
-        data: Sessions and questions.
-        embedder: Of the naive list by cosine.
+    """Ask for every context at every budget, and make the naive lists; `embedder` is for these.
 
     Raises:
         HithertoCallError: A call failed.

@@ -162,11 +162,8 @@ def split_turns(data: Data, gold: Gold) -> Data:
     """Return the data with each message split at its sentence ends into messages of its speaker.
 
     The text alone decides where it is split, so two runs split alike. A memory comes from every
-    piece of the messages that it came from.
-
-    Args:
-        data: Sessions and questions.
-        gold: The pieces that hold an answer; the data do not say which sentence does.
+    piece of the messages that it came from. `gold` are the pieces that hold an answer, because the
+    data do not say which sentence does.
     """
     pieces: dict[tuple[str, str], Mapping[str, str]] = {
         (session["user_id"], message["id"]): {

@@ -216,14 +216,7 @@ async def run_peer(
     folder: Path,
     task: Task,
 ) -> Sequence[Measured]:
-    """Let a peer load and search.
-
-    Args:
-        peer: Which one.
-        named: What it is called, with its version.
-        python: Of its environment.
-        folder: For its files.
-        task: What to do.
+    """Let a peer load and search, with the Python of its environment; `folder` is for its files.
 
     Raises:
         PeerUnavailable: It failed, or took too long.

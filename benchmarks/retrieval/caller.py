@@ -35,15 +35,7 @@ _LOOKED_AT = 8
 SEMANTIC_ALONE = {name: float(name == "semantic") for name in Balanced.weights}
 """Weights with which the default ranking searches by vector only."""
 
-KINDS = (
-    "empty",
-    "search",
-    "search_repeated",
-    "search_semantic",
-    "search_vector",
-    "context",
-    "context_query",
-)
+KINDS = ("empty search search_repeated search_semantic search_vector context context_query").split()
 
 
 @dataclass(frozen=True, slots=True)

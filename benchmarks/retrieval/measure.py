@@ -88,12 +88,7 @@ async def _start(folder: Path) -> float:
 
 
 async def measure_stores(stage: Stage, alone: Mapping[str, float]) -> RetrievalMeasurements:
-    """Recall and all rows of the small store, those of the large one, and the walls.
-
-    Args:
-        stage: What runs.
-        alone: The figures that there are already.
-    """
+    """Recall and all rows of the small store, those of the large one, the walls, beside `alone`."""
     options = stage.options
     recall = await measure_recall(stage) if options.recall else []
     rows = await measure_groups(stage, small_store(options))
