@@ -72,7 +72,7 @@ async def echo() -> AsyncIterator[Take]:
 @asynccontextmanager
 async def select() -> AsyncIterator[Take]:
     """Asks the database for a number."""
-    async with _pool(_configure) as pool:
+    async with _pool() as pool:
 
         async def take(*_: object) -> bytes:
             async with pool.connection() as connection:
@@ -88,20 +88,15 @@ async def search() -> AsyncIterator[Take]:
     """Embeds the query of a `SearchMemoriesRequest` and finds the nearest vectors."""
     url = f"http://127.0.0.1:{os.environ[MODEL_PORT]}/v1/embeddings"
     model, tenant = os.environ[MODEL], os.environ[TENANT]
+    wanted = {"model": model, "encoding_format": "base64", "dimensions": DIMENSIONS}
     async with (
-        _pool(_configure) as pool,
+        _pool() as pool,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
 
         async def take(request: bytes, _: object) -> bytes:
             asked = retrieval_service_pb2.SearchMemoriesRequest.FromString(request)
-            body = {
-                "model": model,
-                "input": [asked.query],
-                "encoding_format": "base64",
-                "dimensions": DIMENSIONS,
-            }
-            async with session.post(url, json=body) as reply:
+            async with session.post(url, json={**wanted, "input": [asked.query]}) as reply:
                 data = json.loads(await reply.read())["data"][0]["embedding"]
             vector = HalfVector(np.frombuffer(base64.b64decode(data), dtype="<f4"))
             async with pool.connection() as connection:
@@ -127,19 +122,16 @@ async def transcript() -> AsyncIterator[Take]:
     free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def call(request: bytes) -> None:
-        reader, writer = (
-            free.pop()
-            if free
-            else await asyncio.open_connection(
-                "127.0.0.1", int(os.environ[MODEL_PORT]), limit=1 << 20
-            )
-        )
+        if not free:
+            port = os.environ[MODEL_PORT]
+            free.append(await asyncio.open_connection("127.0.0.1", port, limit=1 << 20))
+        reader, writer = free.pop()
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(int(head.rpartition(b"Content-Length: ")[2]))
         free.append((reader, writer))
 
-    async with _pool(None) as pool:
+    async with _pool() as pool:
 
         async def take(request: bytes, _: object) -> bytes:
             async with pool.connection() as connection:
@@ -159,15 +151,13 @@ def _post(path: str, body: object) -> bytes:
     ).encode() + data
 
 
-def _pool(
-    configure: Callable[[AsyncConnection], Awaitable[None]] | None,
-) -> AsyncConnectionPool[AsyncConnection]:
+def _pool() -> AsyncConnectionPool[AsyncConnection]:
     return AsyncConnectionPool(
         os.environ[CONNINFO],
         min_size=CONNECTIONS,
         max_size=CONNECTIONS,
         kwargs={"autocommit": True},
-        configure=configure,
+        configure=_configure if TENANT in os.environ else None,
         open=False,
     )
 

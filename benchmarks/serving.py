@@ -44,6 +44,7 @@ _LOOPBACK = "127.0.0.1:0"
 _CALL_SECONDS = 60.0
 _EMBEDDED_AT_ONCE = 64
 _POLL_SECONDS = 0.25
+_PATIENCE_SECONDS = 600.0
 _WITHOUT_VECTOR = """
 SELECT (SELECT count(*) FROM memories WHERE embedding_state = 'pending')
      + (SELECT count(*) FROM messages WHERE embedding_state = 'pending')
@@ -61,12 +62,6 @@ class BenchmarkDatabase:
 
     conninfo: str
     data_dir: Path
-
-    def settings(self, **given: Any) -> dict[str, Any]:
-        """Settings for either service; what is not given comes from the environment."""
-        # Rates are off: a benchmark asks for as much as it can, of few users.
-        rates = dict.fromkeys(RATE_SETTINGS, 0)
-        return {"data_dir": self.data_dir, "auth": "off", **rates, **given}
 
 
 @contextmanager
@@ -104,9 +99,12 @@ async def serving(
 ) -> AsyncIterator[AsyncHitherto]:
     """Both services on `place`, and a client of them; leaving drains them.
 
-    `reads` are settings of the retrieval service alone, `given` those of both.
+    `reads` are settings of the retrieval service alone, `given` those of both; what is not given
+    comes from the environment.
     """
-    settings = place.settings(**given)
+    # Rates are off: a benchmark asks for as much as it can, of few users.
+    rates = dict.fromkeys(RATE_SETTINGS, 0)
+    settings = {"data_dir": place.data_dir, "auth": "off", **rates, **given}
     extraction = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **settings})
     retrieval = RetrievalSettings(
         **{"retrieval_listen": _LOOPBACK, "read_database_url": None, **settings, **(reads or {})}
@@ -205,6 +203,22 @@ async def nothing_left(conninfo: str, query: LiteralString) -> None:
 async def all_vectors(conninfo: str) -> None:
     """Wait until every text has its vector."""
     await nothing_left(conninfo, _WITHOUT_VECTOR)
+
+
+async def in_time(work: Awaitable[Result], otherwise: str) -> Result:
+    """What comes of some work within ten minutes.
+
+    Raises:
+        BenchmarkFailed: It took longer; `otherwise` says what was not done.
+    """
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return await work
+    except TimeoutError:
+        raise BenchmarkFailed(
+            f"{otherwise} after {_PATIENCE_SECONDS:.0f} s: run it again on a machine with less to "
+            "do, or look at what the service logs"
+        ) from None
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:

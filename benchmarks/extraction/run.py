@@ -27,6 +27,7 @@ from benchmarks.serving import (
     all_vectors,
     ended,
     import_user,
+    in_time,
     in_turns,
     memory_row,
     serving,
@@ -86,13 +87,16 @@ async def run(
     """Run rows on a database without data, a few at a time, each for a user of its own.
 
     After `patience` seconds a job counts as lost, and its row as failed.
+
+    Raises:
+        BenchmarkFailed: The memories to begin with did not get vectors.
     """
     started = time.monotonic()
     results: list[JobResult] = []
     async with serving(place) as client:
         for row in rows:
             await _place(client, _user(row), [_as_known(known) for known in row.existing_memories])
-        await all_vectors(place.conninfo)
+        await in_time(all_vectors(place.conninfo), "known memories still wait for their vectors")
 
         async def one(row: ConversationCase) -> Observation:
             seen, result = await _observe(row, client, patience)

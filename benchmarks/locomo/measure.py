@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 
-from benchmarks import BenchmarkFailed
 from benchmarks.command import counting
 from benchmarks.locomo.asking import (
     ABLATED,
@@ -32,6 +30,7 @@ from benchmarks.serving import (
     BenchmarkDatabase,
     all_vectors,
     ended,
+    in_time,
     serving,
     submit,
 )
@@ -51,8 +50,6 @@ PARTS = (SEARCH, BLOCK)
 """What is measured: the first ten results, and what stands in the block of GetContext."""
 _EMBEDDING_MS = 5_000
 """How long a question's vector is waited for: quality is measured here, not speed."""
-_PATIENCE = 600.0
-"""Seconds until a job, or the vectors of everything, count as lost."""
 
 
 @dataclass(slots=True)
@@ -190,10 +187,10 @@ async def _load(
     succeeded = 0
     done = counting("extracting", len(sessions))
     for job_id in await submit(client, map(transcript, sessions)):
-        job = await _in_time(ended(client, job_id), "a job did not end")
+        job = await in_time(ended(client, job_id), "a job did not end")
         succeeded += job.succeeded
         done()
-    await _in_time(all_vectors(place.conninfo), "texts still wait for their vectors")
+    await in_time(all_vectors(place.conninfo), "texts still wait for their vectors")
     # What autovacuum does within a minute or so: without it searches take twice as long till then.
     login = with_role(place.conninfo, "hitherto_owner", application="bench")
     async with await psycopg.AsyncConnection.connect(login, autocommit=True) as database:
@@ -210,14 +207,3 @@ async def _load(
         "memories": len(memories),
         "with_sources": sum(bool(memory.source_message_ids) for memory in memories),
     }
-
-
-async def _in_time(work: Awaitable[Any], otherwise: str) -> Any:
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            return await work
-    except TimeoutError:
-        raise BenchmarkFailed(
-            f"{otherwise} after {_PATIENCE:.0f} s: run it again on a machine with less to do, or "
-            "look at what the service logs"
-        ) from None

@@ -20,7 +20,7 @@ import grpc
 import uvloop
 
 from benchmarks.floor import METHOD as FLOOR
-from benchmarks.retrieval.plan import original_of
+from benchmarks.retrieval.plan import FLOORS, original_of
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.search.ranking.balanced import Balanced
@@ -35,67 +35,68 @@ _LOOKED_AT = 8
 SEMANTIC_ALONE = {name: float(name == "semantic") for name in Balanced.weights}
 """Weights with which the default ranking searches by vector only."""
 
-KINDS = ("empty search search_repeated search_semantic search_vector context context_query").split()
-
 
 @dataclass(frozen=True, slots=True)
 class RequestStream:
-    """What a caller sends, one request after another."""
+    """What a caller sends, one request after another.
 
-    # One of `KINDS`: nothing at all; a search with a new query, with one of a few queries, with all
-    # weights but the semantic one at 0, or with the caller's own vector and no words; a context
-    # without or with a query.
-    kind: str
+    It is a search with a new query, with one of a few queries, with all weights but the semantic
+    one at 0, or with the caller's own vector and no words; a context without or with a query; or
+    what a floor takes: a search, or nothing at all.
+    """
+
+    subject: str  # one of `SUBJECTS`
     users: Sequence[str]  # who asks, in turn
     seed: str  # other seeds give other questions
     limit: int  # how many results a search wants
-    floor: bool = False  # true sends it to a floor
 
     @property
     def method(self) -> str:
         """Which method is called."""
-        if self.floor:
+        if self.subject in FLOORS:
             return FLOOR
-        return _SERVICE + ("GetContext" if self.kind.startswith("context") else "SearchMemories")
+        context = self.subject.startswith("context")
+        return _SERVICE + ("GetContext" if context else "SearchMemories")
 
     def requests(self) -> Iterator[bytes]:
         """The requests, without end."""
         questions = Questions(self.seed)
         few: dict[str, cycle[str]] = {}
-        if self.kind == "search_repeated":
+        if self.subject == "search_repeated":
             for user in self.users:
                 own = Questions(f"{self.seed} {user}")
                 few[user] = cycle([own.ask(original_of(user)) for _ in range(_REPEATED)])
         for user in cycle(self.users):
-            if self.kind == "empty":
+            if self.subject in ("floor_echo", "floor_select"):
                 yield b""
-            elif self.kind == "context":
+            elif self.subject == "context":
                 yield pb.GetContextRequest(user_id=user).SerializeToString()
             else:
                 query = next(few[user]) if few else questions.ask(original_of(user))
                 yield self._about(user, query)
 
     def _about(self, user: str, query: str) -> bytes:
-        if self.kind == "context_query":
+        if self.subject == "context_query":
             return pb.GetContextRequest(user_id=user, query=query).SerializeToString()
         request = pb.SearchMemoriesRequest(user_id=user, limit=self.limit)
-        if self.kind == "search_vector":
+        if self.subject == "search_vector":
             # Made by hand, because a list of floats is slow.
             return request.SerializeToString() + _VECTOR_HEAD + vector(query).tobytes()
         request.query = query
-        if self.kind == "search_semantic":
+        if self.subject == "search_semantic":
             request.weights.update(SEMANTIC_ALONE)
         return request.SerializeToString()
 
     def fault(self, reply: bytes) -> str:
         """What is wrong with a reply; empty if nothing is."""
-        if self.floor:
-            return "" if self.kind != "search" or len(reply) == 16 * self.limit else "too few"
-        if self.kind.startswith("context"):
+        if self.subject in FLOORS:
+            enough = self.subject != "floor_search" or len(reply) == 16 * self.limit
+            return "" if enough else "too few"
+        if self.subject.startswith("context"):
             context = pb.GetContextResponse.FromString(reply)
             if context.degraded:
                 return "degraded"
-            wanting = not context.relevant and self.kind == "context_query"
+            wanting = not context.relevant and self.subject == "context_query"
             return "empty" if wanting or not context.memories else ""
         found = pb.SearchMemoriesResponse.FromString(reply)
         if found.degraded:

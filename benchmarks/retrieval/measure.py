@@ -22,6 +22,7 @@ from benchmarks.report import BenchmarkResult, percentile
 from benchmarks.retrieval.caller import CallerResult, RequestStream
 from benchmarks.retrieval.plan import (
     COPIES,
+    FLOORS,
     MeasurementConditions,
     MeasurementGroup,
     RetrievalOptions,
@@ -49,7 +50,6 @@ _SLICES = 3
 _WARM_UP_SECONDS = 0.3
 _WALLS_WARM_UP_SECONDS = 0.5
 _TURNS = 6
-_FLOOR = "floor_"
 _WALLED_TABLES = """
 SELECT c.oid::regclass::text
 FROM pg_class AS c
@@ -131,18 +131,13 @@ async def _group(
     waiting = deque(group.users)
     for turn in range(_SLICES + 1):
         for subject in group.subjects:
-            floor = subject.startswith(_FLOOR)
-            kind = subject.removeprefix(_FLOOR)
-            asking = RequestStream(
-                kind="empty" if floor and kind != "search" else kind,
-                users=list(waiting),
-                # Repeated queries are the same in every slice. For the others, another place or
-                # turn asks other questions: none is in a cache yet.
-                seed=kind if kind == "search_repeated" else f"{subject} {place} {turn}",
-                limit=options.limit,
-                floor=floor,
-            )
-            process, key = (stage.floors[kind], "") if floor else (stage.service, stage.key)
+            # Repeated queries are the same in every slice. For the others, another place or turn
+            # asks other questions: none is in a cache yet.
+            seed = subject if subject == "search_repeated" else f"{subject} {place} {turn}"
+            asking = RequestStream(subject, list(waiting), seed, options.limit)
+            process, key = stage.service, stage.key
+            if subject in FLOORS:
+                process, key = stage.floors[subject], ""
             seconds = options.seconds / _SLICES if turn else _WARM_UP_SECONDS
             seen = await stage.call(process, asking, place.callers, seconds, key)
             waiting.rotate(-len(seen.ms))

@@ -26,6 +26,7 @@ SUBJECTS: Mapping[str, str] = {
     "context_query": "GetContext with a query",
 }
 """What is measured, and what it is called."""
+FLOORS = [subject for subject in SUBJECTS if subject.startswith("floor_")]
 _ALWAYS = ("floor_select", "floor_search", "search", "search_vector", "context", "context_query")
 _EXTRA_SUBJECTS = ("search_semantic", "search_repeated")
 _EXTRA_CALLERS = (1, 32)

@@ -24,7 +24,7 @@ from benchmarks.command import progress
 from benchmarks.processes import BenchmarkProcess, Processes, cpu_seconds
 from benchmarks.retrieval.caller import CallerResult, RequestStream, work
 from benchmarks.retrieval.person import Person, export_of
-from benchmarks.retrieval.plan import RetrievalOptions, users_of
+from benchmarks.retrieval.plan import FLOORS, RetrievalOptions, users_of
 from benchmarks.serving import all_vectors, database, import_user, temporary_folder
 from hitherto_client import AsyncHitherto
 from hitherto_shared.auth.api_keys import create_key
@@ -69,7 +69,7 @@ class Stage:
     connection: Connection  # an administrator's, from `connect`
     embedder: BenchmarkProcess  # the embeddings endpoint
     service: BenchmarkProcess  # the retrieval service
-    floors: Mapping[str, BenchmarkProcess]  # by kind
+    floors: Mapping[str, BenchmarkProcess]  # by subject
     key: str  # an API key that may read
     _caller: ProcessPoolExecutor
 
@@ -101,7 +101,7 @@ class Stage:
             raise BenchmarkFailed("the calling process ended") from None
         if seen.error:
             raise BenchmarkFailed(
-                f"{asking.kind} was answered with {seen.error}; the log of the service "
+                f"{asking.subject} was answered with {seen.error}; the log of the service "
                 f"ends: {self.service.said}"
             )
         cpu = {name: cpu_seconds([pid]) - before[name] for name, pid in pids.items()}
@@ -141,8 +141,10 @@ async def staged(options: RetrievalOptions) -> AsyncIterator[Stage]:
             floor.TENANT: TENANT,
         }
         floors = {
-            kind: await processes.start("benchmarks.floor", [kind], **environment)
-            for kind in ("echo", "select", "search")
+            subject: await processes.start(
+                "benchmarks.floor", [subject.removeprefix("floor_")], **environment
+            )
+            for subject in FLOORS
         }
         settings = {"HITHERTO_AUTH": "api-key", **options.settings}
         service = await processes.start_service("retrieval", embedder, **settings)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.model_server import instant_model
-from benchmarks.retrieval.caller import KINDS, RequestStream
+from benchmarks.retrieval.caller import RequestStream
+from benchmarks.retrieval.plan import FLOORS, SUBJECTS
 from benchmarks.retrieval.recall import share_of_nearest
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
@@ -58,13 +59,13 @@ def test_the_callers_own_vector_is_that_of_a_question() -> None:
     assert (request.user_id, request.query, request.limit) == (USERS[0], "", 20)
 
 
-def test_each_kind_goes_to_its_method() -> None:
-    methods = {kind: RequestStream(kind, USERS, "", 20).method.rpartition("/")[2] for kind in KINDS}
-    assert methods["context"] == methods["context_query"] == "GetContext"
-    assert {methods[kind] for kind in KINDS if kind.startswith("search")} == {"SearchMemories"}
-    assert RequestStream("search", USERS, "", 20, floor=True).method.startswith(
-        "/hitherto.benchmark."
-    )
+def test_each_subject_goes_to_its_method() -> None:
+    methods = {subject: RequestStream(subject, USERS, "", 20).method for subject in SUBJECTS}
+    assert {methods.pop(floor) for floor in FLOORS} == {"/hitherto.benchmark.Floor/Take"}
+    assert {methods.pop("context"), methods.pop("context_query")} == {
+        "/hitherto.v1.RetrievalService/GetContext"
+    }
+    assert set(methods.values()) == {"/hitherto.v1.RetrievalService/SearchMemories"}
 
 
 def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
@@ -72,7 +73,7 @@ def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
     assert asking.fault(found(2)) == ""
     assert asking.fault(found(1)) == "too few"
     assert asking.fault(found(2, degraded=True)) == "degraded"
-    floor = RequestStream("search", USERS, "", 2, floor=True)
+    floor = RequestStream("floor_search", USERS, "", 2)
     assert floor.fault(b"\0" * 32) == ""
     assert floor.fault(b"\0" * 16) == "too few"
 

@@ -9,16 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from benchmarks.report import (
-    LOAD_BEFORE,
-    BenchmarkResult,
-    JudgedBar,
-    Machine,
-    markdown,
-    percentile,
-    show_result,
-    timed,
-)
+from benchmarks.report import BenchmarkResult, JudgedBar, markdown, percentile, show_result
 from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
 from benchmarks.retrieval.report import (
     COLD,
@@ -157,24 +148,16 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert ("Q2", True) not in found
 
 
-def printed(report: RetrievalMeasurements, machine: Machine) -> tuple[str, str]:
-    result = BenchmarkResult("retrieval", [timed(retrieval_part(report), machine)])
+def printed(report: RetrievalMeasurements) -> tuple[str, str]:
+    result = BenchmarkResult("retrieval", [retrieval_part(report)])
     out = io.StringIO()
     show_result(result, Console(file=out, width=200))
     return out.getvalue(), markdown(result)
 
 
-@pytest.mark.parametrize(("load", "judges"), [(1.0, True), (1.01, False)])
-def test_a_busy_machine_is_held_to_no_bar_and_says_so(load: float, judges: bool) -> None:
-    shown, tables = printed(with_row(row("search", 9.0)), {"cores": 2, LOAD_BEFORE: load})
-    assert ("no bars: " not in shown) == ("MISSED" in shown) == judges
-    assert ("**missed**" in tables) == judges
-    assert "SearchMemories" in shown
-
-
 def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
     busy = replace(row("search", 3.2), caller_share=0.95, faults={"degraded": 3})
-    shown, _ = printed(with_row(busy), {})
+    shown, _ = printed(with_row(busy))
     assert "3 of 10 degraded" in shown
     assert "312*" in shown
     assert "bounded by it" in shown
@@ -184,7 +167,7 @@ def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
 
 def test_the_tables_of_the_readme_come_from_the_result() -> None:
     faulty = replace(row("search", 5.0), faults={"degraded": 2})
-    lines = printed(with_row(faulty), {})[1].splitlines()
+    lines = printed(with_row(faulty))[1].splitlines()
     assert "| P1 | SearchMemories, 200 memories a user, p50 by that of its floor | " in lines[2]
     assert lines[2].endswith("| 2.50 × | ≤ 1.6 × | **missed** |")
     assert sum(line.startswith("| SearchMemories |") for line in lines) == 5
