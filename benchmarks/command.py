@@ -23,18 +23,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from benchmarks import BenchmarkFailed
+from benchmarks import BenchmarkFailed, report
 from benchmarks.comparison import show_differences
-from benchmarks.report import (
-    BenchmarkResult,
-    load_average,
-    machine,
-    markdown,
-    read_result,
-    show_result,
-    timed,
-    write_result,
-)
 from hitherto_client.errors import HithertoCallError
 from hitherto_shared.config import describe
 from hitherto_shared.database.embedded import EmbeddedPostgresError
@@ -55,7 +45,7 @@ class Benchmark:
     name: str
     description: str
     arguments: Callable[[argparse.ArgumentParser], None]
-    measure: Callable[[argparse.Namespace], Coroutine[Any, Any, BenchmarkResult]]
+    measure: Callable[[argparse.Namespace], Coroutine[Any, Any, report.BenchmarkResult]]
     timed: bool = False  # whether bars hold only on a machine that had nothing else to do
 
 
@@ -73,21 +63,21 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     output = Console() if sys.stdout.isatty() else Console(width=160)
     try:
         if given.command == "compare":
-            one, two = (read_result(path, benchmark.name) for path in (given.a, given.b))
+            one, two = (report.read_result(path, benchmark.name) for path in (given.a, given.b))
             show_differences(one, two, output)
             return 0
         if given.command == "tables":
-            print(markdown(read_result(given.a, benchmark.name)))
+            print(report.markdown(report.read_result(given.a, benchmark.name)))
             return 0
-        load_before = load_average()
+        load_before = report.load_average()
         with _shown():
             result = asyncio.run(benchmark.measure(given))
         if benchmark.timed:
-            parts = [timed(part, machine(load_before)) for part in result.parts]
+            parts = [report.timed(part, report.machine(load_before)) for part in result.parts]
             result = replace(result, parts=parts)
-        show_result(result, output)
+        report.show_result(result, output)
         if given.json:
-            write_result(given.json, result)
+            report.write_result(given.json, result)
     except Skipped as reason:
         print(f"{benchmark.name}: skipped: {reason}")
     except ValueError as error:

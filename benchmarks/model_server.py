@@ -20,19 +20,19 @@ import uvloop
 
 from benchmarks.processes import listening
 from benchmarks.retrieval import wording
-from benchmarks.words import DIMENSIONS, Vector, name, sentence, vector
+from benchmarks.words import Vector, name, sentence, vector
 from tests.scripted_model import ChatAnswer, ScriptedModel
 
 MEMORIES = 3
 _TAGS = 60
 
 
-def instant_model(make: Callable[[str, int], Vector]) -> ScriptedModel:
-    """The model; `make` makes the vector of a text in so many dimensions."""
+def instant_model(make: Callable[[str], Vector]) -> ScriptedModel:
+    """The model; `make` makes the vector of a text."""
     numbers = count(1)
 
     async def embed(texts: list[str]) -> list[Vector]:
-        return [make(text, DIMENSIONS) for text in texts]
+        return [make(text) for text in texts]
 
     return ScriptedModel(lambda _: _extraction(next(numbers)), embed=embed)
 
@@ -70,7 +70,7 @@ def _extraction(number: int) -> ChatAnswer:
     )
 
 
-async def serve(make: Callable[[str, int], Vector]) -> None:
+async def serve(make: Callable[[str], Vector]) -> None:
     """Answer on a free port of 127.0.0.1 until standard input ends."""
     async with instant_model(make) as model:
         await listening(model.port)

@@ -96,12 +96,9 @@ class Processes(ExitStack):
     async def start_service(
         self, name: str, model: BenchmarkProcess | None = None, **settings: str
     ) -> BenchmarkProcess:
-        """Run a service of ours on the database whose files lie in `data` of the folder.
+        """Run `extraction` or `retrieval` on the database whose files lie in `data` of the folder.
 
-        Args:
-            name: `extraction` or `retrieval`.
-            model: The model server that it uses; None: none.
-            settings: More environment variables.
+        It uses `model` as its model server, if there is one, and these environment variables.
 
         Raises:
             BenchmarkFailed: It did not come up.

@@ -41,11 +41,11 @@ def name(number: int) -> str:
     return WORDS[number % len(WORDS)].capitalize()
 
 
-def vector(text: str, dimensions: int) -> Vector:
+def vector(text: str) -> Vector:
     """A unit vector: the same for the same text, at right angles to that of any other."""
     seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
-    start = seed % (len(_NOISE) - dimensions)
-    piece = _NOISE[start : start + dimensions]
+    start = seed % (len(_NOISE) - DIMENSIONS)
+    piece = _NOISE[start : start + DIMENSIONS]
     return (piece / np.linalg.norm(piece)).astype("<f4")
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 from uuid import uuid4
 
+from benchmarks import serving
 from benchmarks.extraction.matching import Nearness, embed_all
 from benchmarks.extraction.rows import (
     LANGUAGES,
@@ -20,18 +21,6 @@ from benchmarks.extraction.rows import (
     MemoryOutcome,
     Observation,
     TokenSpending,
-)
-from benchmarks.serving import (
-    EVERY_STATUS,
-    BenchmarkDatabase,
-    all_vectors,
-    ended,
-    import_user,
-    in_time,
-    in_turns,
-    memory_row,
-    serving,
-    submit,
 )
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
@@ -80,7 +69,7 @@ class EvaluationRun:
 
 async def run(
     rows: Sequence[ConversationCase],
-    place: BenchmarkDatabase,
+    place: serving.BenchmarkDatabase,
     *,
     patience: float = PATIENCE,
 ) -> EvaluationRun:
@@ -93,10 +82,12 @@ async def run(
     """
     started = time.monotonic()
     results: list[JobResult] = []
-    async with serving(place) as client:
+    async with serving.serving(place) as client:
         for row in rows:
             await _place(client, _user(row), [_as_known(known) for known in row.existing_memories])
-        await in_time(all_vectors(place.conninfo), "known memories still wait for their vectors")
+        await serving.in_time(
+            serving.all_vectors(place.conninfo), "known memories still wait for their vectors"
+        )
 
         async def one(row: ConversationCase) -> Observation:
             seen, result = await _observe(row, client, patience)
@@ -104,7 +95,7 @@ async def run(
                 results.append(result)
             return seen
 
-        observations = await in_turns(rows, one, at_once=AT_ONCE, phase="extracting")
+        observations = await serving.in_turns(rows, one, at_once=AT_ONCE, phase="extracting")
         blocks = {
             language: block
             for language in LANGUAGES
@@ -132,7 +123,7 @@ def _as_known(memory: Existing) -> Mapping[str, Any]:
 
 
 def _known(at: datetime, kind: str, content: str, importance: float) -> Mapping[str, Any]:
-    return memory_row(
+    return serving.memory_row(
         at, memory_id=uuid4(), type=kind, content=content, importance=importance, confidence="high"
     )
 
@@ -141,7 +132,9 @@ async def _place(client: AsyncHitherto, user: str, memories: Sequence[Mapping[st
     """Let a user have memories, as if they had been learnt."""
     if memories:
         since = min(memory["created_at"] for memory in memories)
-        await import_user(client, user, {"users": [{"created_at": since}], "memories": memories})
+        await serving.import_user(
+            client, user, {"users": [{"created_at": since}], "memories": memories}
+        )
 
 
 async def _observe(
@@ -188,10 +181,10 @@ async def _learn(
     client: AsyncHitherto, transcript: TranscriptInput, patience: float
 ) -> tuple[JobResult | None, str]:
     """Hand a conversation over; what its job did, and why it did not succeed, or nothing."""
-    (job_id,) = await submit(client, [transcript])
+    (job_id,) = await serving.submit(client, [transcript])
     try:
         async with asyncio.timeout(patience):
-            job = await ended(client, job_id)
+            job = await serving.ended(client, job_id)
     except TimeoutError:
         return None, f"no end within {patience:g} seconds: is the model within reach?"
     return job.result, "" if job.succeeded else job.error or job.state
@@ -199,7 +192,7 @@ async def _learn(
 
 async def _memories(client: AsyncHitherto, user: str) -> list[Memory]:
     """Every memory of a user, whatever its status, the oldest first."""
-    return [each async for each in client.memories(user, statuses=EVERY_STATUS)][::-1]
+    return [each async for each in client.memories(user, statuses=serving.EVERY_STATUS)][::-1]
 
 
 async def _summary(client: AsyncHitherto, user: str) -> dict[str, Any]:

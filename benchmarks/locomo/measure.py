@@ -10,30 +10,11 @@ from typing import Any
 
 import psycopg
 
+from benchmarks import serving
 from benchmarks.command import counting
-from benchmarks.locomo.asking import (
-    ABLATED,
-    ABLATIONS,
-    BALANCED,
-    CORPORA,
-    OTHERS,
-    Answers,
-    QuestionScore,
-    Variant,
-    ask_all,
-    idle,
-)
+from benchmarks.locomo import asking
 from benchmarks.locomo.blocks import ContextFigures, tell_all
 from benchmarks.locomo.data import BenchmarkQuestion, Data, transcript
-from benchmarks.serving import (
-    EVERY_STATUS,
-    BenchmarkDatabase,
-    all_vectors,
-    ended,
-    in_time,
-    serving,
-    submit,
-)
 from hitherto_client import AsyncHitherto
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.connect import with_role
@@ -63,7 +44,7 @@ class EmbedderRun:
     questions: Sequence[BenchmarkQuestion]  # what was asked
     ceiling: float  # the recall of somebody who finds every fact
     # By corpus and variant one score for each question, in their order.
-    scores: dict[str, dict[str, Sequence[QuestionScore]]] = field(default_factory=dict)
+    scores: dict[str, dict[str, Sequence[asking.QuestionScore]]] = field(default_factory=dict)
     # By corpus the components that add nothing, without which nothing was asked.
     idle: dict[str, list[str]] = field(default_factory=dict)
     degraded: int = 0  # answers of which a leg was missing
@@ -75,7 +56,7 @@ class EmbedderRun:
 async def measure(
     data: Data,
     kind: str,
-    place: BenchmarkDatabase,
+    place: serving.BenchmarkDatabase,
     *,
     parts: Sequence[str] = PARTS,
 ) -> EmbedderRun:
@@ -90,7 +71,7 @@ async def measure(
     async with AsyncExitStack() as stack:
         chosen = await stack.enter_async_context(model_for(kind, data.sessions))
         client = await stack.enter_async_context(
-            serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
+            serving.serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
         )
         held = await _load(place, client, data.sessions)
         loaded = time.monotonic()
@@ -100,7 +81,7 @@ async def measure(
         if BLOCK in parts:
             run.told = await tell_all(client, data, embedder)
             run.degraded += run.told.degraded
-        for corpus in CORPORA if SEARCH in parts else ():
+        for corpus in asking.CORPORA if SEARCH in parts else ():
             await _ask(client, corpus, run)
     run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
     return run
@@ -110,16 +91,16 @@ async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
     found = run.scores[corpus] = {}
 
-    async def ask(variant: Variant, *, explain: bool = False) -> Answers:
-        answers = await ask_all(client, run.questions, corpus, variant, explain=explain)
+    async def ask(variant: asking.Variant, *, explain: bool = False) -> asking.Answers:
+        answers = await asking.ask_all(client, run.questions, corpus, variant, explain=explain)
         found[variant.name] = answers.scores
         run.degraded += answers.degraded
         return answers
 
-    parts = (await ask(BALANCED, explain=True)).parts
-    if corpus in ABLATED:
-        run.idle[corpus] = [v.without for v in ABLATIONS if idle(v.without, parts)]
-        for variant in (*ABLATIONS, *OTHERS):
+    parts = (await ask(asking.BALANCED, explain=True)).parts
+    if corpus in asking.ABLATED:
+        run.idle[corpus] = [v.without for v in asking.ABLATIONS if asking.idle(v.without, parts)]
+        for variant in (*asking.ABLATIONS, *asking.OTHERS):
             if variant.without not in run.idle[corpus]:
                 await ask(variant)
 
@@ -174,7 +155,7 @@ async def model_for(
 
 
 async def _load(
-    place: BenchmarkDatabase, client: AsyncHitherto, sessions: Sequence[Mapping[str, Any]]
+    place: serving.BenchmarkDatabase, client: AsyncHitherto, sessions: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, int]:
     """Send every session and wait for its job and for the vectors of what came of it.
 
@@ -186,18 +167,20 @@ async def _load(
     """
     succeeded = 0
     done = counting("extracting", len(sessions))
-    for job_id in await submit(client, map(transcript, sessions)):
-        job = await in_time(ended(client, job_id), "a job did not end")
+    for job_id in await serving.submit(client, map(transcript, sessions)):
+        job = await serving.in_time(serving.ended(client, job_id), "a job did not end")
         succeeded += job.succeeded
         done()
-    await in_time(all_vectors(place.conninfo), "texts still wait for their vectors")
+    await serving.in_time(serving.all_vectors(place.conninfo), "texts still wait for their vectors")
     # What autovacuum does within a minute or so: without it searches take twice as long till then.
     login = with_role(place.conninfo, "hitherto_owner", application="bench")
     async with await psycopg.AsyncConnection.connect(login, autocommit=True) as database:
         await database.execute("ANALYZE")
     users = sorted({session["user_id"] for session in sessions})
     memories = [
-        memory for user in users async for memory in client.memories(user, statuses=EVERY_STATUS)
+        memory
+        for user in users
+        async for memory in client.memories(user, statuses=serving.EVERY_STATUS)
     ]
     return {
         "sessions": len(sessions),

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from psycopg import sql
@@ -19,28 +20,9 @@ from psycopg import sql
 from benchmarks.command import counting, progress
 from benchmarks.processes import Processes
 from benchmarks.report import BenchmarkResult, percentile
+from benchmarks.retrieval import plan, report
 from benchmarks.retrieval.caller import CallerResult, RequestStream
-from benchmarks.retrieval.plan import (
-    COPIES,
-    FLOORS,
-    MeasurementConditions,
-    MeasurementGroup,
-    RetrievalOptions,
-    copy_of,
-    large_store,
-    small_store,
-    users_of,
-)
 from benchmarks.retrieval.recall import measure_recall
-from benchmarks.retrieval.report import (
-    COLD,
-    OPEN,
-    WALLED,
-    WARM,
-    LatencyFigures,
-    RetrievalMeasurements,
-    retrieval_part,
-)
 from benchmarks.retrieval.stage import Connection, Stage, clone, settle, staged
 from benchmarks.serving import temporary_folder
 from hitherto_client import AsyncHitherto
@@ -57,7 +39,7 @@ WHERE EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid)
 """
 
 
-async def measure(options: RetrievalOptions) -> BenchmarkResult:
+async def measure(options: plan.RetrievalOptions) -> BenchmarkResult:
     """Run the whole benchmark in temporary folders.
 
     Raises:
@@ -68,10 +50,10 @@ async def measure(options: RetrievalOptions) -> BenchmarkResult:
     if options.start:
         progress("starting cold and warm", 0, 1)
         with temporary_folder() as folder:
-            alone = {COLD: await _start(folder), WARM: await _start(folder)}
+            alone = {report.COLD: await _start(folder), report.WARM: await _start(folder)}
     async with staged(options) as stage:
         measured = await measure_stores(stage, alone)
-    return BenchmarkResult("retrieval", [retrieval_part(measured)])
+    return BenchmarkResult("retrieval", [report.retrieval_part(measured)])
 
 
 async def _start(folder: Path) -> float:
@@ -87,29 +69,31 @@ async def _start(folder: Path) -> float:
         return round(time.perf_counter() - began, 2)
 
 
-async def measure_stores(stage: Stage, alone: Mapping[str, float]) -> RetrievalMeasurements:
+async def measure_stores(stage: Stage, alone: Mapping[str, float]) -> report.RetrievalMeasurements:
     """Recall and all rows of the small store, those of the large one, the walls, beside `alone`."""
     options = stage.options
     recall = await measure_recall(stage) if options.recall else []
-    rows = await measure_groups(stage, small_store(options))
+    rows = await measure_groups(stage, plan.small_store(options))
     if options.full:
         await asyncio.to_thread(_enlarge, stage)
-        rows += await measure_groups(stage, large_store(options))
+        rows += await measure_groups(stage, plan.large_store(options))
     walls = await measure_walls(stage) if options.walls else {}
-    return RetrievalMeasurements(rows, recall, {**alone, **walls})
+    return report.RetrievalMeasurements(rows, recall, {**alone, **walls})
 
 
 def _enlarge(stage: Stage) -> None:
     """Make the large store of the small one."""
     users = [person.user_id for person in stage.people]
-    for number in range(1, COPIES):
-        progress("enlarging the store", number, COPIES - 1)
-        clone(stage.connection, {user: copy_of(user, number) for user in users})
+    for number in range(1, plan.COPIES):
+        progress("enlarging the store", number, plan.COPIES - 1)
+        clone(stage.connection, {user: plan.copy_of(user, number) for user in users})
     progress("settling", 0, 1)
     settle(stage.connection)
 
 
-async def measure_groups(stage: Stage, groups: Iterable[MeasurementGroup]) -> list[LatencyFigures]:
+async def measure_groups(
+    stage: Stage, groups: Iterable[plan.MeasurementGroup]
+) -> list[report.LatencyFigures]:
     """The rows of some groups.
 
     Raises:
@@ -122,8 +106,8 @@ async def measure_groups(stage: Stage, groups: Iterable[MeasurementGroup]) -> li
 
 
 async def _group(
-    stage: Stage, group: MeasurementGroup, sliced: Callable[[], None]
-) -> list[LatencyFigures]:
+    stage: Stage, group: plan.MeasurementGroup, sliced: Callable[[], None]
+) -> list[report.LatencyFigures]:
     options, place = stage.options, group.place
     await stage.delay(place.delay_ms)
     slices: defaultdict[str, list[CallerResult]] = defaultdict(list)
@@ -136,20 +120,22 @@ async def _group(
             seed = subject if subject == "search_repeated" else f"{subject} {place} {turn}"
             asking = RequestStream(subject, list(waiting), seed, options.limit)
             process, key = stage.service, stage.key
-            if subject in FLOORS:
+            if subject in plan.FLOORS:
                 process, key = stage.floors[subject], ""
             seconds = options.seconds / _SLICES if turn else _WARM_UP_SECONDS
+            before = stage.cpu(process) if turn else {}
             seen = await stage.call(process, asking, place.callers, seconds, key)
             waiting.rotate(-len(seen.ms))
             if turn:
-                slices[subject].append(seen)
+                spent = {name: cpu - before[name] for name, cpu in stage.cpu(process).items()}
+                slices[subject].append(replace(seen, cpu={**seen.cpu, **spent}))
                 sliced()
     return [_row(subject, place, slices[subject]) for subject in group.subjects]
 
 
 def _row(
-    subject: str, place: MeasurementConditions, slices: Sequence[CallerResult]
-) -> LatencyFigures:
+    subject: str, place: plan.MeasurementConditions, slices: Sequence[CallerResult]
+) -> report.LatencyFigures:
     """What the slices of one subject add up to."""
     ms = [each for seen in slices for each in seen.ms]
     seconds = sum(seen.seconds for seen in slices)
@@ -158,7 +144,7 @@ def _row(
     for seen in slices:
         cpu.update(seen.cpu)
         faults.update(seen.faults)
-    return LatencyFigures(
+    return report.LatencyFigures(
         subject=subject,
         place=place,
         p50=round(percentile(ms, 0.50), 3),
@@ -183,7 +169,7 @@ async def measure_walls(stage: Stage) -> Mapping[str, float]:
     """
     options = stage.options
     # Those with the fewest memories feel it most.
-    users = users_of(min(options.sizes))
+    users = plan.users_of(min(options.sizes))
     # Whatever the rows before were measured with.
     await stage.delay(0)
     times: defaultdict[bool, list[float]] = defaultdict(list)
@@ -209,7 +195,7 @@ async def measure_walls(stage: Stage) -> Mapping[str, float]:
             _enforce(stage.connection, walls=True)
     return {
         name: round(percentile(times[walls], 0.5), 3)
-        for name, walls in ((WALLED, True), (OPEN, False))
+        for name, walls in ((report.WALLED, True), (report.OPEN, False))
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -81,18 +81,11 @@ class Stage:
         seconds: float,
         key: str,
     ) -> CallerResult:
-        """Let the calling process work, and count what this process and those behind it spend.
+        """Let the calling process send requests to a process.
 
         Raises:
             BenchmarkFailed: A call was answered with an error.
         """
-        assert self.postgres.pid is not None
-        pids = {
-            "service": process.pid,
-            "postgres": self.postgres.pid,
-            "embedder": self.embedder.pid,
-        }
-        before = {name: cpu_seconds([pid]) for name, pid in pids.items()}
         try:
             seen = await asyncio.get_running_loop().run_in_executor(
                 self._caller, work, process.port, asking, callers, seconds, key
@@ -104,8 +97,17 @@ class Stage:
                 f"{asking.subject} was answered with {seen.error}; the log of the service "
                 f"ends: {self.service.said}"
             )
-        cpu = {name: cpu_seconds([pid]) - before[name] for name, pid in pids.items()}
-        return replace(seen, cpu={**seen.cpu, **cpu})
+        return seen
+
+    def cpu(self, process: BenchmarkProcess) -> dict[str, float]:
+        """CPU seconds up to now of a process, called `service`, and of those behind it."""
+        assert self.postgres.pid is not None
+        pids = {
+            "service": process.pid,
+            "postgres": self.postgres.pid,
+            "embedder": self.embedder.pid,
+        }
+        return {name: cpu_seconds([pid]) for name, pid in pids.items()}
 
     async def delay(self, milliseconds: int) -> None:
         """Let the embeddings endpoint take so long from now on."""

@@ -94,16 +94,10 @@ class Questions:
         return " ".join(parts) + "?"
 
 
-def vector(text: str, dimensions: int = DIMENSIONS) -> Vector:
-    """The unit vector of a text, the same for the same text; little-endian singles.
-
-    Raises:
-        ValueError: Other dimensions than those of the benchmark were asked for.
-    """
-    if dimensions != DIMENSIONS:
-        raise ValueError(f"this benchmark has vectors of {DIMENSIONS} numbers, not {dimensions}")
+def vector(text: str) -> Vector:
+    """The unit vector of a text, the same for the same text; little-endian singles."""
     numbers = [_NUMBER_OF[word] for word in _WORD.findall(text.lower()) if word in _NUMBER_OF]
-    total = _OF_THE_TEXT * own_vector(text, dimensions)
+    total = _OF_THE_TEXT * own_vector(text)
     if numbers:
         total = total + _WORD_VECTORS[numbers].sum(axis=0) / np.sqrt(len(numbers))
     return (total / np.linalg.norm(total)).astype("<f4")
