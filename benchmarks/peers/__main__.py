@@ -219,7 +219,7 @@ async def run_peer(
     """Let a peer load and search, with the Python of its environment; `folder` is for its files.
 
     Raises:
-        PeerUnavailable: It failed, or took too long.
+        PeerUnavailable: It failed, ended without figures, or took too long.
     """
     file = folder / "task.json"
     file.write_text(json.dumps(asdict(task)), "utf-8")
@@ -244,6 +244,8 @@ async def run_peer(
             await _run(str(python), *module, peer, str(file), hear=hear, environment=environment)
     except TimeoutError:
         raise PeerUnavailable(f"it was not done within {RUN_SECONDS:.0f} s") from None
+    if not found:
+        raise PeerUnavailable("it ended without figures")
     return [
         Measured(
             name=named,

@@ -164,7 +164,8 @@ async def measure(task: Task, search: Search) -> None:
                     "results": results / max(len(ms), 1),
                 }
             )
-    print(f"{FOUND}{json.dumps(found)}", flush=True)
+    # A line of its own, whatever the peer has printed.
+    print(f"\n{FOUND}{json.dumps(found)}", flush=True)
 
 
 async def _closed_loop(

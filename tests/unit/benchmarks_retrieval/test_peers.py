@@ -64,7 +64,7 @@ async def test_searches_are_timed_by_size_and_number_of_callers(
         return 2
 
     await stores.measure(TASK, search)
-    line = capsys.readouterr().out
+    line = capsys.readouterr().out.strip()
     found = json.loads(line.removeprefix(FOUND))
     assert [(each["size"], each["callers"]) for each in found] == [(200, 1), (200, 4)]
     assert all(each["results"] == 2 and each["ms"] for each in found)
