@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -84,10 +83,10 @@ async def run(
     results: list[JobResult] = []
     async with serving.serving(place) as client:
         for row in rows:
-            await _place(client, _user(row), [_as_known(known) for known in row.existing_memories])
-        await serving.in_time(
-            serving.all_vectors(place.conninfo), "known memories still wait for their vectors"
-        )
+            known = [(memory, memory.said_at) for memory in row.existing_memories]
+            await _place(client, _user(row), known)
+        without = "known memories still wait for their vectors"
+        await serving.in_time(serving.all_vectors(place.conninfo), without)
 
         async def one(row: ConversationCase) -> Observation:
             seen, result = await _observe(row, client, patience)
@@ -118,23 +117,24 @@ def _user(row: ConversationCase) -> str:
     return f"eval-{row.id}"
 
 
-def _as_known(memory: Existing) -> Mapping[str, Any]:
-    return _known(memory.said_at, memory.type, memory.content, memory.importance)
-
-
-def _known(at: datetime, kind: str, content: str, importance: float) -> Mapping[str, Any]:
-    return serving.memory_row(
-        at, memory_id=uuid4(), type=kind, content=content, importance=importance, confidence="high"
-    )
-
-
-async def _place(client: AsyncHitherto, user: str, memories: Sequence[Mapping[str, Any]]) -> None:
-    """Let a user have memories, as if they had been learnt."""
+async def _place(
+    client: AsyncHitherto, user: str, memories: Sequence[tuple[Existing | Memory, datetime]]
+) -> None:
+    """Let a user have memories, as if each had been learnt at its time."""
     if memories:
-        since = min(memory["created_at"] for memory in memories)
-        await serving.import_user(
-            client, user, {"users": [{"created_at": since}], "memories": memories}
-        )
+        rows = [
+            serving.memory_row(
+                at,
+                memory_id=uuid4(),
+                type=memory.type,
+                content=memory.content,
+                importance=memory.importance,
+                confidence="high",
+            )
+            for memory, at in memories
+        ]
+        since: Mapping[str, Any] = {"created_at": min(at for _, at in memories)}
+        await serving.import_user(client, user, {"users": [since], "memories": rows})
 
 
 async def _observe(
@@ -280,15 +280,14 @@ async def _block(
     client: AsyncHitherto, language: str, observations: Sequence[Observation]
 ) -> BlockSize | None:
     """How long a prompt block of memories learnt in a language is; None if nothing was learnt."""
-    learnt: dict[str, Mapping[str, Any]] = {}
+    learnt: dict[str, tuple[Memory, datetime]] = {}
     for seen in observations:
         for memory in seen.learnt if seen.row.language == language else ():
-            row = _known(seen.row.began_at, memory.type, memory.content, memory.importance)
-            learnt.setdefault(memory.content, row)
+            learnt.setdefault(memory.content, (memory, seen.row.began_at))
     if not learnt:
         return None
     user = f"block-{language}"
-    await _place(client, user, list(islice(learnt.values(), BLOCK_MEMORIES)))
+    await _place(client, user, list(learnt.values())[:BLOCK_MEMORIES])
     context = await client.get_context(
         user,
         max_memories=BLOCK_MEMORIES,

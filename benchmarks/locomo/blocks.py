@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.locomo.asking import AT_ONCE, REFERENCE
+from benchmarks.locomo.answers import AT_ONCE, REFERENCE
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.serving import in_turns, vectors_of
 from hitherto_client import AsyncHitherto

@@ -12,7 +12,7 @@ import psycopg
 
 from benchmarks import serving
 from benchmarks.command import counting
-from benchmarks.locomo import asking
+from benchmarks.locomo import answers
 from benchmarks.locomo.blocks import ContextFigures, tell_all
 from benchmarks.locomo.data import BenchmarkQuestion, Data, transcript
 from hitherto_client import AsyncHitherto
@@ -44,7 +44,7 @@ class EmbedderRun:
     questions: Sequence[BenchmarkQuestion]  # what was asked
     ceiling: float  # the recall of somebody who finds every fact
     # By corpus and variant one score for each question, in their order.
-    scores: dict[str, dict[str, Sequence[asking.QuestionScore]]] = field(default_factory=dict)
+    scores: dict[str, dict[str, Sequence[answers.QuestionScore]]] = field(default_factory=dict)
     # By corpus the components that add nothing, without which nothing was asked.
     idle: dict[str, list[str]] = field(default_factory=dict)
     degraded: int = 0  # answers of which a leg was missing
@@ -81,7 +81,7 @@ async def measure(
         if BLOCK in parts:
             run.told = await tell_all(client, data, embedder)
             run.degraded += run.told.degraded
-        for corpus in asking.CORPORA if SEARCH in parts else ():
+        for corpus in answers.CORPORA if SEARCH in parts else ():
             await _ask(client, corpus, run)
     run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
     return run
@@ -91,16 +91,37 @@ async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
     found = run.scores[corpus] = {}
 
-    async def ask(variant: asking.Variant, *, explain: bool = False) -> asking.Answers:
-        answers = await asking.ask_all(client, run.questions, corpus, variant, explain=explain)
-        found[variant.name] = answers.scores
-        run.degraded += answers.degraded
-        return answers
+    async def ask(variant: answers.Variant, *, explain: bool = False) -> Mapping[str, float]:
+        """Ask every question by a ranking; the most that each part of a score came to."""
+        parts: dict[str, float] = {}
 
-    parts = (await ask(asking.BALANCED, explain=True)).parts
-    if corpus in asking.ABLATED:
-        run.idle[corpus] = [v.without for v in asking.ABLATIONS if asking.idle(v.without, parts)]
-        for variant in (*asking.ABLATIONS, *asking.OTHERS):
+        async def one(question: BenchmarkQuestion) -> answers.QuestionScore:
+            answer = await client.search(
+                question.user,
+                question.text,
+                limit=answers.TOP,
+                scopes=answers.CORPORA[corpus],
+                ranking=variant.ranking,
+                weights=variant.weights,
+                explain=explain,
+                reference_time=answers.REFERENCE,
+            )
+            run.degraded += answer.degraded
+            for result in answer:
+                for name, part in result.breakdown.items():
+                    parts[name] = max(abs(part), parts.get(name, 0.0))
+            return answers.score(question.gold, [answers.behind(each) for each in answer])
+
+        phase = f"asking {corpus}, {variant.name}"
+        found[variant.name] = await serving.in_turns(
+            run.questions, one, at_once=answers.AT_ONCE, phase=phase
+        )
+        return parts
+
+    parts = await ask(answers.BALANCED, explain=True)
+    if corpus in answers.ABLATED:
+        run.idle[corpus] = [v.without for v in answers.ABLATIONS if answers.idle(v.without, parts)]
+        for variant in (*answers.ABLATIONS, *answers.OTHERS):
             if variant.without not in run.idle[corpus]:
                 await ask(variant)
 

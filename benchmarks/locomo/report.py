@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.comparison import difference, mean, with_interval
-from benchmarks.locomo.asking import BALANCED, BOTH, COSINE, FACTS, MESSAGES, QuestionScore
+from benchmarks.locomo.answers import BALANCED, BOTH, COSINE, FACTS, MESSAGES, QuestionScore
 from benchmarks.locomo.blocks import BLOCK, BUDGETS, ContextFigures
 from benchmarks.locomo.data import LOCOMO
 from benchmarks.locomo.measure import EmbedderRun

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from benchmarks.locomo.asking import ABLATIONS
+from benchmarks.locomo.answers import ABLATIONS
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.measure import measure
 from benchmarks.locomo.report import locomo_part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.locomo.asking import BALANCED, COSINE, QuestionScore
+from benchmarks.locomo.answers import BALANCED, COSINE, QuestionScore
 from benchmarks.locomo.data import LOCOMO, BenchmarkQuestion
 from benchmarks.locomo.measure import EmbedderRun
 

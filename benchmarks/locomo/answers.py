@@ -1,4 +1,4 @@
-"""Asks the questions through SearchMemories: what is searched, by which rankings, and how well.
+"""What is searched, by which rankings, and how good an answer is.
 
 The rankings are the default one, the default without each of its components, and others.
 """
@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from benchmarks.locomo.data import BenchmarkQuestion
-from benchmarks.serving import in_turns
-from hitherto_client import AsyncHitherto
 from hitherto_client.results import SearchResult
 from hitherto_client.words import SearchScope
 from hitherto_retrieval.search.ranking.balanced import Balanced
@@ -107,55 +104,6 @@ def score(gold: Collection[str], results: Sequence[Collection[str]]) -> Question
     )
     ideal = sum(1 / math.log2(place + 2) for place in range(min(len(wanted), TOP)))
     return QuestionScore(recall(TOP), recall(FEW), min(1.0, gain / ideal))
-
-
-@dataclass(slots=True)
-class Answers:
-    """What came of asking all questions in one way."""
-
-    scores: Sequence[QuestionScore]  # one for each question, in their order
-    # The most that each part of a score came to, by name; only if explained.
-    parts: dict[str, float] = field(default_factory=dict)
-    degraded: int = 0  # answers of which a leg was missing
-
-
-async def ask_all(
-    client: AsyncHitherto,
-    questions: Sequence[BenchmarkQuestion],
-    corpus: str,
-    variant: Variant,
-    *,
-    explain: bool = False,
-) -> Answers:
-    """Ask every question of one of `CORPORA` by a ranking, a few at a time.
-
-    With `explain` it is noted which parts scores are made of.
-
-    Raises:
-        HithertoCallError: A search failed.
-    """
-    answers = Answers(())
-
-    async def ask(question: BenchmarkQuestion) -> QuestionScore:
-        found = await client.search(
-            question.user,
-            question.text,
-            limit=TOP,
-            scopes=CORPORA[corpus],
-            ranking=variant.ranking,
-            weights=variant.weights,
-            explain=explain,
-            reference_time=REFERENCE,
-        )
-        answers.degraded += found.degraded
-        for result in found:
-            for name, part in result.breakdown.items():
-                answers.parts[name] = max(abs(part), answers.parts.get(name, 0.0))
-        return score(question.gold, [behind(each) for each in found])
-
-    phase = f"asking {corpus}, {variant.name}"
-    answers.scores = await in_turns(questions, ask, at_once=AT_ONCE, phase=phase)
-    return answers
 
 
 def behind(result: SearchResult) -> Sequence[str]:
