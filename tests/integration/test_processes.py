@@ -326,6 +326,17 @@ def test_a_port_is_kept_without_listening() -> None:
         pass
 
 
+def test_a_port_that_one_process_had_to_itself_can_be_shared_at_once() -> None:
+    """Connections that it closed are remembered by the system for a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as alone:
+        listen = f"127.0.0.1:{alone.getsockname()[1]}"
+        with socket.create_connection(alone.getsockname()) as caller:
+            alone.accept()[0].close()
+            assert caller.recv(1) == b""
+    with SharedPort(listen) as kept:
+        assert kept.listen == listen
+
+
 @pytest.mark.parametrize("listen", ["unix:/tmp/socket", "127.0.0.1:http"])
 def test_only_ports_can_be_shared(listen: str) -> None:
     with pytest.raises(ValueError, match="HITHERTO_READ_PROCESSES"):

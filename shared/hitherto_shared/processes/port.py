@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from contextlib import ExitStack
-from typing import Self
+from typing import Any, Self
 
 from hitherto_shared.rpc.server import ServerFailed, addresses, check_free
 
@@ -64,8 +64,7 @@ class SharedPort:
                 kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 if family == socket.AF_INET6:
                     kept.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                kept.bind((address[0], int(port), *address[2:]))
-                port = str(kept.getsockname()[1])
+                port = str(_bind(kept, (address[0], int(port), *address[2:])))
         except OSError as error:
             self._sockets.close()
             raise ServerFailed(
@@ -78,3 +77,15 @@ class SharedPort:
     def __exit__(self, *_: object) -> None:
         """Release the port; processes that listen on it continue."""
         self._sockets.close()
+
+
+def _bind(kept: socket.socket, address: tuple[Any, ...]) -> int:
+    """Bind to an address on which nobody listens, and return the port."""
+    try:
+        kept.bind(address)
+    except OSError:
+        # An earlier process that did not share the port leaves closed connections behind, which
+        # occupy it for a minute.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(address)
+    return int(kept.getsockname()[1])
