@@ -7,8 +7,9 @@ import gzip
 import math
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -158,20 +159,26 @@ def read_text(name: str) -> str:
         raise UsageError(f"{source} is not UTF-8: save the file as UTF-8 text") from None
 
 
-def open_file(name: str) -> AbstractContextManager[BinaryIO]:
+@contextmanager
+def open_file(name: str) -> Iterator[BinaryIO]:
     """A file, unpacked if its name ends with .gz, or standard input for `-`.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: It cannot be read; or, when that part is read, it cannot be unpacked.
     """
     if name == "-":
-        return nullcontext(sys.stdin.buffer)
+        yield sys.stdin.buffer
+        return
     try:
-        if name.endswith(GZIP):
-            return cast(BinaryIO, gzip.open(name, "rb"))
-        return Path(name).open("rb")
+        opened = gzip.open if name.endswith(GZIP) else open
+        file = cast(BinaryIO, opened(name, "rb"))
     except OSError as error:
         raise UsageError(f"{name} cannot be read ({error.strerror})") from None
+    with file:
+        try:
+            yield file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UsageError(f"{name} cannot be unpacked ({error})") from None
 
 
 def size_of(name: str) -> int | None:

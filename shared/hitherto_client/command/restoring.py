@@ -67,11 +67,8 @@ def _count(name: str, output: Output) -> int:
     try:
         with open_file(name) as export:
             for line in export:
-                counts[str(json.loads(line)["table"])] += 1
-    except (ValueError, TypeError, KeyError, RecursionError):
-        number = counts.total() + 1
-        raise UsageError(f"{name}, line {number}, is no record of `hitherto export`") from None
-    except (OSError, EOFError) as error:
+                counts[_table(name, counts.total() + 1, line)] += 1
+    except OSError as error:
         raise UsageError(f"{name} cannot be read ({error})") from None
     if output.as_json:
         output.document({"records": dict(sorted(counts.items()))})
@@ -80,6 +77,14 @@ def _count(name: str, output: Output) -> int:
     show_rows(output, _COLUMNS[:2], rows)
     output.note("no language model is called; vectors are computed in the background")
     return OK
+
+
+def _table(name: str, number: int, line: bytes) -> str:
+    """The table of a record, on the line with this number of the file with this name."""
+    try:
+        return str(json.loads(line)["table"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UsageError(f"{name}, line {number}, is no record of `hitherto export`") from None
 
 
 def _show(output: Output, made: ImportedUser) -> None:

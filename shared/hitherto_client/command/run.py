@@ -109,8 +109,8 @@ def run(given: Sequence[str]) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
-    except (OSError, EOFError) as error:
-        # Such as a full disk under the output, or a packed file that was cut off.
+    except OSError as error:
+        # Such as a full disk under the output.
         _silence_stdout()
         output.error(str(error))
         return FAILED
