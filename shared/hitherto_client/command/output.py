@@ -169,6 +169,9 @@ def _console(stream: TextIO) -> Console:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    if os.environ.get("COLUMNS") == "0":
+        # Some terminals and build servers set it so for "unknown"; rich would draw empty tables.
+        del os.environ["COLUMNS"]
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
     return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
