@@ -58,16 +58,26 @@ def _export(options: argparse.Namespace, output: Output) -> int:
 
 
 def _whole_or_nothing(file: Path, write: Callable[[BinaryIO], ExportManifest]) -> ExportManifest:
-    """Write beside the file and put it there once it is complete; only the owner may read it."""
+    """Write beside the file and put it there once it is complete; only the owner may read it.
+
+    A pipe or a device gets the data as they come: a file in its place would not reach its reader.
+    """
+    if file.exists() and not file.is_file():
+        try:
+            with file.open("wb") as there:
+                return write(there)
+        except OSError as error:
+            raise UsageError(f"cannot write {file}: {error.strerror}") from None
+    target = file.resolve()
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None
     draft = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as into:
             manifest = write(into)
-        draft.replace(file)
+        draft.replace(target)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None
     finally:
