@@ -122,7 +122,9 @@ async def _taught(connection: Connection, scope: Scope, source: RollbackTarget) 
         if job.conversation_id is not None and job.range_from is not None:
             messages = MessageRange(job.conversation_id, job.range_from, job.range_to)
         return await _of_jobs(connection, scope, [job.job_id], messages)
-    await conversations.require_conversation(connection, scope, source.conversation_id)
+    if not await statements.name_conversation(connection, scope, source.conversation_id):
+        # Memories saved by hand may name a conversation whose messages were never sent.
+        await conversations.require_conversation(connection, scope, source.conversation_id)
     job_ids = await storage.jobs_of_conversation(connection, scope, source.conversation_id)
     return await _of_jobs(
         connection,

@@ -68,6 +68,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND taken_back_at IS N
        OR document_id = %(document_id)s)
 """
 
+# Also if all of them were taken back.
+_NAME_CONVERSATION = """
+SELECT EXISTS (
+    SELECT FROM statements
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND md5(conversation_id) = md5(%(conversation_id)s)
+      AND conversation_id = %(conversation_id)s)
+"""
+
 _TAKE_BACK = """
 UPDATE statements SET taken_back_at = now()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
@@ -222,6 +231,12 @@ async def find(
         _FIND,
         scope.bind(job_ids=list(job_ids), conversation_id=conversation_id, document_id=document_id),
     )
+
+
+async def name_conversation(connection: Connection, scope: Scope, conversation_id: str) -> bool:
+    """Whether any statement was made in a conversation, even if it was rolled back."""
+    values = scope.bind(conversation_id=conversation_id)
+    return bool(await connection.fetch_value(_NAME_CONVERSATION, values))
 
 
 async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:
