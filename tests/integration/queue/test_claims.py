@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from hitherto_extraction.queue import attempts, claims, jobs, leases
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import WrongState
-from tests.integration.queue.stage import TENANT, Stage, transcript
+from hitherto_shared.models import Job
+from tests.integration.queue.stage import TENANT, Stage, transcript, until
 
 MODEL_AWAY: dict[str, Any] = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}
 
@@ -252,6 +256,36 @@ async def test_cancelling_again_changes_nothing(stage: Stage) -> None:
     async with stage.maintenance.connection() as connection:
         assert (await jobs.cancel_job(connection, TENANT, job_id)).state == "cancelled"
     assert await stage.job(job_id) == before
+
+
+@pytest.mark.parametrize("again", [jobs.cancel_job, jobs.retry_job])
+async def test_of_two_calls_at_once_the_second_is_told_the_present_state(
+    stage: Stage, superuser_conninfo: str, again: Callable[..., Awaitable[Job]]
+) -> None:
+    """B5: as if it had come later: CancelJob changes nothing, RetryJob is refused."""
+    cancelling = again is jobs.cancel_job
+    job_id = await job_in(stage, "running" if cancelling else "cancelled")
+    async with stage.maintenance.connection() as first, stage.maintenance.connection() as second:
+        async with first.transaction():
+            await again(first, TENANT, job_id)
+            waiting = asyncio.create_task(again(second, TENANT, job_id))
+            await until(lambda: some_wait_for_a_lock(superuser_conninfo))
+        if cancelling:
+            assert (await waiting).state == "cancelled"
+            return
+        with pytest.raises(WrongState) as refused:
+            await waiting
+    assert refused.value.metadata == {"job_id": str(job_id), "state": "QUEUED"}
+
+
+async def some_wait_for_a_lock(conninfo: str) -> bool:
+    """Whether a statement waits for a row that another transaction has changed."""
+    async with await psycopg.AsyncConnection.connect(conninfo) as looker:
+        found = await looker.execute(
+            "SELECT 1 FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return await found.fetchone() is not None
 
 
 @pytest.mark.parametrize("state", ["succeeded", "dead"])

@@ -231,8 +231,10 @@ async def retry_job(
         NotFound: There is no such job.
         WrongState: It is queued already, is running, succeeded, or never took any messages.
     """
-    job = await get_job(connection, tenant_id, job_id, only_user=only_user)
+    await get_job(connection, tenant_id, job_id, only_user=only_user)
     cursor = await connection.execute(_RETRY, {"tenant_id": tenant_id, "job_id": job_id})
+    # Read again: another call may have changed it meanwhile.
+    job = await get_job(connection, tenant_id, job_id)
     if cursor.rowcount == 0:
         raise WrongState(
             "only a FAILED job, or a DEAD or CANCELLED one that owns messages, can be retried; "
@@ -241,7 +243,7 @@ async def retry_job(
             metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
     await announce(connection, RETRIED)
-    return await get_job(connection, tenant_id, job_id)
+    return job
 
 
 async def retry_jobs(
@@ -270,20 +272,19 @@ async def cancel_job(
         NotFound: There is no such job.
         WrongState: It has ended in another way.
     """
-    job = await get_job(connection, tenant_id, job_id, only_user=only_user)
-    if job.state == "cancelled":
-        return job
+    await get_job(connection, tenant_id, job_id, only_user=only_user)
     cursor = await connection.execute(_CANCEL, {"tenant_id": tenant_id, "job_id": job_id})
-    if cursor.rowcount == 0:
-        # It ended between the read and the change; return its present state.
-        job = await get_job(connection, tenant_id, job_id)
+    # Read again: it may have ended, or been cancelled, meanwhile.
+    job = await get_job(connection, tenant_id, job_id)
+    if cursor.rowcount > 0:
+        await announce(connection, str(job_id))
+    elif job.state != "cancelled":
         raise WrongState(
             f"the job has already ended: it is {job.state.upper()}",
             reason="JOB_STATE_CONFLICT",
             metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
-    await announce(connection, str(job_id))
-    return await get_job(connection, tenant_id, job_id)
+    return job
 
 
 async def announce(connection: Connection, what: str) -> None:
