@@ -299,6 +299,7 @@ async def test_f7_a_deleted_conversation_takes_its_session_along(
         ("abc👍🏽d", "abc"),
         ("abce\u0302\u0301\u0303", "abc"),
         ("abc🇻🇳", "abc"),
+        ("abc🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "abc"),  # of England
         ("🇻🇳🇻🇳🇻🇳", "🇻🇳🇻🇳"),
         ("\u0301" * 9, "\u0301" * 4),
     ],

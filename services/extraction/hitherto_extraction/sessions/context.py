@@ -17,6 +17,8 @@ ENTITIES_MENTIONED = 5
 _JOINER = "\u200d"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
+_TAGS = range(0xE0020, 0xE0080)
+"""They turn a black flag into that of a part of a country."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ def _belongs_together(text: str, place: int) -> bool:
         _JOINER in (before, after)
         or unicodedata.category(after) in ("Mn", "Mc", "Me")
         or ord(after) in _SKIN_TONES
+        or ord(after) in _TAGS
     )
 
 
