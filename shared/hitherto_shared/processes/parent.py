@@ -57,7 +57,8 @@ class Parent:
         """Run them until `end` is set, and return when all have drained.
 
         Raises:
-            ProcessFailed: One ended before all of them had served once, or ended badly at the end.
+            ServiceProcessFailed: One ended before all of them had served once, or ended badly at
+                the end.
         """
         keepers = {
             asyncio.create_task(self._keep(number, end), name=f"process {number}")

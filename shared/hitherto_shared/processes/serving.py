@@ -57,7 +57,7 @@ async def serve_in_processes(
         ValueError: Several processes cannot share `listen` here, or the port of the metrics is
             taken.
         ServerFailed: The port is in use.
-        ProcessFailed: A process did not start, or did not drain.
+        ServiceProcessFailed: A process did not start, or did not drain.
     """
     label_tenants(settings.metrics_tenants)
     link = ParentLink.inherited(sys.argv[1:])

@@ -268,7 +268,7 @@ async def test_of_two_calls_at_once_the_second_is_told_the_present_state(
     async with stage.maintenance.connection() as first, stage.maintenance.connection() as second:
         async with first.transaction():
             await again(first, TENANT, job_id)
-            waiting = asyncio.create_task(again(second, TENANT, job_id))
+            waiting = asyncio.ensure_future(again(second, TENANT, job_id))
             await until(lambda: some_wait_for_a_lock(superuser_conninfo))
         if cancelling:
             assert (await waiting).state == "cancelled"
