@@ -10,11 +10,12 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import grpc
 from pydantic import ValidationError
@@ -22,17 +23,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from benchmarks import BenchmarkFailed
+from benchmarks import BenchmarkFailed, report
 from benchmarks.comparison import show_differences
-from benchmarks.report import BenchmarkResult, markdown, read_result, show_result, write_result
 from hitherto_client.errors import HithertoCallError
 from hitherto_shared.config import describe
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
-Options = TypeVar("Options")
-
 Progress = Callable[[str, int, int], None]
 """Takes the phase, how much of it is done, and how much there is."""
+_HEARS: ContextVar[Progress] = ContextVar("_HEARS", default=lambda *_: None)
 
 
 class Skipped(Exception):
@@ -41,19 +40,13 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark as a command.
-
-    Attributes:
-        name: Of the module, after `benchmarks.`.
-        description: Stands above its help.
-        arguments: Adds its own arguments.
-        measure: Runs it.
-    """
+    """A benchmark as a command: its module's name, the head of its help, its own arguments."""
 
     name: str
     description: str
     arguments: Callable[[argparse.ArgumentParser], None]
-    measure: Callable[[argparse.Namespace, Progress], Coroutine[Any, Any, BenchmarkResult]]
+    measure: Callable[[argparse.Namespace], Coroutine[Any, Any, report.BenchmarkResult]]
+    timed: bool = False  # whether bars hold only on a machine that had nothing else to do
 
 
 def main(benchmark: Benchmark) -> NoReturn:
@@ -66,25 +59,30 @@ def main(benchmark: Benchmark) -> NoReturn:
 def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     """Measure, compare two results, or print the tables of one; returns the exit code."""
     given = _parser(benchmark).parse_args(arguments)
+    # Wide enough for every table where nobody says how wide it is.
+    output = Console() if sys.stdout.isatty() else Console(width=160)
     try:
         if given.command == "compare":
-            one, two = (read_result(path, benchmark.name) for path in (given.a, given.b))
-            show_differences(one, two, output())
+            one, two = (report.read_result(path, benchmark.name) for path in (given.a, given.b))
+            show_differences(one, two, output)
             return 0
         if given.command == "tables":
-            print(markdown(read_result(given.file, benchmark.name)))
+            print(report.markdown(report.read_result(given.a, benchmark.name)))
             return 0
-        with _shown() as progress:
-            result = asyncio.run(benchmark.measure(given, progress))
-        show_result(result, output())
+        load_before = report.load_average()
+        with _shown():
+            result = asyncio.run(benchmark.measure(given))
+        if benchmark.timed:
+            parts = [report.timed(part, report.machine(load_before)) for part in result.parts]
+            result = replace(result, parts=parts)
+        report.show_result(result, output)
         if given.json:
-            write_result(given.json, result)
+            report.write_result(given.json, result)
     except Skipped as reason:
         print(f"{benchmark.name}: skipped: {reason}")
-    except ValidationError as error:
-        return _failed(benchmark.name, describe(error), 2)
     except ValueError as error:
-        return _failed(benchmark.name, str(error), 2)
+        text = describe(error) if isinstance(error, ValidationError) else str(error)
+        return _failed(benchmark.name, text, 2)
     except (BenchmarkFailed, EmbeddedPostgresError, OSError) as error:
         return _failed(benchmark.name, str(error), 1)
     except HithertoCallError as error:
@@ -94,7 +92,22 @@ def run(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def counting(progress: Progress, phase: str, total: int) -> Callable[[], None]:
+def progress(phase: str, done: int, total: int) -> None:
+    """Tell whoever listens how far the run is."""
+    _HEARS.get()(phase, done, total)
+
+
+@contextmanager
+def heard_by(listener: Progress) -> Iterator[None]:
+    """Let a function be told how far the run is."""
+    before = _HEARS.set(listener)
+    try:
+        yield
+    finally:
+        _HEARS.reset(before)
+
+
+def counting(phase: str, total: int) -> Callable[[], None]:
     """A callback that reports one more of a phase each time it is called."""
     done = 0
     progress(phase, 0, total)
@@ -105,11 +118,6 @@ def counting(progress: Progress, phase: str, total: int) -> Callable[[], None]:
         progress(phase, done, total)
 
     return advance
-
-
-def output() -> Console:
-    """Standard output, wide enough for every table where nobody says how wide it is."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
 
 
 def positive(text: str) -> int:
@@ -130,28 +138,12 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(positive(part) for part in text.split(","))
 
 
-def add_counts(
-    parser: argparse.ArgumentParser, options: object, meanings: Mapping[str, str]
-) -> None:
-    """Add an argument for each of some numbers of a dataclass, with its value there as default."""
-    for name, meaning in meanings.items():
-        default = getattr(options, name)
+def add_counts(parser: argparse.ArgumentParser, **counts: tuple[int | None, str]) -> None:
+    """Add arguments that are numbers of things: of each its default, if it has one, and meaning."""
+    for name, (default, meaning) in counts.items():
         shown = "" if default is None else " (default: %(default)s)"
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=positive, default=default, help=f"{meaning}{shown}")
-
-
-def add_file(parser: argparse.ArgumentParser, name: str, meaning: str) -> None:
-    """Add an argument that names a file to write."""
-    parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=meaning)
-
-
-def given_options(kind: type[Options], given: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of the fields of a dataclass; what it leaves open is missing."""
-    named = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return {
-        name: value for name, value in vars(given).items() if name in named and value is not None
-    }
 
 
 def _parser(benchmark: Benchmark) -> argparse.ArgumentParser:
@@ -160,15 +152,17 @@ def _parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     )
     parser.set_defaults(command="run")
     benchmark.arguments(parser)
-    add_file(parser, "json", "write every figure there too")
-    commands = parser.add_subparsers(dest="command_given", metavar="")
-    compare = commands.add_parser("compare", help="show how two JSON results differ")
-    compare.set_defaults(command="compare")
-    compare.add_argument("a", type=Path, metavar="A.json")
-    compare.add_argument("b", type=Path, metavar="B.json")
-    tables = commands.add_parser("tables", help="print the tables of a JSON result as Markdown")
-    tables.set_defaults(command="tables")
-    tables.add_argument("file", type=Path, metavar="A.json")
+    meaning = "write every figure there too"
+    parser.add_argument("--json", type=Path, metavar="FILE", help=meaning)
+    commands = parser.add_subparsers(metavar="")
+    for name, meaning, files in (
+        ("compare", "show how two JSON results differ", ("a", "b")),
+        ("tables", "print the tables of a JSON result as Markdown", ("a",)),
+    ):
+        command = commands.add_parser(name, help=meaning)
+        command.set_defaults(command=name)
+        for file in files:
+            command.add_argument(file, type=Path, metavar=f"{file.upper()}.json")
     return parser
 
 
@@ -178,11 +172,14 @@ def _failed(name: str, text: str, code: int) -> int:
 
 
 @contextmanager
-def _shown() -> Iterator[Progress]:
+def _shown() -> Iterator[None]:
     """A bar on standard error for the phase that is under way; it goes in the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("starting", total=1)
-        yield lambda phase, done, total: bars.update(
-            task, description=phase, completed=done, total=total
-        )
+
+        def show(phase: str, done: int, total: int) -> None:
+            bars.update(task, description=phase, completed=done, total=total)
+
+        with heard_by(show):
+            yield

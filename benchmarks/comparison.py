@@ -25,38 +25,30 @@ _NAMED = 12
 """How many rows are named of those that lost or won."""
 
 Floats = NDArray[np.float64]
-Draws = NDArray[np.int64]
-"""Rows by number, one line for each draw."""
 
 
-def draw(rows: int) -> Draws:
-    """Draws of as many rows as there are; the same at every call."""
-    return np.random.default_rng(_SEED).integers(0, rows, size=(DRAWS, rows))
-
-
-def counts(score: RowScore, places: Sequence[int] | None = None) -> Floats:
+def _counts(score: RowScore, places: Sequence[int] | None = None) -> Floats:
     """What rows add above and below the line of a score; None: all rows."""
     above = np.asarray(score.above, dtype=np.float64)
     below = np.asarray(score.below, dtype=np.float64) if score.below else np.ones(len(above))
-    found: Floats = np.stack([above, below], axis=1)
-    return found if places is None else found[list(places)]
+    found: Floats = np.stack([above, below])
+    return found if places is None else found[:, list(places)]
 
 
-def ratio(of_rows: Floats) -> float:
-    """The ratio of all rows together; not a number where nothing stands below the line."""
-    above, below = of_rows.sum(axis=0)
-    return float(above / below) if below else float("nan")
+def _ratios(counts: Floats) -> tuple[float, Floats]:
+    """The ratio of all rows together and of every draw; not a number with nothing below the line.
 
-
-def ratios(of_rows: Floats, drawn: Draws) -> Floats:
-    """The ratio of every draw; not a number where nothing stands below the line."""
-    above, below = (of_rows[:, side][drawn].sum(axis=1) for side in (0, 1))
+    The draws of as many rows as there are are the same at every call.
+    """
+    rows = counts.shape[1]
+    drawn = np.random.default_rng(_SEED).integers(0, rows, size=(DRAWS, rows))
+    above, below = (np.append(side.sum(), side[drawn].sum(axis=1)) for side in counts)
     found: Floats = np.full(len(below), np.nan)
     np.divide(above, below, out=found, where=below > 0)
-    return found
+    return float(found[0]), found[1:]
 
 
-def interval(found: Floats) -> tuple[float, float]:
+def _interval(found: Floats) -> tuple[float, float]:
     """The ends of the middle 95 %; not numbers where there is nothing."""
     known = found[~np.isnan(found)]
     if not known.size:
@@ -66,31 +58,43 @@ def interval(found: Floats) -> tuple[float, float]:
 
 
 def mean(score: RowScore) -> float:
-    """A score over all rows."""
-    return ratio(counts(score))
+    """A score over all rows; not a number where nothing stands below the line."""
+    above, below = _counts(score).sum(axis=1)
+    return float(above / below) if below else float("nan")
 
 
 def with_interval(score: RowScore) -> str:
     """A score over all rows, as it is printed with its interval."""
-    of_rows = counts(score)
-    low, high = interval(ratios(of_rows, draw(len(of_rows))))
-    return f"{score.shown(ratio(of_rows))} ({score.shown(low)} to {score.shown(high)})"
+    found, drawn = _ratios(_counts(score))
+    low, high = _interval(drawn)
+    return f"{score.shown(found)} ({score.shown(low)} to {score.shown(high)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One score in two runs; `low` and `high` bound the difference with 95 %."""
 
+    score: RowScore
     before: float
     after: float
     low: float
     high: float
-    lower_is_better: bool = False
 
     @property
     def delta(self) -> float:
         """How much higher the second run is."""
         return self.after - self.before
+
+    @property
+    def shown_delta(self) -> str:
+        """The difference as it is printed."""
+        return self.score.shown(self.delta, sign=True)
+
+    @property
+    def shown_interval(self) -> str:
+        """Its bounds as they are printed."""
+        low, high = (self.score.shown(bound, sign=True) for bound in (self.low, self.high))
+        return f"{low} to {high}"
 
     @property
     def verdict(self) -> str:
@@ -99,7 +103,7 @@ class Difference:
             return "same"
         if self.low <= 0 <= self.high:
             return "unclear"
-        return "better" if (self.delta < 0) == self.lower_is_better else "worse"
+        return "better" if (self.delta < 0) == self.score.lower_is_better else "worse"
 
 
 def difference(
@@ -109,17 +113,11 @@ def difference(
 ) -> Difference:
     """The difference of a score over the same rows.
 
-    Args:
-        before: The score in the first run.
-        after: The score in the second run.
-        places: Where the shared rows stand in each, in the same order; None: both have the same
-            rows.
+    `places` are where the shared rows stand in each, in the same order; None: both have the same.
     """
     one, two = places or (None, None)
-    left, right = counts(before, one), counts(after, two)
-    drawn = draw(len(left))
-    low, high = interval(ratios(right, drawn) - ratios(left, drawn))
-    return Difference(ratio(left), ratio(right), low, high, before.lower_is_better)
+    (left, of_left), (right, of_right) = _ratios(_counts(before, one)), _ratios(_counts(after, two))
+    return Difference(before, left, right, *_interval(of_right - of_left))
 
 
 def paired(before: BenchmarkResult, after: BenchmarkResult) -> list[tuple[ResultPart, ResultPart]]:
@@ -151,7 +149,7 @@ def show_differences(before: BenchmarkResult, after: BenchmarkResult, console: C
 
 
 def differences(one: ResultPart, two: ResultPart) -> dict[str, Difference]:
-    """Every score that has a value in both parts, over the rows that both have.
+    """The difference of each score that both have, over the rows that both have.
 
     Raises:
         ValueError: They have no row in common.
@@ -163,8 +161,8 @@ def differences(one: ResultPart, two: ResultPart) -> dict[str, Difference]:
         name: difference(score, two.scores[name], shared)
         for name, score in one.scores.items()
         if name in two.scores
-        and counts(score, shared[0])[:, 1].any()
-        and counts(two.scores[name], shared[1])[:, 1].any()
+        and _counts(score, shared[0])[1].any()
+        and _counts(two.scores[name], shared[1])[1].any()
     }
 
 
@@ -177,12 +175,8 @@ def _shared_rows(one: ResultPart, two: ResultPart) -> tuple[list[int], list[int]
 def _show_scores(one: ResultPart, two: ResultPart, console: Console) -> None:
     rows = []
     for name, found in differences(one, two).items():
-        score = one.scores[name]
-        values = (score.shown(value) for value in (found.before, found.after))
-        delta, low, high = (
-            score.shown(value, sign=True) for value in (found.delta, found.low, found.high)
-        )
-        rows.append((name, *values, delta, f"{low} to {high}", found.verdict))
+        values = (found.score.shown(value) for value in (found.before, found.after))
+        rows.append((name, *values, found.shown_delta, found.shown_interval, found.verdict))
     columns = ("score", "A", "B", "B - A", "95 % interval", "")
     console.print(FigureTable(f"A: {one.title}, B: {two.title}", columns, rows).printed())
     for name, score in one.scores.items():

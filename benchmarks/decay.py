@@ -1,12 +1,8 @@
 """Decay over many memories: how long it takes, and how long anybody else waits meanwhile.
 
-    python -m benchmarks.decay [--memories 1000000] [--users 2000] [--json FILE]
-
-Loads memories straight into a database of its own on the embedded Postgres, each with a vector and
-two thirds with an access counter, then runs the job of kind `decay` as a worker does. Meanwhile a
-writer changes memories of one user after another, as the service's own writers do: it takes the
-user's row, writes, commits. Printed are the time, the rows a second, the longest transaction of
-decay (nothing it locks is locked longer) and the longest time that a write took.
+Memories go straight into the database, then the job of kind `decay` runs as in a worker, beside a
+writer who changes memories of one user after another as the service's own writers do: it takes the
+user's row, writes, commits. Nothing that decay locks is locked longer than its longest transaction.
 
 Of the memories a third are of little importance, and half of these were not used for 30 days; a
 tenth are context, half of that older than 90 days. So about a fifth is archived.
@@ -26,7 +22,7 @@ from typing import TypeVar
 
 import psycopg
 
-from benchmarks.command import Benchmark, Progress, add_counts, main
+from benchmarks.command import Benchmark, add_counts, main, progress
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart
 from benchmarks.serving import database, temporary_folder
 from hitherto_extraction.queue import claims, enqueueing, jobs
@@ -106,9 +102,10 @@ class TimedDatabase(Database):
         return found
 
 
-def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> None:
+def load(conninfo: str, memories: int, user_count: int) -> None:
     """Fill the database of `conninfo`, whose login is the administrator's."""
     vector = "[" + ",".join(["1"] + ["0"] * (DIMENSIONS - 1)) + "]"
+    fixed = {"tenant": TENANT, "users": user_count, "dimensions": DIMENSIONS, "vector": vector}
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SET search_path = hitherto, public")
         # Bulk loading: every row is right by construction.
@@ -116,17 +113,10 @@ def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> N
         connection.execute(
             "INSERT INTO embedding_models (model, dimensions) VALUES ('bench', %s)", [DIMENSIONS]
         )
-        connection.execute(_USERS, {"tenant": TENANT, "users": user_count})
+        connection.execute(_USERS, fixed)
         for first in range(0, memories, _CHUNK):
             last = min(first + _CHUNK, memories) - 1
-            values = {
-                "tenant": TENANT,
-                "users": user_count,
-                "first": first,
-                "last": last,
-                "dimensions": DIMENSIONS,
-                "vector": vector,
-            }
+            values = {**fixed, "first": first, "last": last}
             for statement in (_MEMORIES, _VECTORS, _ACCESS):
                 connection.execute(statement, values)
             progress("loading", last + 1, memories)
@@ -135,17 +125,13 @@ def load(conninfo: str, memories: int, user_count: int, progress: Progress) -> N
 
 async def write_meanwhile(
     database: Database, user_count: int, per_user: int, stop: asyncio.Event
-) -> list[float]:
-    """Change memories of one user after another; how long each change took."""
+) -> None:
+    """Change memories of one user after another."""
     choose = random.Random(_SEED)
-    times = []
     while not stop.is_set():
         user, number = choose.randrange(user_count), choose.randrange(per_user) + 1
-        begun = time.perf_counter()
         await database.run(partial(_change, Scope(TENANT, f"u{user}"), number), timeout=30.0)
-        times.append(time.perf_counter() - begun)
         await asyncio.sleep(_PAUSE_SECONDS)
-    return times
 
 
 async def _change(scope: Scope, number: int, connection: Connection) -> None:
@@ -160,23 +146,22 @@ async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, fl
         maintenance = TimedDatabase(
             conninfo, "hitherto_maintenance", application="bench", configure=configure_vectors
         )
-        maintenance.times = []
-        write = Database(conninfo, "hitherto_write", application="bench")
+        write = TimedDatabase(conninfo, "hitherto_write", application="bench")
         for database in (maintenance, write):
+            database.times = []
             await database.open()
             stack.push_async_callback(database.close)
         async with maintenance.connection() as connection:
             await enqueueing.enqueue(connection, TENANT, "decay", max_attempts=1)
             (held,) = await claims.claim(connection, worker="bench", limit=1, lease_seconds=3600)
         stop = asyncio.Event()
-        writer = asyncio.create_task(
-            write_meanwhile(write, user_count, memories // user_count, stop)
-        )
+        writing = write_meanwhile(write, user_count, memories // user_count, stop)
+        writer = asyncio.create_task(writing)
         begun = time.perf_counter()
         await Decay(maintenance, max_memories=0).run(held)
         seconds = time.perf_counter() - begun
         stop.set()
-        writes = await writer
+        await writer
         async with maintenance.connection() as connection:
             job = await jobs.get_job(connection, TENANT, held.job_id)
     archived = job.result["counts"]["archived"]
@@ -190,19 +175,19 @@ async def measure(conninfo: str, memories: int, user_count: int) -> dict[str, fl
         "archived per second": archived / seconds,
         "transactions": len(maintenance.times),
         "longest transaction, s": max(maintenance.times),
-        "writes of the other writer": len(writes),
-        "median wait of the other writer, s": statistics.median(writes),
-        "longest wait of the other writer, s": max(writes),
+        "writes of the other writer": len(write.times),
+        "median wait of the other writer, s": statistics.median(write.times),
+        "longest wait of the other writer, s": max(write.times),
     }
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     if given.users > given.memories:
         raise ValueError("--users must be at most --memories")
     with temporary_folder() as folder:
         async with database(folder) as server:
             conninfo = server.superuser_conninfo("hitherto")
-            await asyncio.to_thread(load, conninfo, given.memories, given.users, progress)
+            await asyncio.to_thread(load, conninfo, given.memories, given.users)
             figures = await measure(server.conninfo(), given.memories, given.users)
     rows = [
         (name, f"{value:,.3f}" if isinstance(value, float) else f"{value:,}")
@@ -216,9 +201,7 @@ BENCHMARK = Benchmark(
     name="decay",
     description="Measure decay over many memories, and how long others wait meanwhile.",
     arguments=lambda parser: add_counts(
-        parser,
-        argparse.Namespace(memories=1_000_000, users=2_000),
-        {"memories": "in all", "users": "over whom they are spread"},
+        parser, memories=(1_000_000, "in all"), users=(2_000, "over whom they are spread")
     ),
     measure=_measure,
 )

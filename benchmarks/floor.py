@@ -23,6 +23,7 @@ import random
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import grpc
@@ -33,6 +34,7 @@ from pgvector.psycopg import register_vector_async
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from benchmarks.processes import listening
 from benchmarks.words import DIMENSIONS, sentence
 from hitherto.v1 import retrieval_service_pb2
 
@@ -45,10 +47,8 @@ TENANT = "FLOOR_TENANT"
 CONNECTIONS = 8
 METHOD = "/hitherto.benchmark.Floor/Take"
 
-Take = Callable[[bytes], Awaitable[bytes]]
-"""Makes the bytes of a reply of those of a request."""
-
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Take = Callable[[bytes, object], Awaitable[bytes]]
+"""Makes the bytes of a reply of those of a request; the call itself is not looked at."""
 
 _NEAREST = """
 SELECT memory_id, -(embedding <#> %b) AS cosine
@@ -63,7 +63,7 @@ LIMIT %s
 async def echo() -> AsyncIterator[Take]:
     """Answers what it is sent."""
 
-    async def take(request: bytes) -> bytes:
+    async def take(request: bytes, _: object) -> bytes:
         return request
 
     yield take
@@ -72,9 +72,9 @@ async def echo() -> AsyncIterator[Take]:
 @asynccontextmanager
 async def select() -> AsyncIterator[Take]:
     """Asks the database for a number."""
-    async with _pool(_configure) as pool:
+    async with _pool() as pool:
 
-        async def take(_: bytes) -> bytes:
+        async def take(*_: object) -> bytes:
             async with pool.connection() as connection:
                 cursor = await connection.execute("SELECT 1")
                 await cursor.fetchone()
@@ -88,20 +88,15 @@ async def search() -> AsyncIterator[Take]:
     """Embeds the query of a `SearchMemoriesRequest` and finds the nearest vectors."""
     url = f"http://127.0.0.1:{os.environ[MODEL_PORT]}/v1/embeddings"
     model, tenant = os.environ[MODEL], os.environ[TENANT]
+    wanted = {"model": model, "encoding_format": "base64", "dimensions": DIMENSIONS}
     async with (
-        _pool(_configure) as pool,
+        _pool() as pool,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
 
-        async def take(request: bytes) -> bytes:
+        async def take(request: bytes, _: object) -> bytes:
             asked = retrieval_service_pb2.SearchMemoriesRequest.FromString(request)
-            body = {
-                "model": model,
-                "input": [asked.query],
-                "encoding_format": "base64",
-                "dimensions": DIMENSIONS,
-            }
-            async with session.post(url, json=body) as reply:
+            async with session.post(url, json={**wanted, "input": [asked.query]}) as reply:
                 data = json.loads(await reply.read())["data"][0]["embedding"]
             vector = HalfVector(np.frombuffer(base64.b64decode(data), dtype="<f4"))
             async with pool.connection() as connection:
@@ -116,56 +111,36 @@ async def search() -> AsyncIterator[Take]:
 
 @asynccontextmanager
 async def transcript() -> AsyncIterator[Take]:
-    """Stores the request and calls the model twice."""
-    model = ModelByHand(int(os.environ[MODEL_PORT]))
-    async with _pool(None) as pool:
+    """Stores the request and calls the model twice, over kept connections."""
+    rng = random.Random("floor")
+    chat = _post(
+        "/v1/chat/completions",
+        {"model": "floor", "messages": [{"role": "user", "content": sentence(rng, 2_000)}]},
+    )
+    texts = [sentence(rng, 15) for _ in range(6)]
+    embed = _post("/v1/embeddings", {"model": "floor", "input": texts, "encoding_format": "base64"})
+    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
-        async def take(request: bytes) -> bytes:
+    async def call(request: bytes) -> None:
+        if not free:
+            port = os.environ[MODEL_PORT]
+            free.append(await asyncio.open_connection("127.0.0.1", port, limit=1 << 20))
+        reader, writer = free.pop()
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.rpartition(b"Content-Length: ")[2]))
+        free.append((reader, writer))
+
+    async with _pool() as pool:
+
+        async def take(request: bytes, _: object) -> bytes:
             async with pool.connection() as connection:
                 await connection.execute("INSERT INTO floor (body) VALUES (%s)", [request])
-            await model.call_twice()
+            await call(chat)
+            await call(embed)
             return b""
 
         yield take
-
-
-class ModelByHand:
-    """Calls a model server with requests that are made beforehand, over kept connections."""
-
-    def __init__(self, model_port: int) -> None:
-        self._model_port = model_port
-        self._free: list[Connection] = []
-        rng = random.Random("floor")
-        self._chat = _post(
-            "/v1/chat/completions",
-            {"model": "floor", "messages": [{"role": "user", "content": sentence(rng, 2_000)}]},
-        )
-        self._embed = _post(
-            "/v1/embeddings",
-            {
-                "model": "floor",
-                "input": [sentence(rng, 15) for _ in range(6)],
-                "encoding_format": "base64",
-            },
-        )
-
-    async def call_twice(self) -> None:
-        """Call chat and embeddings."""
-        await self._call(self._chat)
-        await self._call(self._embed)
-
-    async def _call(self, request: bytes) -> bytes:
-        reader, writer = (
-            self._free.pop()
-            if self._free
-            else await asyncio.open_connection("127.0.0.1", self._model_port, limit=1 << 20)
-        )
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.rpartition(b"Content-Length: ")[2])
-        body = await reader.readexactly(length)
-        self._free.append((reader, writer))
-        return body
 
 
 def _post(path: str, body: object) -> bytes:
@@ -176,15 +151,13 @@ def _post(path: str, body: object) -> bytes:
     ).encode() + data
 
 
-def _pool(
-    configure: Callable[[AsyncConnection], Awaitable[None]] | None,
-) -> AsyncConnectionPool[AsyncConnection]:
+def _pool() -> AsyncConnectionPool[AsyncConnection]:
     return AsyncConnectionPool(
         os.environ[CONNINFO],
         min_size=CONNECTIONS,
         max_size=CONNECTIONS,
         kwargs={"autocommit": True},
-        configure=configure,
+        configure=_configure if TENANT in os.environ else None,
         open=False,
     )
 
@@ -197,42 +170,22 @@ async def _configure(connection: AsyncConnection) -> None:
     )
 
 
-class BareService(grpc.GenericRpcHandler):
-    """Answers the one method."""
-
-    def __init__(self, take: Take) -> None:
-        self._take = take
-
-    def service(
-        self, handler_call_details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        """The handler of the method, without any reading of messages."""
-        if handler_call_details.method != METHOD:
-            return None
-        return grpc.unary_unary_rpc_method_handler(self._answer)
-
-    async def _answer(self, request: bytes, _: object) -> bytes:
-        return await self._take(request)
-
-
-async def serve(take: Take) -> None:
-    """Answer on a free port of 127.0.0.1, which is printed, until standard input ends."""
+async def serve(kind: str) -> None:
+    """Be a floor of this kind on a free port of 127.0.0.1 until standard input ends."""
+    service, _, method = METHOD.strip("/").partition("/")
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers([BareService(take)])
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    print(f"port {port}", flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    await server.stop(None)
-
-
-async def run(kind: str) -> None:
-    """Answer until standard input ends."""
     async with KINDS[kind]() as take:
-        await serve(take)
+        handler: Any = grpc.unary_unary_rpc_method_handler(take)
+        server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(service, {method: handler})]
+        )
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        await listening(port)
+        await server.stop(None)
 
 
 KINDS = {"echo": echo, "select": select, "search": search, "transcript": transcript}
 
 if __name__ == "__main__":
-    uvloop.run(run(sys.argv[1]))
+    uvloop.run(serve(sys.argv[1]))

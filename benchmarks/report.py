@@ -21,6 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from hitherto_shared.database.embedded.binaries import MAJOR
+
 FORMAT = 2
 LOAD_BEFORE = "load average before"
 CORES = "cores"
@@ -55,19 +57,12 @@ class JudgedBar:
 
 @dataclass(frozen=True, slots=True)
 class FigureTable:
-    """A table of text.
-
-    Attributes:
-        title: Stands above it.
-        columns: Their names.
-        rows: Cells of each row; None draws a line.
-        left: How many columns are aligned to the left; the others are to the right.
-    """
+    """A table of text under a title."""
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str] | None]
-    left: int = 1
+    rows: Sequence[Sequence[str] | None]  # cells of each row; None draws a line
+    left: int = 1  # how many columns are aligned to the left; the others are to the right
 
     def printed(self) -> Table:
         """The table for a terminal."""
@@ -92,25 +87,15 @@ class FigureTable:
 
 @dataclass(frozen=True, slots=True)
 class RowScore:
-    """A score to which every row adds, so that two results can be compared row by row.
+    """A score to which every row adds, so that two results can be compared row by row."""
 
-    Attributes:
-        above: What each row adds above the line of the ratio that the score is.
-        below: What each adds below it; empty: 1, and the score is a mean.
-        lower_is_better: Whether less of it is better.
-        scale: The factor by which it is printed.
-        digits: Decimal places.
-        unit: Stands after it.
-        names_rows: Whether a comparison names the rows that lost or won.
-    """
-
-    above: Sequence[float]
-    below: Sequence[float] = ()
+    above: Sequence[float]  # what each row adds above the line of the ratio that the score is
+    below: Sequence[float] = ()  # what each adds below it; empty: 1, and the score is a mean
     lower_is_better: bool = False
-    scale: float = 1.0
-    digits: int = 3
-    unit: str = ""
-    names_rows: bool = False
+    scale: float = 1.0  # the factor by which it is printed
+    digits: int = 3  # decimal places
+    unit: str = ""  # stands after it
+    names_rows: bool = False  # whether a comparison names the rows that lost or won
 
     def shown(self, value: float, *, sign: bool = False) -> str:
         """A value of this score; with its sign for a difference."""
@@ -121,44 +106,27 @@ class RowScore:
 
 @dataclass(frozen=True, slots=True)
 class ResultPart:
-    """What was measured under one title.
-
-    Attributes:
-        title: What was measured with; parts of two results with the same title are compared.
-        figures: By name.
-        tables: What is printed of the figures.
-        bars: What the figures are held to.
-        notes: Sentences below the tables.
-        rows: The names of the rows that `scores` are made of.
-        scores: By name; empty: the figures are compared, without an interval.
-        row_word: What a row is called, in the plural.
-    """
+    """What was measured under one title; parts of two results with the same title are compared."""
 
     title: str
     figures: Mapping[str, float]
     tables: Sequence[FigureTable] = ()
     bars: Sequence[JudgedBar] = ()
-    notes: Sequence[str] = ()
-    rows: Sequence[str] = ()
+    notes: Sequence[str] = ()  # sentences below the tables
+    rows: Sequence[str] = ()  # the names of the rows that `scores` are made of
+    # By name; empty: the figures are compared, without an interval.
     scores: Mapping[str, RowScore] = field(default_factory=dict)
-    row_word: str = "rows"
+    row_word: str = "rows"  # what a row is called, in the plural
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """Everything that one run found.
-
-    Attributes:
-        benchmark: The benchmark's name.
-        parts: What was measured; several where it was measured with several models.
-        details: What else `--json` writes, for a reader who looks for causes.
-        format: The version of this form.
-    """
+    """Everything that one run found."""
 
     benchmark: str
-    parts: Sequence[ResultPart]
-    details: Any = None
-    format: int = FORMAT
+    parts: Sequence[ResultPart]  # several where it was measured with several models
+    details: Any = None  # what else `--json` writes, for a reader who looks for causes
+    format: int = FORMAT  # the version of this form
 
 
 _FILE: TypeAdapter[BenchmarkResult] = TypeAdapter(BenchmarkResult)
@@ -219,13 +187,13 @@ def load_average() -> float:
     return round(os.getloadavg()[0], 2)
 
 
-def machine(load_before: float, postgres_version: int) -> dict[str, str | int | float]:
-    """What figures depend on: the processor, the versions, and how busy the machine was."""
+def machine(load_before: float) -> Machine:
+    """What times depend on: the processor, the versions, and how busy the machine was."""
     return {
         "processor": f"{platform.machine()}, {os.cpu_count()} cores",
         CORES: os.cpu_count() or 1,
         "python": platform.python_version(),
-        "postgres": str(postgres_version // 10_000),
+        "postgres": str(MAJOR),
         LOAD_BEFORE: load_before,
         "load average after": load_average(),
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import tempfile
 from collections.abc import (
     AsyncIterator,
@@ -15,12 +17,14 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar, get_args
 
 import psycopg
 
 from benchmarks import BenchmarkFailed
+from benchmarks.command import counting
 from hitherto_client import AsyncHitherto
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.results import Job
@@ -29,6 +33,7 @@ from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval.__main__ import running as retrieval_running
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.database.connect import with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
@@ -39,6 +44,7 @@ _LOOPBACK = "127.0.0.1:0"
 _CALL_SECONDS = 60.0
 _EMBEDDED_AT_ONCE = 64
 _POLL_SECONDS = 0.25
+_PATIENCE_SECONDS = 600.0
 _WITHOUT_VECTOR = """
 SELECT (SELECT count(*) FROM memories WHERE embedding_state = 'pending')
      + (SELECT count(*) FROM messages WHERE embedding_state = 'pending')
@@ -56,12 +62,6 @@ class BenchmarkDatabase:
 
     conninfo: str
     data_dir: Path
-
-    def settings(self, **given: Any) -> dict[str, Any]:
-        """Settings for either service; what is not given comes from the environment."""
-        # Rates are off: a benchmark asks for as much as it can, of few users.
-        rates = dict.fromkeys(RATE_SETTINGS, 0)
-        return {"data_dir": self.data_dir, "auth": "off", **rates, **given}
 
 
 @contextmanager
@@ -99,12 +99,12 @@ async def serving(
 ) -> AsyncIterator[AsyncHitherto]:
     """Both services on `place`, and a client of them; leaving drains them.
 
-    Args:
-        place: The database.
-        reads: Settings of the retrieval service alone.
-        given: Settings of both.
+    `reads` are settings of the retrieval service alone, `given` those of both; what is not given
+    comes from the environment.
     """
-    settings = place.settings(**given)
+    # Rates are off: a benchmark asks for as much as it can, of few users.
+    rates = dict.fromkeys(RATE_SETTINGS, 0)
+    settings = {"data_dir": place.data_dir, "auth": "off", **rates, **given}
     extraction = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **settings})
     retrieval = RetrievalSettings(
         **{"retrieval_listen": _LOOPBACK, "read_database_url": None, **settings, **(reads or {})}
@@ -120,25 +120,53 @@ async def serving(
 
 
 async def in_turns(
-    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], *, at_once: int
+    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], *, at_once: int, phase: str
 ) -> list[Result]:
     """What came of each item, in their order, with a few under way at a time.
 
-    The first error ends all of it and is raised.
+    The first error ends all of it and is raised. `phase` is what progress calls it.
     """
-    gate = asyncio.Semaphore(at_once)
+    gate, given = asyncio.Semaphore(at_once), list(items)
+    advance = counting(phase, len(given))
 
     async def one(item: Item) -> Result:
         async with gate:
-            return await work(item)
+            found = await work(item)
+        advance()
+        return found
 
-    tasks = [asyncio.create_task(one(item)) for item in items]
+    tasks = [asyncio.create_task(one(item)) for item in given]
     try:
         return await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def memory_row(at: datetime, **columns: Any) -> Mapping[str, Any]:
+    """A row of an export: an active memory that was said and learnt `at` this time."""
+    return {
+        "version": 1,
+        "source": "conversation",
+        "origin": "user",
+        "status": "active",
+        **dict.fromkeys(("valid_from", "said_at", "created_at", "updated_at"), at),
+        **columns,
+    }
+
+
+async def import_user(
+    client: AsyncHitherto, user: str, tables: Mapping[str, Iterable[Mapping[str, Any]]]
+) -> None:
+    """Store a user as an export has one: rows by table, without tenant and user."""
+    owner = {"tenant_id": DEFAULT_TENANT, "user_id": user}
+    lines = [
+        json.dumps({"table": table, "row": {**owner, **row}}, default=str) + "\n"
+        for table, rows in tables.items()
+        for row in rows
+    ]
+    await client.import_user(user, io.BytesIO("".join(lines).encode()))
 
 
 async def submit(client: AsyncHitherto, transcripts: Iterable[TranscriptInput]) -> Sequence[str]:
@@ -175,6 +203,22 @@ async def nothing_left(conninfo: str, query: LiteralString) -> None:
 async def all_vectors(conninfo: str) -> None:
     """Wait until every text has its vector."""
     await nothing_left(conninfo, _WITHOUT_VECTOR)
+
+
+async def in_time(work: Awaitable[Result], otherwise: str) -> Result:
+    """What comes of some work within ten minutes.
+
+    Raises:
+        BenchmarkFailed: It took longer; `otherwise` says what was not done.
+    """
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return await work
+    except TimeoutError:
+        raise BenchmarkFailed(
+            f"{otherwise} after {_PATIENCE_SECONDS:.0f} s: run it again on a machine with less to "
+            "do, or look at what the service logs"
+        ) from None
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:

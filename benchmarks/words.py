@@ -27,8 +27,12 @@ _NOISE: Vector = np.random.default_rng(1).standard_normal(1 << 20, dtype=np.floa
 def sentence(rng: random.Random, words: int) -> str:
     """A sentence of so many words."""
     # The cube makes the first words of the vocabulary the frequent ones.
-    picked = (WORDS[int(len(WORDS) * rng.random() ** 3)] for _ in range(words))
-    text = " ".join(picked)
+    return as_sentence([WORDS[int(len(WORDS) * rng.random() ** 3)] for _ in range(words)])
+
+
+def as_sentence(words: Sequence[str]) -> str:
+    """The words with a capital and a full stop."""
+    text = " ".join(words)
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -37,11 +41,11 @@ def name(number: int) -> str:
     return WORDS[number % len(WORDS)].capitalize()
 
 
-def vector(text: str, dimensions: int) -> Vector:
+def vector(text: str) -> Vector:
     """A unit vector: the same for the same text, at right angles to that of any other."""
     seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
-    start = seed % (len(_NOISE) - dimensions)
-    piece = _NOISE[start : start + dimensions]
+    start = seed % (len(_NOISE) - DIMENSIONS)
+    piece = _NOISE[start : start + DIMENSIONS]
     return (piece / np.linalg.norm(piece)).astype("<f4")
 
 

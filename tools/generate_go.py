@@ -16,17 +16,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-MODULE = ROOT / "clients" / "go"
-STUBS = "v1"
+from tools import generated
+from tools.generated import ROOT
+
+MODULE = Path("clients/go")
+STUBS = MODULE / "v1"
 PLUGINS = (
     "google.golang.org/protobuf/cmd/protoc-gen-go",
     "google.golang.org/grpc/cmd/protoc-gen-go-grpc",
 )
 
 
-def generate(go: str, folder: Path) -> dict[str, bytes]:
-    """Generate into an empty folder and return the files by their names.
+def generate(go: str, folder: Path) -> dict[Path, str]:
+    """Generate into an empty folder and return the texts by their path in the repository.
 
     Raises:
         SystemExit: A step failed; it has said why on stderr.
@@ -37,55 +39,30 @@ def generate(go: str, folder: Path) -> dict[str, bytes]:
     # buf looks for the plugins on the path; it stands beside this interpreter.
     path = os.pathsep.join([str(plugins), str(Path(sys.executable).parent), os.environ["PATH"]])
     _run(["buf", "generate", "--output", str(folder)], PATH=path)
-    return {path.name: path.read_bytes() for path in sorted((folder / STUBS).iterdir())}
+    made = sorted((folder / STUBS.name).iterdir())
+    return {STUBS / path.name: path.read_text("utf-8") for path in made}
 
 
 def _run(command: list[str], **environment: str) -> None:
     env = {**os.environ, **environment}
     found = shutil.which(command[0], path=env["PATH"]) or command[0]
-    if subprocess.run([found, *command[1:]], cwd=MODULE, env=env, check=False).returncode:
+    if subprocess.run([found, *command[1:]], cwd=ROOT / MODULE, env=env, check=False).returncode:
         raise SystemExit(f"`{command[0]} {command[1]}` failed in clients/go; it says why above")
 
 
-def committed() -> dict[str, bytes]:
-    """The generated files that are in the repository now."""
-    folder = MODULE / STUBS
-    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
-
-
-def write(files: dict[str, bytes]) -> None:
-    """Make the repository hold exactly these generated files."""
-    (MODULE / STUBS).mkdir(exist_ok=True)
-    for name in committed().keys() - files.keys():
-        (MODULE / STUBS / name).unlink()
-    for name, content in files.items():
-        (MODULE / STUBS / name).write_bytes(content)
-    print(f"Wrote {len(files)} Go files from protos/.")
-
-
-def check(files: dict[str, bytes]) -> None:
-    """Fail if the repository holds other files than these.
-
-    Raises:
-        SystemExit: Some differ; they are named.
-    """
-    known = committed()
-    names = sorted(known.keys() | files.keys())
-    if stale := [name for name in names if known.get(name) != files.get(name)]:
-        listed = "\n  ".join(f"clients/go/{STUBS}/{name}" for name in stale)
-        raise SystemExit(f"run `make proto` and commit; these do not match protos/:\n  {listed}")
-    print(f"{len(files)} Go files match protos/.")
+def committed() -> set[Path]:
+    """Paths of the generated files that are in the repository now."""
+    return {STUBS / path.name for path in (ROOT / STUBS).glob("*")}
 
 
 def main() -> None:
     """Generate, then write or check."""
-    act = {"write": write, "check": check}[sys.argv[1]]
     go = shutil.which("go")
     if go is None:
         print("no Go on the path: the stubs of clients/go are left as they are and not checked")
         raise SystemExit(os.environ.get("CI", "").lower() in {"1", "true"})
     with tempfile.TemporaryDirectory() as folder:
-        act(generate(go, Path(folder)))
+        generated.main(lambda: generate(go, Path(folder)), committed, "protos/", "make proto")
 
 
 if __name__ == "__main__":

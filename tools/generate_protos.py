@@ -17,10 +17,9 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 
-from tools import api_docs
+from tools import api_docs, generated
 
-ROOT = Path(__file__).resolve().parent.parent
-PROTOS = ROOT / "protos"
+PROTOS = generated.ROOT / "protos"
 STUBS = Path("shared")
 PACKAGE = Path("hitherto/v1")
 API_DOCS = Path("docs/api.md")
@@ -70,53 +69,17 @@ def generate(destination: Path) -> dict[Path, str]:
 def committed() -> set[Path]:
     """Paths of the generated files that are in the repository now."""
     stubs = {
-        path.relative_to(ROOT)
-        for path in (ROOT / STUBS / PACKAGE).iterdir()
+        STUBS / PACKAGE / path.name
+        for path in (generated.ROOT / STUBS / PACKAGE).iterdir()
         if path.name.endswith(STUB_SUFFIXES)
     }
-    return stubs | ({API_DOCS} if (ROOT / API_DOCS).exists() else set())
-
-
-def write(texts: dict[Path, str]) -> None:
-    """Make the repository hold exactly these generated files."""
-    for path in committed() - texts.keys():
-        (ROOT / path).unlink()
-    for path, text in texts.items():
-        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / path).write_text(text, "utf-8")
-    print(f"Wrote {len(texts)} files from protos/.")
-
-
-def check(texts: dict[Path, str]) -> None:
-    """Compare the repository with what protos/ says.
-
-    Raises:
-        SystemExit: Something differs.
-    """
-    present = committed()
-    problems = [f"  missing: {path}" for path in sorted(texts.keys() - present)]
-    problems += [f"  no longer generated: {path}" for path in sorted(present - texts.keys())]
-    problems += [
-        f"  out of date: {path}"
-        for path in sorted(present & texts.keys())
-        if (ROOT / path).read_text("utf-8") != texts[path]
-    ]
-    if problems:
-        raise SystemExit(
-            "Generated files do not match protos/:\n"
-            + "\n".join(problems)
-            + "\nRun `make proto` and commit the result."
-        )
-    print(f"{len(texts)} generated files match protos/.")
+    return stubs | ({API_DOCS} if (generated.ROOT / API_DOCS).exists() else set())
 
 
 def main() -> None:
     """Entry point; see the module docstring for the two commands."""
-    commands = {"write": write, "check": check}
-    if len(sys.argv) != 2 or sys.argv[1] not in commands:
-        raise SystemExit("usage: python -m tools.generate_protos write|check")
     with tempfile.TemporaryDirectory() as folder:
-        commands[sys.argv[1]](generate(Path(folder)))
+        generated.main(lambda: generate(Path(folder)), committed, "protos/", "make proto")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-_CLIENT = Path(__file__).parents[1] / "shared" / "hitherto_client"
-_SOURCE, _GENERATED = _CLIENT / "_async", _CLIENT / "_sync"
+from tools import generated
+from tools.generated import ROOT
+
+_SOURCE = Path("shared/hitherto_client/_async")
+_GENERATED = _SOURCE.with_name("_sync")
 _HEADER = "# Generated from ../_async/{name} by tools/unasync.py. Do not edit.\n"
 
 _RULES = tuple(
@@ -34,24 +37,15 @@ _RULES = tuple(
 )
 
 
-def main(given: list[str]) -> int:
-    """Write or check; the exit code."""
-    if given not in (["write"], ["check"]):
-        print("usage: python -m tools.unasync write|check", file=sys.stderr)
-        return 2
-    made = {source.name: _format(_translate(source)) for source in sorted(_SOURCE.glob("*.py"))}
-    stale = [file.name for file in _GENERATED.glob("*.py") if file.name not in made]
-    if given == ["write"]:
-        _GENERATED.mkdir(exist_ok=True)
-        for name, text in made.items():
-            (_GENERATED / name).write_text(text, "utf-8")
-        for name in stale:
-            (_GENERATED / name).unlink()
-        return 0
-    wrong = stale + [name for name, text in made.items() if _current(name) != text]
-    for name in wrong:
-        print(f"{_GENERATED / name} differs from its source: run `make unasync`", file=sys.stderr)
-    return 1 if wrong else 0
+def generate() -> dict[Path, str]:
+    """The synchronous modules by their path in the repository."""
+    sources = sorted((ROOT / _SOURCE).glob("*.py"))
+    return {_GENERATED / source.name: _format(_translate(source)) for source in sources}
+
+
+def committed() -> set[Path]:
+    """Paths of the generated files that are in the repository now."""
+    return {_GENERATED / path.name for path in (ROOT / _GENERATED).glob("*.py")}
 
 
 def _translate(source: Path) -> str:
@@ -64,7 +58,7 @@ def _translate(source: Path) -> str:
 def _format(text: str) -> str:
     """The text as `make format` leaves it: shorter lines may be joined, names sort anew."""
     for command in (("check", "--select", "I,F401", "--fix", "--quiet"), ("format", "--quiet")):
-        name = str(_GENERATED / "generated.py")
+        name = str(ROOT / _GENERATED / "generated.py")
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--stdin-filename", name, "-"],
             input=text,
@@ -77,10 +71,5 @@ def _format(text: str) -> str:
     return text
 
 
-def _current(name: str) -> str | None:
-    file = _GENERATED / name
-    return file.read_text("utf-8") if file.exists() else None
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    generated.main(generate, committed, _SOURCE.as_posix(), "make unasync")

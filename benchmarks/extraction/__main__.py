@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import AsyncExitStack
 from typing import Any
 
-from benchmarks.command import Benchmark, Progress, counting, main, positive
-from benchmarks.extraction.calls import PATIENCE
-from benchmarks.extraction.judge import Judge
-from benchmarks.extraction.loading import choose, load
+from benchmarks.command import Benchmark, main, positive
+from benchmarks.extraction.judge import judging
 from benchmarks.extraction.report import extraction_result
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
-from benchmarks.extraction.run import run
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, choose, load
+from benchmarks.extraction.run import PATIENCE, run
 from benchmarks.extraction.scores import Opinion, judge_row
 from benchmarks.report import BenchmarkResult
-from benchmarks.serving import temporary_place
+from benchmarks.serving import in_turns, temporary_place
 from hitherto_extraction.config import ExtractionSettings
 
+_AT_ONCE = 4
+"""Rows that are judged at a time."""
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     rows = choose(load(), languages=given.language, categories=given.category, limit=given.limit)
     opinions: list[Opinion | None] = [None] * len(rows)
-    judge = Judge(given.judge, ExtractionSettings()) if given.judge else None
-    try:
-        extracted = counting(progress, "extracting", len(rows))
-        async with temporary_place() as place:
-            ran = await run(rows, place, patience=given.patience, done=extracted)
-        if judge is not None:
-            judged = counting(progress, "judging", len(rows))
-            opinions = await judge.opinions(ran.observations, judged)
-    finally:
-        if judge is not None:
-            await judge.close()
+    async with AsyncExitStack() as stack:
+        ask = None
+        if given.judge:
+            judge = judging(given.judge, ExtractionSettings())
+            ask = await stack.enter_async_context(judge)
+        place = await stack.enter_async_context(temporary_place())
+        ran = await run(rows, place, patience=given.patience)
+        if ask is not None:
+            opinions = await in_turns(ran.observations, ask, at_once=_AT_ONCE, phase="judging")
     verdicts = [
         judge_row(seen, ran.nearness, opinion)
         for seen, opinion in zip(ran.observations, opinions, strict=True)
     ]
-    silent = opinions.count(None) if judge else None
+    silent = opinions.count(None) if given.judge else None
     return extraction_result(ran, verdicts, given.judge or "", silent)
 
 

@@ -8,18 +8,17 @@ that cannot be used leaves the rules alone; how often that happened is reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from benchmarks.extraction.rows import Observation
 from benchmarks.extraction.scores import Opinion
-from benchmarks.serving import in_turns
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.provider.openai_chat import CHAT_RULES
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.openai_client import OpenAIServer
 
-_AT_ONCE = 4
 _SYSTEM = (
     "You check what a memory system learnt from a conversation. The user message is JSON: a "
     "conversation, statements that were expected (e0, e1...), and memories that were learnt (m0, "
@@ -32,60 +31,48 @@ _SYSTEM = (
 )
 
 
-class Judge:
-    """Asks one model; close it in the end.
+Ask = Callable[[Observation], Awaitable[Opinion | None]]
+"""The opinion of a row; None where none was to be had."""
 
-    Args:
-        model: The model's name.
-        settings: Where the server is.
+
+@asynccontextmanager
+async def judging(model: str, settings: ExtractionSettings) -> AsyncIterator[Ask]:
+    """Asks a model by its name, on the server that the settings name.
 
     Raises:
         ValueError: There is no server to ask.
     """
+    if not settings.model_available:
+        raise ValueError("--judge needs OPENAI_API_KEY, or OPENAI_BASE_URL for a local server")
+    server = OpenAIServer(
+        CHAT_RULES,
+        base_url=settings.openai_base_url,
+        api_key=settings.api_key,
+        timeout=settings.model_timeout_seconds,
+    )
 
-    def __init__(self, model: str, settings: ExtractionSettings) -> None:
-        if not settings.model_available:
-            raise ValueError("--judge needs OPENAI_API_KEY, or OPENAI_BASE_URL for a local server")
-        self._model = model
-        self._server = OpenAIServer(
-            CHAT_RULES,
-            base_url=settings.openai_base_url,
-            api_key=settings.api_key,
-            timeout=settings.model_timeout_seconds,
-        )
-
-    async def opinions(
-        self, observations: Sequence[Observation], done: Callable[[], None] = lambda: None
-    ) -> list[Opinion | None]:
-        """One opinion a row, in order; None where none was to be had."""
-
-        async def one(seen: Observation) -> Opinion | None:
-            opinion = await self._ask(seen)
-            done()
-            return opinion
-
-        return await in_turns(observations, one, at_once=_AT_ONCE)
-
-    async def close(self) -> None:
-        """Release connections."""
-        await self._server.close()
-
-    async def _ask(self, seen: Observation) -> Opinion | None:
+    async def ask(seen: Observation) -> Opinion | None:
         if not seen.learnt:
             return Opinion()
+        messages = [
+            {"role": "system", "content": _SYSTEM},
+            {"role": "user", "content": question(seen)},
+        ]
         body = {
-            "model": self._model,
-            "messages": [
-                {"role": "system", "content": _SYSTEM},
-                {"role": "user", "content": question(seen)},
-            ],
+            "model": model,
+            "messages": messages,
             "response_format": {"type": "json_object"},
         }
         try:
-            reply = await self._server.post("/chat/completions", body)
+            reply = await server.post("/chat/completions", body)
         except ModelError:
             return None
         return read_opinion(reply, len(seen.row.expected), len(seen.learnt))
+
+    try:
+        yield ask
+    finally:
+        await server.close()
 
 
 def question(seen: Observation) -> str:
@@ -111,10 +98,8 @@ def question(seen: Observation) -> str:
 def read_opinion(reply: Mapping[str, Any], expected: int, learnt: int) -> Opinion | None:
     """The judge's answer, or None if it is no answer. Names that were not asked about are dropped.
 
-    Args:
-        reply: The whole chat completion.
-        expected: How many expectations were shown.
-        learnt: How many memories were shown.
+    `reply` is the whole chat completion; the numbers are how many expectations and memories were
+    shown.
     """
     try:
         answer = json.loads(reply["choices"][0]["message"]["content"])

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
-from benchmarks.extraction.rows import Expectation, Forbidden, MemoryOutcome, ObservedMemory
+from benchmarks.extraction.rows import Expectation, Forbidden, MemoryOutcome
 from benchmarks.extraction.wording import contains_all, is_hard, missing, plain
 from benchmarks.serving import vectors_of
+from hitherto_client.results import Memory
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_shared.embeddings.protocol import Embedder, Vector
 
@@ -24,14 +25,11 @@ _LOOSER = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """Cosines between known texts; without vectors nothing is near anything.
+    """Cosines between known texts; without vectors nothing is near anything."""
 
-    Attributes:
-        vectors: The vector of each text, of length 1.
-        same: Cosine above which two texts may be one statement, by the embedder's own word.
-    """
-
+    # The vector of each text, of length 1.
     vectors: Mapping[str, Vector] = field(default_factory=dict)
+    # Cosine above which two texts may be one statement, by the embedder's own word.
     same: float = 1.0
 
     @property
@@ -90,32 +88,34 @@ def _forbids(rule: Forbidden, text: str) -> bool:
 
 
 def repeated(
-    learnt: Sequence[ObservedMemory],
+    learnt: Sequence[Memory],
     fates: Sequence[MemoryOutcome],
     met: frozenset[int],
     nearness: Nearness,
 ) -> dict[int, str]:
-    """The new memories that repeat one, each with the text it repeats.
+    """The positions of new memories that repeat one, each with the text it repeats.
 
     A memory repeats another active one of the user, older or learnt before it, if the service's
     own rule finds them one statement, whatever their types. It also repeats an older one that
-    stayed active if it has all the words by which that one is recognised and met no expectation.
-
-    Args:
-        learnt: The new current memories, in the order in which they were made.
-        fates: The memories from before.
-        met: Positions in `learnt` of memories that met an expectation.
-        nearness: The embedder's view.
+    stayed active if it has all the words by which that one is recognised and met no expectation;
+    `met` are the positions of memories that did.
     """
     known = [fate.after for fate in fates if fate.after.status == "active"]
     found: dict[int, str] = {}
     for position, memory in enumerate(learnt):
-        same = find_duplicate(
-            memory.type,
-            memory.content,
-            [_neighbour(number, other, memory, nearness) for number, other in enumerate(known)],
-            nearness.same,
-        )
+        neighbours = [
+            # The service keeps types apart; for the reader the same sentence twice is one too many.
+            Neighbour(
+                memory_id=UUID(int=number),
+                type=memory.type,
+                content=other.content,
+                status="active",
+                cosine=nearness.of(memory.content, other.content),
+                updated_at=_NEVER,
+            )
+            for number, other in enumerate(known)
+        ]
+        same = find_duplicate(memory.type, memory.content, neighbours, nearness.same)
         if same is not None:
             found[position] = same.content
         elif position not in met:
@@ -125,19 +125,3 @@ def repeated(
                     found[position] = fate.after.content
         known.append(memory)
     return found
-
-
-def _neighbour(
-    number: int, other: ObservedMemory, memory: ObservedMemory, nearness: Nearness
-) -> Neighbour:
-    # The service keeps types apart; for the reader the same sentence twice is one too many.
-    return Neighbour(
-        memory_id=UUID(int=number),
-        type=memory.type,
-        content=other.content,
-        status="active",
-        origin="user",
-        cosine=nearness.of(memory.content, other.content),
-        valid_from=_NEVER,
-        updated_at=_NEVER,
-    )

@@ -5,28 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES
-from benchmarks.extraction.run import BLOCK_TOKENS, EvaluationRun
+from benchmarks.extraction.run import BLOCK_TOKENS, REFERENCE_MODEL, EvaluationRun
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Counts, Verdict, add, ratio
-from benchmarks.extraction.spend import REFERENCE_MODEL
 from benchmarks.report import BenchmarkResult, FigureTable, ResultPart, RowScore, sections
 
 TARGET_USD_PER_THOUSAND = 5.0
 """What 1,000 conversations may cost (B14)."""
 
-_SHARES = {
-    "precision": "precision",
-    "recall": "recall",
-    "hallucination": "made up",
-    "duplicates": "doubled",
-    "types": "type",
-    "importance": "floor",
-    "fates": "fates",
-    "traps": "traps",
-    "language": "language",
-    "silence": "silence",
-}
-_TOKENS = ("input_tokens", "output_tokens")
-_DOLLARS = ("usd", "usd_reference")
+_SHARES = {name: column for name, (column, _) in SCORES.items() if column}
 
 
 def extraction_result(
@@ -34,11 +20,7 @@ def extraction_result(
 ) -> BenchmarkResult:
     """Everything a run found; what each row taught is among the details.
 
-    Args:
-        ran: The run.
-        verdicts: One for each of its observations.
-        judge: The model that judged meaning as well, if one did.
-        silent: For how many rows it had no usable opinion.
+    If a model judged meaning as well, `silent` are the rows for which it had no usable opinion.
     """
     groups = _groups(ran, verdicts)
     said = [f"judged by {judge}; {silent} rows without a usable opinion"] if judge else []
@@ -83,14 +65,14 @@ def row_scores(counts: Sequence[Counts]) -> dict[str, RowScore]:
     found = {}
     for name in SCORES:
         above, below = zip(*(of_row.get(name, (0.0, 0.0)) for of_row in counts), strict=True)
-        lower, recall = name in LOWER_IS_BETTER, name == "recall"
-        if name in _DOLLARS:
+        lower = name in LOWER_IS_BETTER
+        if name.startswith("usd"):
             score = RowScore(above, below, lower, scale=1_000, digits=2)
             found[f"{name} per 1,000"] = score
-        elif name in _TOKENS:
+        elif name.endswith("tokens"):
             found[name] = RowScore(above, below, lower, digits=0)
         else:
-            found[name] = RowScore(above, below, lower, 100, 1, " %", names_rows=recall)
+            found[name] = RowScore(above, below, lower, 100, 1, " %", names_rows=name == "recall")
     return found
 
 

@@ -1,40 +1,45 @@
-"""One row of the data set, what is refused in one, and what a run saw of it."""
+"""The data set: its rows, how they are read and refused, and what a run saw of one.
+
+A row that is wrong ends the run with its name and what to change.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Literal, Self, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+from zoneinfo import ZoneInfo
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+import yaml
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from benchmarks.extraction.wording import Terms, contains_all
+from hitherto_client.results import Memory
 from hitherto_client.words import MemoryType
 
+DATA = Path(__file__).parent / "data"
 LANGUAGES = {"en": "English", "vi": "Vietnamese", "ja": "Japanese"}
 
 TYPES: tuple[str, ...] = get_args(MemoryType)
 TRAPS = (
-    "small_talk",
-    "sarcasm",
-    "hypothetical",
-    "third_person",
-    "pasted_text",
-    "injection",
-    "assistant_claim",
-)
-CATEGORIES = (
-    *TYPES,
-    "goal_achieved",
-    "duplicate",
-    "contradiction",
-    "unrelated",
-    "relative_date",
-    "code_switching",
-    *TRAPS,
-)
+    "small_talk sarcasm hypothetical third_person pasted_text injection assistant_claim"
+).split()
+_SITUATIONS = (
+    "goal_achieved duplicate contradiction unrelated relative_date code_switching"
+).split()
+CATEGORIES = (*TYPES, *_SITUATIONS, *TRAPS)
 
 MAX_MESSAGES = 12
 
@@ -57,21 +62,15 @@ class TranscriptMessage(_Strict):
 
 
 class Expectation(_Strict):
-    """One memory that must be learnt, or, if `optional`, may be.
+    """One memory that must be learnt, or, if `optional`, may be."""
 
-    Attributes:
-        types: Types that are right for it.
-        contains: Words its text must have; of a list of words one is enough.
-        importance_min: Lowest importance it may get.
-        says: How it could read. Empty only in the rows of document 002.
-        optional: True if learning it is right and leaving it out is right too.
-    """
-
-    types: tuple[MemoryType, ...] = Field(min_length=1)
+    types: tuple[MemoryType, ...] = Field(min_length=1)  # types that are right for it
+    # Words its text must have; of a list of words one is enough.
     contains: Terms = Field(min_length=1)
-    importance_min: Importance | None = None
+    importance_min: Importance | None = None  # lowest importance it may get
+    # How it could read. Empty only in the rows of document 002.
     says: str = ""
-    optional: bool = False
+    optional: bool = False  # true if learning it is right and leaving it out is right too
 
     @model_validator(mode="after")
     def _keeps_its_own_words(self) -> Self:
@@ -80,34 +79,19 @@ class Expectation(_Strict):
         return self
 
 
-class SeededMemory(_Strict):
-    """A memory that a user has before a conversation.
-
-    Attributes:
-        type: Its type.
-        content: Its text.
-        importance: Its importance.
-        said_at: Since when it is known; before the conversation.
-    """
+class Existing(_Strict):
+    """A memory from before the conversation, and what must become of it."""
 
     type: MemoryType
     content: Text
     importance: Importance = 0.5
-    said_at: AwareDatetime
-
-
-class Existing(SeededMemory):
-    """A memory from before the conversation, and what must become of it.
-
-    Attributes:
-        then: `untouched`: stays word for word in the same version. `kept`: stays true; it may be
-            confirmed. `updated`: gets a new version with other words. `contradicted` and
-            `achieved`: gets this status.
-        contains: Words its text must have afterwards, and by which a new memory that says the
-            same is recognised.
-    """
-
+    said_at: AwareDatetime  # since when it is known
+    # `untouched`: stays word for word in the same version. `kept`: stays true; it may be confirmed.
+    # `updated`: gets a new version with other words. `contradicted` and `achieved`: gets this
+    # status.
     then: Literal["untouched", "kept", "updated", "contradicted", "achieved"]
+    # Words its text must have afterwards, and by which a new memory that says the same is
+    # recognised.
     contains: Terms = ()
 
     @model_validator(mode="after")
@@ -122,20 +106,14 @@ class Existing(SeededMemory):
 
 
 class Forbidden(_Strict):
-    """What must not be learnt, neither as a memory nor into the profile.
+    """What must not be learnt, neither as a memory nor into the profile."""
 
-    Attributes:
-        contains: Words that together give it away.
-        pattern: A regular expression that does; either this or `contains`.
-        unless: Words any of which makes a text harmless, such as the name of the person whom
-            the attribute belongs to.
-        because: Why it must not be learnt.
-    """
-
-    contains: Terms = ()
-    pattern: str = ""
+    contains: Terms = ()  # words that together give it away
+    pattern: str = ""  # a regular expression that does; either this or `contains`
+    # Words any of which makes a text harmless, such as the name of the person whom the attribute
+    # belongs to.
     unless: tuple[Text, ...] = ()
-    because: Text
+    because: Text  # why it must not be learnt
 
     @model_validator(mode="after")
     def _one_way_to_find_it(self) -> Self:
@@ -190,19 +168,105 @@ class ConversationCase(_Strict):
                 raise ValueError(f"the memory {known.content!r} must be older than the talk")
         if self.category in TRAPS and self.required and not self.forbidden:
             raise ValueError("a trap that teaches something needs `forbidden`")
+        try:
+            ZoneInfo(self.time_zone)
+        except (LookupError, ValueError, OSError):
+            raise ValueError(f"time_zone {self.time_zone!r} is no IANA name") from None
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedMemory:
-    """A memory as the services returned it."""
+class BadData(ValueError):
+    """A file of the data set cannot be used; the text names the file, the row and the fault."""
 
-    id: str
-    type: str
-    content: str
-    importance: float
-    status: str
-    version: int
+
+def load(folder: Path = DATA) -> list[ConversationCase]:
+    """Every row of every file in `folder`, by file name and then in order.
+
+    Raises:
+        BadData: A file or a row is wrong, two rows have one id, or there is none.
+    """
+    rows = [row for path in sorted(folder.glob("*.yaml")) for row in _yaml(path)]
+    seen: set[str] = set()
+    for row in rows:
+        if row.id in seen:
+            raise BadData(f"two rows have the id {row.id!r}: give one of them another")
+        seen.add(row.id)
+    if not rows:
+        raise BadData(f"no row in {folder.name}: it must hold .yaml files")
+    return rows
+
+
+def choose(
+    rows: Sequence[ConversationCase],
+    *,
+    languages: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[ConversationCase]:
+    """The rows of some languages and categories, at most `limit`; empty means all.
+
+    With a limit the languages take turns, so that a few rows show something of each.
+
+    Raises:
+        BadData: No row is left.
+    """
+    chosen = [
+        row
+        for row in rows
+        if (not languages or row.language in languages)
+        and (not categories or row.category in categories)
+    ]
+    if limit is not None:
+        before: Counter[str] = Counter()
+        turns = []
+        for row in chosen:
+            turns.append(before[row.language])
+            before[row.language] += 1
+        in_turns = sorted(zip(turns, chosen, strict=True), key=lambda pair: pair[0])
+        chosen = [row for _, row in in_turns][:limit]
+    if not chosen:
+        raise BadData("no row has these languages and categories: see --help for their names")
+    return chosen
+
+
+def _yaml(path: Path) -> list[ConversationCase]:
+    try:
+        # A subclass of the safe loader that makes strings of everything.
+        found = list(yaml.load_all(path.read_text("utf-8"), Loader=_Loader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadData(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
+    return [
+        _row(path, number, item) for number, item in enumerate(found, 1) if item not in (None, "")
+    ]
+
+
+def _row(path: Path, number: int, item: Any) -> ConversationCase:
+    name = item.get("id") if isinstance(item, Mapping) else None
+    place = f"{path.name}, row {number}" + (f" ({name})" if name else "")
+    try:
+        return ConversationCase.model_validate(item)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'row'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        raise BadData(f"{place}: {faults}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose scalars are all strings ("no" is a word, not false) and whose keys are unique."""
+
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that comes twice, which YAML would let win silently."""
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                "a row", node.start_mark, f"the key {sorted(twice)[0]!r} comes twice"
+            )
+        return super().construct_mapping(node, deep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +274,8 @@ class MemoryOutcome:
     """A memory that was there before: what was wanted, and how it was before and after."""
 
     wanted: Existing
-    before: ObservedMemory
-    after: ObservedMemory
+    before: Memory
+    after: Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,26 +293,17 @@ class TokenSpending:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One row after its job.
+    """One row after its job."""
 
-    Attributes:
-        row: The row.
-        new: The memories that the job made, whatever their status.
-        fates: The memories that were there before.
-        profile: The values of the user's profile, as `path: value`.
-        spent: What it cost.
-        error: Why the job did not succeed; empty if it did.
-    """
-
-    row: ConversationCase
-    new: Sequence[ObservedMemory] = ()
-    fates: Sequence[MemoryOutcome] = ()
-    profile: Sequence[str] = ()
-    spent: TokenSpending = field(default_factory=TokenSpending)
-    error: str = ""
+    row: ConversationCase  # the row
+    new: Sequence[Memory] = ()  # the memories that the job made, whatever their status
+    fates: Sequence[MemoryOutcome] = ()  # the memories that were there before
+    profile: Sequence[str] = ()  # the values of the user's profile, as `path: value`
+    spent: TokenSpending = field(default_factory=TokenSpending)  # what it cost
+    error: str = ""  # why the job did not succeed; empty if it did
 
     @property
-    def learnt(self) -> list[ObservedMemory]:
+    def learnt(self) -> list[Memory]:
         """The new memories that count: current ones, not quarantined or closed again."""
         return [memory for memory in self.new if memory.status in CURRENT]
 

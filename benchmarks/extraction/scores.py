@@ -10,27 +10,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.extraction.matching import Nearness, meets, repeated, violated
-from benchmarks.extraction.rows import CURRENT, MemoryOutcome, Observation, ObservedMemory
+from benchmarks.extraction.rows import CURRENT, MemoryOutcome, Observation
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import contains_all, language_of
+from hitherto_client.results import Memory
 
-SCORES: Mapping[str, str] = {
-    "precision": "new memories that were expected and not forbidden, of all new memories",
-    "recall": "required expectations that a memory met, of all required ones",
-    "hallucination": "new memories with a number, a name or most words from nowhere, of all new",
-    "duplicates": "new memories that say what another active one says, of all new memories",
-    "types": "memories of a type that is right for an expectation they met, of all that met one",
-    "importance": "met expectations whose importance floor was kept, of all met ones with a floor",
-    "fates": "memories from before that became what they had to, of all of them",
-    "traps": "forbidden statements that were learnt, of all forbidden ones",
-    "language": "new memories in the language of the conversation, of all whose language shows",
-    "silence": "rows that taught nothing where nothing was to be learnt, of all such rows",
-    "failed": "rows whose job did not succeed, of all rows",
-    "input_tokens": "prompt tokens a row",
-    "output_tokens": "answer tokens a row",
-    "usd": "dollars a row at the prices of the model that was asked",
-    "usd_reference": "dollars a row at the reference model's prices",
+SCORES: Mapping[str, tuple[str, str]] = {
+    "precision": (
+        "precision",
+        "new memories that were expected and not forbidden, of all new ones",
+    ),
+    "recall": ("recall", "required expectations that a memory met, of all required ones"),
+    "hallucination": ("made up", "new memories with a number, a name or most words from nowhere"),
+    "duplicates": ("doubled", "new memories that say what another active one says"),
+    "types": ("type", "memories of a type that is right for an expectation they met"),
+    "importance": ("floor", "met expectations whose importance floor was kept"),
+    "fates": ("fates", "memories from before that became what they had to, of all of them"),
+    "traps": ("traps", "forbidden statements that were learnt, of all forbidden ones"),
+    "language": ("language", "new memories in the language of the conversation"),
+    "silence": ("silence", "rows that taught nothing where nothing was to be learnt"),
+    "failed": ("", "rows whose job did not succeed, of all rows"),
+    "input_tokens": ("", "prompt tokens a row"),
+    "output_tokens": ("", "answer tokens a row"),
+    "usd": ("", "dollars a row at the prices of the model that was asked"),
+    "usd_reference": ("", "dollars a row at the reference model's prices"),
 }
+"""Each score's column in the table of shares, if it has one, and what it is."""
 LOWER_IS_BETTER = frozenset(
     "hallucination duplicates traps failed input_tokens output_tokens usd usd_reference".split()
 )
@@ -42,14 +47,11 @@ Counts = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a judge adds to the rules about one row; positions as in `required` lists.
+    """What a judge adds to the rules about one row; positions as in `required` lists."""
 
-    Attributes:
-        matches: (expectation, memory) that mean the same in other words.
-        supported: For a memory, whether the conversation carries it.
-    """
-
+    # (expectation, memory) that mean the same in other words.
     matches: frozenset[tuple[int, int]] = frozenset()
+    # For a memory, whether the conversation carries it.
     supported: Mapping[int, bool] = field(default_factory=dict)
 
 
@@ -70,45 +72,38 @@ class Verdict:
 def judge_row(
     seen: Observation, nearness: Nearness | None = None, opinion: Opinion | None = None
 ) -> Verdict:
-    """Score one row.
-
-    Args:
-        seen: The row and what came of it.
-        nearness: The embedder's view of its texts; None: words alone decide.
-        opinion: A judge's view, where one was asked.
-    """
-    near = nearness or Nearness()
-    said = opinion or Opinion()
+    """Score one row; without the embedder's view of its texts, words alone decide."""
+    near, said = nearness or Nearness(), opinion or Opinion()
     row, learnt = seen.row, seen.learnt
     # A known memory that was reworded may be where an expectation was met.
     statements = [*learnt, *(fate.after for fate in seen.fates if _reworded(fate))]
-    pairs = [
-        (number, place)
+    met_by = [
+        {
+            place
+            for place, memory in enumerate(statements)
+            if meets(memory.content, wanted, near) or (number, place) in said.matches
+        }
         for number, wanted in enumerate(row.expected)
-        for place, memory in enumerate(statements)
-        if meets(memory.content, wanted, near) or (number, place) in said.matches
     ]
-    broken = {
-        place: violated(memory.content, row.forbidden) for place, memory in enumerate(statements)
-    }
-    rules = {number for found in broken.values() for number in found}
-    for value in seen.profile:
-        rules.update(violated(value, row.forbidden))
-    met = frozenset(place for _, place in pairs)
+    met = frozenset().union(*met_by)
+    broken = [violated(memory.content, row.forbidden) for memory in statements]
+    in_profile = [violated(value, row.forbidden) for value in seen.profile]
+    rules = {number for found in (*broken, *in_profile) for number in found}
     right = [place for place in range(len(learnt)) if place in met and not broken[place]]
     made_up = _made_up(learnt, seen, near, said)
     repeats = repeated(learnt, seen.fates, met, near)
     required = [number for number, wanted in enumerate(row.expected) if not wanted.optional]
-    missed = [number for number in required if all(n != number for n, _ in pairs)]
+    missed = [number for number in required if not met_by[number]]
+    wanted_of = list(zip(row.expected, met_by, strict=True))
     wrong_types = [
         statements[place]
         for place in sorted(met)
-        if not any(p == place and statements[place].type in row.expected[n].types for n, p in pairs)
+        if not any(place in by and statements[place].type in of.types for of, by in wanted_of)
     ]
-    floors = [
-        (wanted.importance_min, max(statements[p].importance for n, p in pairs if n == number))
-        for number, wanted in enumerate(row.expected)
-        if wanted.importance_min is not None and any(n == number for n, _ in pairs)
+    floors_kept = [
+        max(statements[place].importance for place in by) >= of.importance_min - _FLOOR_SLACK
+        for of, by in wanted_of
+        if of.importance_min is not None and by
     ]
     wrong_fates = [fate for fate in seen.fates if not as_wanted(fate)]
     tongues = [tongue for memory in learnt if (tongue := language_of(memory.content)) is not None]
@@ -118,10 +113,7 @@ def judge_row(
         "hallucination": (len(made_up), len(learnt)),
         "duplicates": (len(repeats), len(learnt)),
         "types": (len(met) - len(wrong_types), len(met)),
-        "importance": (
-            sum(importance >= floor - _FLOOR_SLACK for floor, importance in floors),
-            len(floors),
-        ),
+        "importance": (sum(floors_kept), len(floors_kept)),
         "fates": (len(seen.fates) - len(wrong_fates), len(seen.fates)),
         "traps": (len(rules), len(row.forbidden)),
         "language": (sum(tongue == row.language for tongue in tongues), len(tongues)),
@@ -134,9 +126,7 @@ def judge_row(
     }
     return Verdict(
         counts=counts,
-        unexpected=[
-            memory.content for place, memory in enumerate(learnt) if place not in set(right)
-        ],
+        unexpected=[memory.content for place, memory in enumerate(learnt) if place not in right],
         missed=[row.expected[n].says or str(row.expected[n].contains) for n in missed],
         made_up={learnt[place].content: findings for place, findings in made_up.items()},
         repeats={learnt[place].content: other for place, other in repeats.items()},
@@ -153,23 +143,16 @@ def judge_row(
 def as_wanted(fate: MemoryOutcome) -> bool:
     """Whether a memory from before became what it had to."""
     before, after, wanted = fate.before, fate.after, fate.wanted
-    match wanted.then:
-        case "contradicted" | "achieved":
-            return after.status == wanted.then
-        case "untouched":
-            return (after.status, after.version, after.content) == (
-                before.status,
-                before.version,
-                before.content,
-            )
-        case "kept":
-            return after.status == "active" and contains_all(after.content, wanted.contains)
-        case "updated":
-            return (
-                after.status == "active"
-                and after.version > before.version
-                and contains_all(after.content, wanted.contains)
-            )
+    if wanted.then in ("contradicted", "achieved"):
+        return after.status == wanted.then
+    if wanted.then == "untouched":
+        return all(
+            getattr(after, name) == getattr(before, name)
+            for name in ("status", "version", "content")
+        )
+    changed = after.version > before.version
+    holds = after.status == "active" and contains_all(after.content, wanted.contains)
+    return holds and (changed or wanted.then == "kept")
 
 
 def add(counts: Iterable[Counts]) -> Counts:
@@ -192,7 +175,7 @@ def _reworded(fate: MemoryOutcome) -> bool:
 
 
 def _made_up(
-    learnt: Sequence[ObservedMemory], seen: Observation, near: Nearness, said: Opinion
+    learnt: Sequence[Memory], seen: Observation, near: Nearness, said: Opinion
 ) -> dict[int, list[str]]:
     found = {}
     for place, memory in enumerate(learnt):

@@ -7,17 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import Benchmark, Progress, Skipped, main, positive
-from benchmarks.locomo.data import SOURCES, choose, load
-from benchmarks.locomo.embedders import KINDS, available
-from benchmarks.locomo.measure import PARTS, measure
+from benchmarks.command import Benchmark, Skipped, main, positive
+from benchmarks.locomo.data import SOURCES, choose, load, split_turns
+from benchmarks.locomo.measure import KINDS, PARTS, available, measure
 from benchmarks.locomo.report import locomo_part
-from benchmarks.locomo.splitting import split_turns
 from benchmarks.report import BenchmarkResult
 from benchmarks.serving import temporary_place
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
     found = [
         load(Path(folder), source)
         for source in SOURCES
@@ -36,7 +34,7 @@ async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkRe
         for kind in given.embedder or available(os.environ):
             async with temporary_place() as place:
                 asked = given.only or PARTS
-                run = await measure(chosen, kind, place, progress, parts=asked)
+                run = await measure(chosen, kind, place, parts=asked)
             parts.append(locomo_part(run))
     return BenchmarkResult("locomo", parts)
 

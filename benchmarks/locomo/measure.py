@@ -1,87 +1,66 @@
-"""Measures one embedder: loads everything once, then asks in every way."""
+"""Measures one embedder: loads everything once, waits until all can be found, asks in every way."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from benchmarks.command import Progress, counting
-from benchmarks.locomo.context import BUDGETS, ContextFigures, tell_all
-from benchmarks.locomo.data import BenchmarkQuestion, Data
-from benchmarks.locomo.embedders import model_for
-from benchmarks.locomo.loading import LoadedCounts, load_into
-from benchmarks.locomo.scores import QuestionScore
-from benchmarks.locomo.searching import Answers, ask_all
-from benchmarks.locomo.variants import (
-    ABLATIONS,
-    BALANCED,
-    CORPORA,
-    OTHERS,
-    SearchedCorpus,
-    Variant,
-    idle,
-)
-from benchmarks.serving import BenchmarkDatabase, serving
+import psycopg
+
+from benchmarks import serving
+from benchmarks.command import counting
+from benchmarks.locomo import answers
+from benchmarks.locomo.blocks import ContextFigures, tell_all
+from benchmarks.locomo.data import BenchmarkQuestion, Data, transcript
 from hitherto_client import AsyncHitherto
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.startup import configured_embedder
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.embeddings.factory import configured_embedder
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.model_api import ModelError
+from tests.scripted_model import ScriptedModel, StatusFault, facts_script
 
-_EMBEDDING_MS = 5_000
-"""How long a question's vector is waited for: quality is measured here, not speed."""
+KINDS = ("offline", "onnx", "openai")
+"""Kinds of embedders."""
 SEARCH, BLOCK = "search", "block"
 PARTS = (SEARCH, BLOCK)
 """What is measured: the first ten results, and what stands in the block of GetContext."""
+_EMBEDDING_MS = 5_000
+"""How long a question's vector is waited for: quality is measured here, not speed."""
 
 
 @dataclass(slots=True)
 class EmbedderRun:
-    """What one embedder came to.
+    """What one embedder came to."""
 
-    Attributes:
-        data: Name of the data set.
-        kind: Kind of the embedder.
-        embedder: Its name.
-        held: What the services held.
-        questions: What was asked.
-        ceiling: The recall of somebody who finds every fact.
-        scores: By corpus and variant one score for each question, in their order.
-        idle: By corpus the components that add nothing, without which nothing was asked.
-        degraded: Answers of which a leg was missing.
-        told: What stood in the blocks of GetContext; None if that was not asked for.
-        seconds: How long loading and asking took.
-    """
-
-    data: str
-    kind: str
-    embedder: str
-    held: LoadedCounts
-    questions: Sequence[BenchmarkQuestion]
-    ceiling: float
-    scores: dict[str, dict[str, Sequence[QuestionScore]]] = field(default_factory=dict)
+    data: str  # name of the data set
+    kind: str  # kind of the embedder
+    embedder: str  # its name
+    held: Mapping[str, int]  # how much the services held, by what it is
+    questions: Sequence[BenchmarkQuestion]  # what was asked
+    ceiling: float  # the recall of somebody who finds every fact
+    # By corpus and variant one score for each question, in their order.
+    scores: dict[str, dict[str, Sequence[answers.QuestionScore]]] = field(default_factory=dict)
+    # By corpus the components that add nothing, without which nothing was asked.
     idle: dict[str, list[str]] = field(default_factory=dict)
-    degraded: int = 0
+    degraded: int = 0  # answers of which a leg was missing
+    # What stood in the blocks of GetContext; None if that was not asked for.
     told: ContextFigures | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)  # how long loading and asking took
 
 
 async def measure(
     data: Data,
     kind: str,
-    place: BenchmarkDatabase,
-    progress: Progress,
+    place: serving.BenchmarkDatabase,
     *,
     parts: Sequence[str] = PARTS,
 ) -> EmbedderRun:
-    """Run the whole benchmark for one embedder.
-
-    Args:
-        data: Sessions and questions.
-        kind: Kind of the embedder.
-        place: A migrated database without data.
-        progress: Is told how far it is.
-        parts: What is asked, of `PARTS`.
+    """Run the whole benchmark for one kind of embedder, on a migrated database without data.
 
     Raises:
         BenchmarkFailed: The data did not become findable.
@@ -92,52 +71,143 @@ async def measure(
     async with AsyncExitStack() as stack:
         chosen = await stack.enter_async_context(model_for(kind, data.sessions))
         client = await stack.enter_async_context(
-            serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
+            serving.serving(place, reads={"embedding_deadline_ms": _EMBEDDING_MS}, **chosen)
         )
-        extracted = counting(progress, f"{kind}: extracting", len(data.sessions))
-        held = await load_into(place, client, data.sessions, done=extracted)
+        held = await _load(place, client, data.sessions)
         loaded = time.monotonic()
         embedder = configured_embedder(SharedSettings(**chosen))
         stack.push_async_callback(embedder.close)
         run = EmbedderRun(data.name, kind, embedder.name, held, data.questions, data.ceiling)
         if BLOCK in parts:
-            asked = counting(progress, f"{kind}: contexts", len(data.questions) * len(BUDGETS))
-            run.told = await tell_all(client, data, embedder, asked)
+            run.told = await tell_all(client, data, embedder)
             run.degraded += run.told.degraded
-        for corpus in CORPORA if SEARCH in parts else ():
-            await _ask(client, corpus, run, progress)
+        for corpus in answers.CORPORA if SEARCH in parts else ():
+            await _ask(client, corpus, run)
     run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
     return run
 
 
-async def _ask(
-    client: AsyncHitherto, corpus: SearchedCorpus, run: EmbedderRun, progress: Progress
-) -> None:
+async def _ask(client: AsyncHitherto, corpus: str, run: EmbedderRun) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
-    found = run.scores[corpus.name] = {}
+    found = run.scores[corpus] = {}
 
-    async def ask(variant: Variant, *, explain: bool = False) -> Answers:
-        answers = await ask_all(
-            client,
-            run.questions,
-            corpus,
-            variant,
-            explain=explain,
-            done=counting(
-                progress,
-                f"{run.kind}: asking {corpus.name}, {variant.name}",
-                len(run.questions),
-            ),
+    async def ask(variant: answers.Variant, *, explain: bool = False) -> Mapping[str, float]:
+        """Ask every question by a ranking; the most that each part of a score came to."""
+        parts: dict[str, float] = {}
+
+        async def one(question: BenchmarkQuestion) -> answers.QuestionScore:
+            answer = await client.search(
+                question.user,
+                question.text,
+                limit=answers.TOP,
+                scopes=answers.CORPORA[corpus],
+                ranking=variant.ranking,
+                weights=variant.weights,
+                explain=explain,
+                reference_time=answers.REFERENCE,
+            )
+            run.degraded += answer.degraded
+            for result in answer:
+                for name, part in result.breakdown.items():
+                    parts[name] = max(abs(part), parts.get(name, 0.0))
+            return answers.score(question.gold, [answers.behind(each) for each in answer])
+
+        phase = f"asking {corpus}, {variant.name}"
+        found[variant.name] = await serving.in_turns(
+            run.questions, one, at_once=answers.AT_ONCE, phase=phase
         )
-        found[variant.name] = answers.scores
-        run.degraded += answers.degraded
-        return answers
+        return parts
 
-    parts = (await ask(BALANCED, explain=True)).parts
-    asked: list[Variant] = []
-    if corpus.ablated:
-        run.idle[corpus.name] = [v.without for v in ABLATIONS if idle(v.without, parts)]
-        asked += [v for v in ABLATIONS if not idle(v.without, parts)]
-        asked += OTHERS
-    for variant in asked:
-        await ask(variant)
+    parts = await ask(answers.BALANCED, explain=True)
+    if corpus in answers.ABLATED:
+        run.idle[corpus] = [v.without for v in answers.ABLATIONS if answers.idle(v.without, parts)]
+        for variant in (*answers.ABLATIONS, *answers.OTHERS):
+            if variant.without not in run.idle[corpus]:
+                await ask(variant)
+
+
+def available(environment: Mapping[str, str]) -> list[str]:
+    """The kinds of embedder that the environment has what they need for, cheapest first."""
+    found = ["offline"]
+    if environment.get("HITHERTO_ONNX_MODEL_DIR"):
+        found.append("onnx")
+    reachable = environment.get("OPENAI_BASE_URL") or environment.get("OPENAI_API_KEY")
+    if environment.get("EMBEDDING_MODEL") and reachable:
+        found.append("openai")
+    return found
+
+
+@asynccontextmanager
+async def model_for(
+    kind: str, sessions: Sequence[Mapping[str, Any]]
+) -> AsyncIterator[Mapping[str, Any]]:
+    """A language model that knows the facts of the sessions, beside an embedder of this kind.
+
+    Yields the settings by which the services use both. They know one model server for both: for
+    `openai` it passes texts to be embedded on to the server that the environment names.
+
+    Raises:
+        ValueError: The environment lacks something; the message names the variable.
+    """
+    settings: dict[str, Any] = {"extractor": "openai", "embedder": kind}
+    embed = None
+    async with AsyncExitStack() as stack:
+        if kind == "openai":
+            given = SharedSettings()
+            embedder = OpenAIEmbedder(
+                given.embedding_model,
+                given.embedding_dimensions,
+                base_url=given.openai_base_url,
+                api_key=given.api_key,
+            )
+            stack.push_async_callback(embedder.close)
+
+            async def embed(texts: list[str]) -> list[Vector] | StatusFault:
+                try:
+                    return list((await embedder.embed(texts)).vectors)
+                except ModelError as error:
+                    return StatusFault(503, message=str(error))
+
+        else:
+            # What is set for another embedder must not be held against this one.
+            settings["embedding_dimensions"] = None
+        model = await stack.enter_async_context(ScriptedModel(facts_script(sessions), embed=embed))
+        yield {**settings, "openai_base_url": model.base_url}
+
+
+async def _load(
+    place: serving.BenchmarkDatabase, client: AsyncHitherto, sessions: Sequence[Mapping[str, Any]]
+) -> Mapping[str, int]:
+    """Send every session and wait for its job and for the vectors of what came of it.
+
+    Returns:
+        How much the services hold, by what it is.
+
+    Raises:
+        BenchmarkFailed: It took too long.
+    """
+    succeeded = 0
+    done = counting("extracting", len(sessions))
+    for job_id in await serving.submit(client, map(transcript, sessions)):
+        job = await serving.in_time(serving.ended(client, job_id), "a job did not end")
+        succeeded += job.succeeded
+        done()
+    await serving.in_time(serving.all_vectors(place.conninfo), "texts still wait for their vectors")
+    # What autovacuum does within a minute or so: without it searches take twice as long till then.
+    login = with_role(place.conninfo, "hitherto_owner", application="bench")
+    async with await psycopg.AsyncConnection.connect(login, autocommit=True) as database:
+        await database.execute("ANALYZE")
+    users = sorted({session["user_id"] for session in sessions})
+    memories = [
+        memory
+        for user in users
+        async for memory in client.memories(user, statuses=serving.EVERY_STATUS)
+    ]
+    return {
+        "sessions": len(sessions),
+        "succeeded": succeeded,
+        "summaries": len([each for user in users async for each in client.conversations(user)]),
+        "messages": sum(len(session["messages"]) for session in sessions),
+        "memories": len(memories),
+        "with_sources": sum(bool(memory.source_message_ids) for memory in memories),
+    }

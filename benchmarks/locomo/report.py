@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.comparison import difference, mean, with_interval
-from benchmarks.locomo.context import BLOCK, BUDGETS, ContextFigures
+from benchmarks.locomo.answers import BALANCED, BOTH, COSINE, FACTS, MESSAGES, QuestionScore
+from benchmarks.locomo.blocks import BLOCK, BUDGETS, ContextFigures
 from benchmarks.locomo.data import LOCOMO
 from benchmarks.locomo.measure import EmbedderRun
-from benchmarks.locomo.scores import QuestionScore
-from benchmarks.locomo.variants import BALANCED, BOTH, COSINE, FACTS, MESSAGES
 from benchmarks.report import FigureTable, JudgedBar, ResultPart, RowScore, sections
 
 METRICS = {"recall_10": "R@10", "recall_5": "R@5", "ndcg_10": "nDCG@10"}
@@ -18,48 +17,41 @@ _OF_RANKINGS = ("recall_10", "ndcg_10")
 """The metrics of other rankings."""
 _GAIN = 0.08
 """How far the default ranking must stand above cosine alone, on facts."""
-_WITH_MODEL = (
-    (FACTS, "recall_10", 0.69, 0.72),
-    (FACTS, "ndcg_10", 0.60, 0.62),
-    (MESSAGES, "recall_10", 0.81, 0.85),
-)
-_WITHOUT = (
-    (FACTS, "recall_10", 0.65, None),
-    (MESSAGES, "recall_10", 0.79, None),
-)
+_WITH_MODEL = {
+    f"{FACTS} R@10": (0.69, 0.72),
+    f"{FACTS} nDCG@10": (0.60, 0.62),
+    f"{MESSAGES} R@10": (0.81, 0.85),
+}
+_WITHOUT = {f"{FACTS} R@10": (0.65, None), f"{MESSAGES} R@10": (0.79, None)}
+"""Bars, and aims above them, with an embedding model and without one."""
 _BLOCK_WITH_MODEL = (0.80, 0.86, 0.91, 0.94)
 _BLOCK_WITHOUT = (0.76, 0.82, 0.88, 0.91)
 """The share of the evidence in the block, at each of `BUDGETS`."""
-_BUDGETS = [f"{budget:,}" for budget in BUDGETS]
 _WITH_SUMMARIES = "with summaries"
 
 
 def locomo_part(run: EmbedderRun) -> ResultPart:
     """Everything that one embedder came to."""
     title = f"{run.data} with {run.embedder}"
-    of_corpora = {
-        f"{corpus} {called}": metric_of(
-            variants[BALANCED.name], metric, names_rows=metric == "recall_10"
-        )
-        for corpus, variants in run.scores.items()
-        for metric, called in METRICS.items()
-    }
-    of_blocks = block_scores(run.told) if run.told else {}
-    of_rankings = {
-        f"{corpus} {METRICS[metric]}, {variant}": mean(metric_of(scores, metric))
-        for corpus, variants in run.scores.items()
-        for variant, scores in variants.items()
-        for metric in METRICS
-        if variant != BALANCED.name
-    }
-    scores = {**of_corpora, **of_blocks}
+    scores: dict[str, RowScore] = {}
+    of_rankings: dict[str, float] = {}
+    for corpus, variants in run.scores.items():
+        for variant, of_questions in variants.items():
+            for metric, called in METRICS.items():
+                score = metric_of(of_questions, metric, names_rows=metric == "recall_10")
+                if variant == BALANCED.name:
+                    scores[f"{corpus} {called}"] = score
+                else:
+                    of_rankings[f"{corpus} {called}, {variant}"] = mean(score)
+    tables = [_quality(title, run), _rankings(title, run)] if run.scores else []
+    if run.told:
+        of_blocks = block_scores(run.told)
+        scores |= of_blocks
+        tables = [*_block_tables(title, run.told, of_blocks), *tables]
     return ResultPart(
         title=title,
         figures={name: mean(score) for name, score in scores.items()} | of_rankings,
-        tables=[
-            *(_block_tables(title, run.told, of_blocks) if run.told else ()),
-            *((_quality(title, run), _rankings(title, run)) if run.scores else ()),
-        ],
+        tables=tables,
         bars=list(_bars(run, scores)),
         notes=_notes(run),
         rows=[question.id for question in run.questions],
@@ -82,25 +74,25 @@ def block_scores(told: ContextFigures) -> dict[str, RowScore]:
         for budget, covered in by_budget.items():
             found[_block_name(name, budget)] = RowScore([each.said for each in covered])
             if any(each.summed_up != each.said for each in covered):
-                found[_block_name(name, budget, _WITH_SUMMARIES)] = RowScore(
-                    [each.summed_up for each in covered]
-                )
+                summed_up = RowScore([each.summed_up for each in covered])
+                found[_block_name(f"{name} {_WITH_SUMMARIES}", budget)] = summed_up
     return found
 
 
-def _block_name(name: str, budget: int, how: str = "") -> str:
-    return f"{name}{f' {how}' if how else ''}, {budget:,} tokens"
+def _block_name(name: str, budget: int) -> str:
+    return f"{name}, {budget:,} tokens"
 
 
 def _block_tables(
     title: str, told: ContextFigures, scores: Mapping[str, RowScore]
 ) -> tuple[FigureTable, FigureTable]:
+    budgets = [f"{budget:,}" for budget in BUDGETS]
     rows = []
     for name in told.covered:
         said = [scores[_block_name(name, budget)] for budget in BUDGETS]
         rows.append((name, *map(with_interval, said)))
         summed_up = [
-            scores.get(_block_name(name, budget, _WITH_SUMMARIES), plain)
+            scores.get(_block_name(f"{name} {_WITH_SUMMARIES}", budget), plain)
             for budget, plain in zip(BUDGETS, said, strict=True)
         ]
         if summed_up != said:
@@ -114,15 +106,11 @@ def _block_tables(
         ("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS)),
         ("lines with a day", *(f"{told.dated[budget]:.1%}" for budget in BUDGETS)),
     ]
+    evidence = f"{title}: the share of the evidence in so many tokens"
+    spent = f"{title}: what the tokens of a block are spent on"
     return (
-        FigureTable(
-            f"{title}: the share of the evidence in so many tokens", ("list", *_BUDGETS), rows
-        ),
-        FigureTable(
-            f"{title}: what the tokens of a block are spent on",
-            ("section", *_BUDGETS),
-            sections([shares, totals]),
-        ),
+        FigureTable(evidence, ("list", *budgets), rows),
+        FigureTable(spent, ("section", *budgets), sections([shares, totals])),
     )
 
 
@@ -155,10 +143,7 @@ def _rankings(title: str, run: EmbedderRun) -> FigureTable:
                 metric_of(run.scores[corpus][name], metric) for name in (BALANCED.name, variant)
             )
             found = difference(before, after)
-            delta, low, high = (
-                after.shown(value, sign=True) for value in (found.delta, found.low, found.high)
-            )
-            cells += [after.shown(found.after), f"{delta} ({low} to {high})"]
+            cells += [after.shown(found.after), f"{found.shown_delta} ({found.shown_interval})"]
         return (corpus, variant, *cells)
 
     groups = [
@@ -186,14 +171,12 @@ def _bars(run: EmbedderRun, scores: Mapping[str, RowScore]) -> Iterator[JudgedBa
             yield _bar("Q3", f"evidence in {budget:,} tokens", found, bar)
     if not run.scores:
         return
-    for corpus, metric, bar, aim in _WITHOUT if offline else _WITH_MODEL:
-        figure = f"{corpus.name} {METRICS[metric]}"
+    for figure, (bar, aim) in (_WITHOUT if offline else _WITH_MODEL).items():
         yield _bar("Q1", figure, mean(scores[figure]), bar, aim)
-    both, said = (mean(scores[f"{of.name} R@10"]) for of in (BOTH, MESSAGES))
+    both, said, facts = (mean(scores[f"{of} R@10"]) for of in (BOTH, MESSAGES, FACTS))
     yield _bar("Q1", "both R@10, at least that of messages", both, said)
-    cosine = mean(metric_of(run.scores[FACTS.name][COSINE.name], "recall_10"))
-    gain = mean(scores[f"{FACTS.name} R@10"]) - cosine
-    yield _bar("Q1", f"{FACTS.name} R@10 above cosine alone", gain, _GAIN)
+    cosine = mean(metric_of(run.scores[FACTS][COSINE.name], "recall_10"))
+    yield _bar("Q1", f"{FACTS} R@10 above cosine alone", facts - cosine, _GAIN)
 
 
 def _bar(
@@ -206,12 +189,13 @@ def _bar(
 
 def _notes(run: EmbedderRun) -> list[str]:
     """What was held, and what limits the figures, as sentences."""
-    held = run.held
+    took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in run.seconds.items())
+    held = (
+        "{succeeded} of {sessions} jobs succeeded, {summaries} summaries, {memories} memories "
+        "({with_sources} with sources), {messages} messages"
+    ).format_map(run.held)
     lines = [
-        f"{run.embedder}: {held.succeeded} of {held.sessions} jobs succeeded, {held.summaries} "
-        f"summaries, {held.memories} memories ({held.with_sources} with sources), "
-        f"{held.messages} messages; "
-        + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in run.seconds.items()),
+        f"{run.embedder}: {held}; {took}",
         f"facts cannot come above R@10 {run.ceiling:.3f}: not every gold message led to one",
     ]
     for corpus, components in run.idle.items():

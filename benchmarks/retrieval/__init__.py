@@ -1,16 +1,9 @@
 """The cost of reads: bars P1, P2, P3, P4, P6 and Q2, measured on the whole service.
 
-    python -m benchmarks.retrieval [--quick] [--full] [--json FILE]
+Floors, which do the least that a Python service must do, and the service are processes, measured in
+turns, so that what else the machine does falls on all of them alike.
 
-One run starts everything fresh in a temporary folder: the embedded Postgres, filled with people
-whose memories are as the service would have written them; an embeddings endpoint as a process that
-answers in no time, or in 150 ms; the retrieval service as a process, with authentication by API
-key; floors as processes, which do the least that a Python service must do; and a process that
-calls them. Floors and service are measured in turns, in slices of a second, so that what else the
-machine does falls on all of them alike.
-
-The modules: `measure` (one run), `plan` (what is measured where), `stage` (what runs), `rows`
-(figures in turns, and what the walls cost), `recall` (bar Q2); `person` and `wording`
-(the data, from a seed), `writing` (into the database); `requests` and `caller` (requests, and the
-process that sends them); `figures`, `report` (results).
+The modules: `plan` (options, and what is measured where); `wording` and `person` (the data, from a
+seed), `stage` (what runs, and fills the database); `caller` (requests, and the process that sends
+them); `measure` (figures in turns, the start, what the walls cost), `recall` (bar Q2); `report`.
 """

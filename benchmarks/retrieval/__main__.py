@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
-from benchmarks.command import Benchmark, Progress, given_options, main, numbers
+from benchmarks.command import Benchmark, main, numbers
 from benchmarks.report import BenchmarkResult
 from benchmarks.retrieval.measure import measure
 from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
 
-_QUICK = RetrievalOptions(
-    sizes=(200,), seconds=1.5, extras=False, start=False, walls=False, recall=10
-)
+_QUICK: Mapping[str, Any] = {
+    "sizes": (200,),
+    "seconds": 1.5,
+    "extras": False,
+    "start": False,
+    "walls": False,
+    "recall": 10,
+}
 _SIZES = ",".join(map(str, COUNTS))
 
 
@@ -47,13 +53,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help=settings)
 
 
-async def _measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
-    options = replace(
-        _QUICK if given.quick else RetrievalOptions(),
-        **given_options(RetrievalOptions, given),
-        settings=dict(given.set),
-    )
-    return await measure(options, progress)
+async def _measure(given: argparse.Namespace) -> BenchmarkResult:
+    options: dict[str, Any] = dict(_QUICK if given.quick else {})
+    for name in ("full", "sizes", "callers", "seconds", "limit"):
+        if (value := getattr(given, name)) is not None:
+            options[name] = value
+    return await measure(RetrievalOptions(**options, settings=dict(given.set)))
 
 
 BENCHMARK = Benchmark(
@@ -61,6 +66,7 @@ BENCHMARK = Benchmark(
     description="Measure what a search costs (bars P1, P2, P3, P4, P6 and Q2).",
     arguments=_arguments,
     measure=_measure,
+    timed=True,
 )
 
 if __name__ == "__main__":

@@ -1,178 +1,210 @@
-"""One run: everything started fresh, loaded, measured and ended."""
+"""One run: rows of figures, all subjects of a place in turns; the start, and what isolation costs.
+
+The turns are short, so that what else the machine does falls on all of them alike. For isolation
+they are with authentication and row-level security and without, each with a service of its own,
+started for it: one that had many callers before has more connections, and its answers take longer
+for that.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import grpc
+from psycopg import sql
 
-from benchmarks.command import Progress, counting
+from benchmarks.command import counting, progress
 from benchmarks.processes import Processes
-from benchmarks.report import BenchmarkResult, load_average, machine, timed
-from benchmarks.retrieval import writing
-from benchmarks.retrieval.figures import LatencyFigures, Recall, RetrievalMeasurements, Start
-from benchmarks.retrieval.person import Person
-from benchmarks.retrieval.plan import (
-    COPIES,
-    MeasurementGroup,
-    RetrievalOptions,
-    copy_of,
-    large_store,
-    small_store,
-    users_of,
-)
+from benchmarks.report import BenchmarkResult, percentile
+from benchmarks.retrieval import plan, report
+from benchmarks.retrieval.caller import CallerResult, RequestStream
 from benchmarks.retrieval.recall import measure_recall
-from benchmarks.retrieval.report import retrieval_part
-from benchmarks.retrieval.rows import SLICES, TURNS, measure_group, measure_walls
-from benchmarks.retrieval.stage import Stage, staged
-from benchmarks.retrieval.writing import Connection
-from benchmarks.serving import database, temporary_folder
-from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from benchmarks.retrieval.stage import Connection, Stage, clone, settle, staged
+from benchmarks.serving import temporary_folder
+from hitherto_client import AsyncHitherto
 
 _ANSWER_SECONDS = 60.0
+_SLICES = 3
+_WARM_UP_SECONDS = 0.3
+_WALLS_WARM_UP_SECONDS = 0.5
+_TURNS = 6
+_WALLED_TABLES = """
+SELECT c.oid::regclass::text
+FROM pg_class AS c
+WHERE EXISTS (SELECT FROM pg_policy AS p WHERE p.polrelid = c.oid)
+"""
 
 
-async def measure(options: RetrievalOptions, progress: Progress) -> BenchmarkResult:
+async def measure(options: plan.RetrievalOptions) -> BenchmarkResult:
     """Run the whole benchmark in temporary folders.
 
     Raises:
         BenchmarkFailed: A process did not come up.
         BenchmarkFailed: A call was answered with an error.
     """
-    load_before = load_average()
-    start = None
+    alone: dict[str, float] = {}
     if options.start:
         progress("starting cold and warm", 0, 1)
-        start = await measure_start()
-    async with staged_run(options, progress) as run:
-        version = run.connection.info.server_version
-        measured = await run.measure(start)
-    part = timed(retrieval_part(measured), machine(load_before, version))
-    return BenchmarkResult("retrieval", [part])
+        with temporary_folder() as folder:
+            alone = {report.COLD: await _start(folder), report.WARM: await _start(folder)}
+    async with staged(options) as stage:
+        measured = await measure_stores(stage, alone)
+    return BenchmarkResult("retrieval", [report.retrieval_part(measured)])
 
 
-async def measure_start() -> Start:
-    """Start twice in a new folder: the first time there is no database yet.
+async def _start(folder: Path) -> float:
+    """Seconds from the start of the process to its first answer; the first start is the cold one.
 
     Authentication is off: before the first start there is no key.
-
-    Raises:
-        BenchmarkFailed: The service did not come up.
     """
-    with temporary_folder() as folder:
-        return Start(cold=await _seconds(folder), warm=await _seconds(folder))
-
-
-async def _seconds(folder: Path) -> float:
     began = time.perf_counter()
     with Processes(folder) as processes:
         service = await processes.start_service("retrieval", HITHERTO_AUTH="off")
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{service.port}") as channel:
-            await retrieval_service_pb2_grpc.RetrievalServiceStub(channel).SearchMemories(
-                retrieval_service_pb2.SearchMemoriesRequest(user_id="nobody", query="anything"),
-                timeout=_ANSWER_SECONDS,
-                wait_for_ready=True,
-            )
+        async with AsyncHitherto(service.address, timeout=_ANSWER_SECONDS) as client:
+            await client.search("nobody", "anything")
         return round(time.perf_counter() - began, 2)
 
 
-def people_of(options: RetrievalOptions) -> list[Person]:
-    """Those whose memories make up the small store."""
-    now = datetime.now(UTC)
-    return [Person(user, size, now) for size in options.sizes for user in users_of(size)]
+async def measure_stores(stage: Stage, alone: Mapping[str, float]) -> report.RetrievalMeasurements:
+    """Recall and all rows of the small store, those of the large one, the walls, beside `alone`."""
+    options = stage.options
+    recall = await measure_recall(stage) if options.recall else []
+    rows = await measure_groups(stage, plan.small_store(options))
+    if options.full:
+        await asyncio.to_thread(_enlarge, stage)
+        rows += await measure_groups(stage, plan.large_store(options))
+    walls = await measure_walls(stage) if options.walls else {}
+    return report.RetrievalMeasurements(rows, recall, {**alone, **walls})
 
 
-@asynccontextmanager
-async def staged_run(options: RetrievalOptions, progress: Progress) -> AsyncIterator[DatabaseRun]:
-    """Everything started fresh in a temporary folder, with the small store loaded.
+def _enlarge(stage: Stage) -> None:
+    """Make the large store of the small one."""
+    users = [person.user_id for person in stage.people]
+    for number in range(1, plan.COPIES):
+        progress("enlarging the store", number, plan.COPIES - 1)
+        clone(stage.connection, {user: plan.copy_of(user, number) for user in users})
+    progress("settling", 0, 1)
+    settle(stage.connection)
+
+
+async def measure_groups(
+    stage: Stage, groups: Iterable[plan.MeasurementGroup]
+) -> list[report.LatencyFigures]:
+    """The rows of some groups.
 
     Raises:
-        BenchmarkFailed: A process did not come up.
+        BenchmarkFailed: A call was answered with an error.
     """
-    people = people_of(options)
-    done = 0
-
-    def loaded(person: Person) -> None:
-        nonlocal done
-        done += person.size
-        progress("loading", done, options.store)
-
-    async with AsyncExitStack() as stack:
-        folder = stack.enter_context(temporary_folder())
-        progress("starting the database", 0, 1)
-        postgres = await stack.enter_async_context(database(folder))
-        processes = stack.enter_context(Processes(folder))
-        embedder = await processes.start("benchmarks.model_server", ["--topics"])
-        await writing.load(folder, postgres, embedder, people, loaded)
-        connection = stack.enter_context(writing.connect(postgres.superuser_conninfo("hitherto")))
-        await asyncio.to_thread(writing.settle, connection)
-        progress("starting the service", 0, 1)
-        stage = await stack.enter_async_context(
-            staged(folder, postgres, embedder, options.settings)
-        )
-        yield DatabaseRun(options, connection, people, progress, stage)
+    planned = list(groups)
+    total = sum(len(group.subjects) for group in planned) * _SLICES
+    sliced = counting("measuring", total)
+    return [row for group in planned for row in await _group(stage, group, sliced)]
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseRun:
-    """The parts of a run on one database."""
+async def _group(
+    stage: Stage, group: plan.MeasurementGroup, sliced: Callable[[], None]
+) -> list[report.LatencyFigures]:
+    options, place = stage.options, group.place
+    await stage.delay(place.delay_ms)
+    slices: defaultdict[str, list[CallerResult]] = defaultdict(list)
+    # All users ask in turn: in a group of many, nobody asks again until everybody has.
+    waiting = deque(group.users)
+    for turn in range(_SLICES + 1):
+        for subject in group.subjects:
+            # Repeated queries are the same in every slice. For the others, another place or turn
+            # asks other questions: none is in a cache yet.
+            seed = subject if subject == "search_repeated" else f"{subject} {place} {turn}"
+            asking = RequestStream(subject, list(waiting), seed, options.limit)
+            process, key = stage.service, stage.key
+            if subject in plan.FLOORS:
+                process, key = stage.floors[subject], ""
+            seconds = options.seconds / _SLICES if turn else _WARM_UP_SECONDS
+            before = stage.cpu(process) if turn else {}
+            seen = await stage.call(process, asking, place.callers, seconds, key)
+            waiting.rotate(-len(seen.ms))
+            if turn:
+                spent = {name: cpu - before[name] for name, cpu in stage.cpu(process).items()}
+                slices[subject].append(replace(seen, cpu={**seen.cpu, **spent}))
+                sliced()
+    return [_row(subject, place, slices[subject]) for subject in group.subjects]
 
-    options: RetrievalOptions
-    connection: Connection
-    people: Sequence[Person]
-    progress: Progress
-    stage: Stage
 
-    def enlarge(self) -> None:
-        """Make the large store of the small one."""
-        users = [person.user_id for person in self.people]
-        for number in range(1, COPIES):
-            self.progress("enlarging the store", number, COPIES - 1)
-            writing.clone(self.connection, {user: copy_of(user, number) for user in users})
-        self.progress("settling", 0, 1)
-        writing.settle(self.connection)
+def _row(
+    subject: str, place: plan.MeasurementConditions, slices: Sequence[CallerResult]
+) -> report.LatencyFigures:
+    """What the slices of one subject add up to."""
+    ms = [each for seen in slices for each in seen.ms]
+    seconds = sum(seen.seconds for seen in slices)
+    cpu: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    for seen in slices:
+        cpu.update(seen.cpu)
+        faults.update(seen.faults)
+    return report.LatencyFigures(
+        subject=subject,
+        place=place,
+        p50=round(percentile(ms, 0.50), 3),
+        p95=round(percentile(ms, 0.95), 3),
+        p99=round(percentile(ms, 0.99), 3),
+        per_second=round(len(ms) / seconds, 1),
+        cpu_ms={name: round(1_000 * spent / len(ms), 3) for name, spent in cpu.items()},
+        caller_share=round(cpu["caller"] / seconds, 2),
+        looked_at=sum(seen.looked_at for seen in slices),
+        faults=dict(faults),
+    )
 
-    async def measure(self, start: Start | None) -> RetrievalMeasurements:
-        """Recall and all rows of the small store, those of the large one, and the walls."""
-        options, people, progress = self.options, self.people, self.progress
-        recall: Sequence[Recall] = ()
-        if options.recall:
-            recall = await measure_recall(
-                self.stage,
-                people,
-                repeats=options.recall,
-                searched=lambda done: progress("recall", done, len(people)),
-            )
-        rows = await self.rows(small_store(options))
-        if options.full:
-            await asyncio.to_thread(self.enlarge)
-            rows += await self.rows(large_store(options))
-        walls = None
-        if options.walls:
-            # Those with the fewest memories feel it most.
-            users = users_of(min(options.sizes))
-            walls = await measure_walls(
-                self.stage,
-                self.connection,
-                users,
-                options,
-                measured=lambda done: progress("walls", done, TURNS),
-            )
-        return RetrievalMeasurements(rows, start, recall, walls)
 
-    async def rows(self, groups: Iterable[MeasurementGroup]) -> list[LatencyFigures]:
-        """The rows of some groups."""
-        planned = list(groups)
-        total = sum(len(group.subjects) for group in planned) * SLICES
-        sliced = counting(self.progress, "measuring", total)
-        return [
-            row
-            for group in planned
-            for row in await measure_group(self.stage, group, self.options, sliced)
+async def measure_walls(stage: Stage) -> Mapping[str, float]:
+    """The median search of one caller with authentication and row-level security, and without.
+
+    Policies are put aside and back in force between turns.
+
+    Raises:
+        BenchmarkFailed: The service without authentication did not come up.
+        BenchmarkFailed: A call was answered with an error.
+    """
+    options = stage.options
+    # Those with the fewest memories feel it most.
+    users = plan.users_of(min(options.sizes))
+    # Whatever the rows before were measured with.
+    await stage.delay(0)
+    times: defaultdict[bool, list[float]] = defaultdict(list)
+    over = counting("walls", _TURNS)
+    with Processes(stage.folder) as processes:
+        walled, trusting = [
+            await processes.start_service("retrieval", stage.embedder, HITHERTO_AUTH=auth)
+            for auth in ("api-key", "off")
         ]
+        try:
+            for turn in range(_TURNS):
+                for walls, service, key in ((True, walled, stage.key), (False, trusting, "")):
+                    _enforce(stage.connection, walls=walls)
+                    for warm in (True, False):
+                        seed = f"walls {walls} {turn} {warm}"
+                        asking = RequestStream("search", users, seed, options.limit)
+                        seconds = _WALLS_WARM_UP_SECONDS if warm else options.seconds / _TURNS
+                        seen = await stage.call(service, asking, 1, seconds, key)
+                        if not warm:
+                            times[walls] += seen.ms
+                over()
+        finally:
+            _enforce(stage.connection, walls=True)
+    return {
+        name: round(percentile(times[walls], 0.5), 3)
+        for name, walls in ((report.WALLED, True), (report.OPEN, False))
+    }
+
+
+def _enforce(connection: Connection, *, walls: bool) -> None:
+    """Put the policies of all tables in force or aside."""
+    statement = sql.SQL(
+        "ALTER TABLE {} ENABLE ROW LEVEL SECURITY"
+        if walls
+        else "ALTER TABLE {} DISABLE ROW LEVEL SECURITY"
+    )
+    for (table,) in connection.execute(_WALLED_TABLES).fetchall():
+        connection.execute(statement.format(sql.SQL(table)))

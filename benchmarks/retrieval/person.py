@@ -15,30 +15,18 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.retrieval.wording import (
-    as_sentence,
-    names_of,
-    some_words,
-    topic_for,
-    topics_of,
-    vector,
-)
-from benchmarks.words import sentence
+from benchmarks.retrieval.wording import names_of, some_words, topic_for, topics_of, vector
+from benchmarks.serving import memory_row
+from benchmarks.words import as_sentence, sentence
+from hitherto_client.words import MemoryType
 from hitherto_shared.text.normalise import fold
 
 OF_A_CONVERSATION = 20
-TYPES = (
-    "fact",
-    "preference",
-    "decision",
-    "goal",
-    "context",
-    "personal",
-    "learning",
-    "problem",
-    "question",
-    "feedback",
+TYPES: Sequence[MemoryType] = (
+    *("fact", "preference", "decision", "goal", "context"),
+    *("personal", "learning", "problem", "question", "feedback"),
 )
+"""The frequent ones first."""
 _YEARS_BACK = 2
 _MENTIONING = 0.4
 _ACCESSED = 0.66
@@ -54,51 +42,18 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SyntheticMemory:
-    """A memory with the message it came from.
+    """A memory with the message it came from."""
 
-    Attributes:
-        memory_id: Its id; ids of later memories are larger.
-        content: The memory.
-        words: What the user said.
-        type: One of `TYPES`.
-        importance: From 0 to 1.
-        tags: The topic.
-        keywords: Two of its words.
-        at: When it was said and learnt.
-        conversation: The number of the conversation.
-        message_id: Unique within the conversation.
-        name: Whom it mentions; empty: nobody.
-        accessed: How often it was told.
-    """
-
-    memory_id: UUID
-    content: str
-    words: str
-    type: str
-    importance: float
-    tags: Sequence[str]
-    keywords: Sequence[str]
-    at: datetime
-    conversation: int
-    message_id: str
-    name: str
-    accessed: int
-
-    @property
-    def conversation_id(self) -> str:
-        """The conversation it came from."""
-        return f"conversation-{self.conversation}"
+    row: Row  # in an export; ids of later memories are larger
+    words: str  # what the user said
+    message_id: str  # unique within the conversation
+    name: str  # whom it mentions; empty: nobody
+    accessed: int  # how often it was told
 
 
 @dataclass(frozen=True)
 class Person:
-    """One user with so many memories.
-
-    Attributes:
-        user_id: Its id, which is the seed too.
-        size: How many memories.
-        now: The newest memory is not younger.
-    """
+    """One user with so many memories, none of them younger than `now`; the id is the seed too."""
 
     user_id: str
     size: int
@@ -112,14 +67,16 @@ class Person:
     @cached_property
     def vectors(self) -> Half:
         """The vectors of the memories' contents, a row each."""
-        return np.stack([vector(memory.content) for memory in self.learnt]).astype(np.float16)
+        return np.stack([vector(memory.row["content"]) for memory in self.learnt]).astype(
+            np.float16
+        )
 
     @property
     def names(self) -> Mapping[str, UUID]:
         """Ids of those whom at least one memory mentions, by name."""
         rng = random.Random(f"entities {self.user_id}")
         mentioned = {memory.name for memory in self.learnt if memory.name}
-        return {name: _uuid4(rng) for name in sorted(mentioned)}
+        return {name: UUID(int=rng.getrandbits(128), version=4) for name in sorted(mentioned)}
 
     def _learn(self) -> Iterator[SyntheticMemory]:
         rng = random.Random(f"person {self.user_id}")
@@ -134,16 +91,20 @@ class Person:
             at = self.now - timedelta(seconds=age)
             said = [*words, *some_words(rng, topic, rng.randint(6, 20))]
             rng.shuffle(said)
-            yield SyntheticMemory(
+            row = memory_row(
+                at,
                 memory_id=_uuid7(rng, at),
                 content=as_sentence([*words, f"with {name}"] if name else words),
-                words=as_sentence([*said, name] if name else said),
                 type=TYPES[int(len(TYPES) * rng.random() ** 2)],
-                importance=round(rng.betavariate(4, 3), 2),
+                importance=(importance := round(rng.betavariate(4, 3), 2)),
+                confidence="high" if importance > 0.5 else "medium",
                 tags=[f"topic_{topic}"],
                 keywords=rng.sample(words, 2),
-                at=at,
-                conversation=number // OF_A_CONVERSATION,
+                conversation_id=f"conversation-{number // OF_A_CONVERSATION}",
+            )
+            yield SyntheticMemory(
+                row=row,
+                words=as_sentence([*said, name] if name else said),
                 message_id=f"m{number % OF_A_CONVERSATION}",
                 name=name,
                 accessed=rng.randint(1, 9) if rng.random() < _ACCESSED else 0,
@@ -157,10 +118,6 @@ def _uuid7(rng: random.Random, at: datetime) -> UUID:
     return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
 
 
-def _uuid4(rng: random.Random) -> UUID:
-    return UUID(int=rng.getrandbits(128), version=4)
-
-
 def export_of(person: Person) -> Mapping[str, Sequence[Row]]:
     """The rows of a person's export by table, each after those that it refers to."""
     learnt, names, now = person.learnt, person.names, person.now
@@ -169,57 +126,53 @@ def export_of(person: Person) -> Mapping[str, Sequence[Row]]:
         for start in range(0, person.size, OF_A_CONVERSATION)
     ]
     said = [list(_messages(memories)) for memories in conversations]
-    topics = sorted({tag for memory in learnt[:50] for tag in memory.tags})[:4]
+    topics = sorted({tag for memory in learnt[:50] for tag in memory.row["tags"]})[:4]
     profile = {
-        "summary": learnt[-1].content,
+        "summary": learnt[-1].row["content"],
         "current_projects": topics,
-        "facts": {"personal": {"location": learnt[0].content}},
+        "facts": {"personal": {"location": learnt[0].row["content"]}},
     }
     mentions = Counter(memory.name for memory in learnt)
-    made = {"version": 1, "created_at": now, "updated_at": now}
+    made = {"created_at": now, "updated_at": now}
+    preference = {"type": "topic", "value": True, "confidence": 0.9, "observations": 1}
     return {
         "users": [{"created_at": now}],
-        "profiles": [{"department": "engineering", **profile, **made}],
+        "profiles": [{"department": "engineering", **profile, "version": 1, **made}],
         "profile_versions": [
             {"version": 1, "profile": profile, "actor": "benchmark", "recorded_at": now}
         ],
-        "preferences": [
-            {"type": "topic", "key": topic, "value": True, "confidence": 0.9}
-            | {"observations": 1, "updated_at": now}
-            for topic in topics
-        ],
+        "preferences": [{**preference, "key": topic, "updated_at": now} for topic in topics],
         "conversations": [_conversation(messages) for messages in said],
         "messages": [message for messages in said for message in messages],
         "conversation_summaries": [
-            _summary(memories, messages)
+            _summary([memory.row for memory in memories], messages)
             for memories, messages in zip(conversations, said, strict=True)
         ],
         "entities": [
             {"entity_id": entity_id, "name": name, "name_key": fold(name), "type": "person"}
-            | {"mention_count": mentions[name], "created_at": now, "updated_at": now}
+            | {"mention_count": mentions[name], **made}
             for name, entity_id in names.items()
         ],
-        "memories": [_memory(memory) for memory in learnt],
+        "memories": [memory.row for memory in learnt],
         "memory_sources": [
-            {
-                "memory_id": memory.memory_id,
-                "conversation_id": memory.conversation_id,
-                "message_id": memory.message_id,
-            }
+            {**_of(memory, "memory_id", "conversation_id"), "message_id": memory.message_id}
             for memory in learnt
         ],
         "memory_access": [
-            {"memory_id": memory.memory_id, "access_count": memory.accessed}
-            | {"last_accessed_at": now}
+            {**_of(memory, "memory_id"), "access_count": memory.accessed, "last_accessed_at": now}
             for memory in learnt
             if memory.accessed
         ],
         "entity_mentions": [
-            {"entity_id": names[memory.name], "memory_id": memory.memory_id}
+            {**_of(memory, "memory_id"), "entity_id": names[memory.name]}
             for memory in learnt
             if memory.name
         ],
     }
+
+
+def _of(memory: SyntheticMemory, *columns: str) -> Row:
+    return {column: memory.row[column] for column in columns}
 
 
 def _messages(memories: Sequence[SyntheticMemory]) -> Iterator[Row]:
@@ -228,7 +181,7 @@ def _messages(memories: Sequence[SyntheticMemory]) -> Iterator[Row]:
 
     def message(message_id: str, role: str, content: str, at: datetime) -> Row:
         return {
-            "conversation_id": memories[0].conversation_id,
+            **_of(memories[0], "conversation_id"),
             "message_no": next(number),
             "message_id": message_id,
             "role": role,
@@ -238,10 +191,11 @@ def _messages(memories: Sequence[SyntheticMemory]) -> Iterator[Row]:
         }
 
     for place, memory in enumerate(memories):
-        yield message(memory.message_id, "user", memory.words, memory.at)
+        at = memory.row["said_at"]
+        yield message(memory.message_id, "user", memory.words, at)
         if place % _ANSWERED == 0:
-            answer = sentence(random.Random(str(memory.memory_id)), _ANSWER_WORDS)
-            later = memory.at + timedelta(seconds=5)
+            answer = sentence(random.Random(str(memory.row["memory_id"])), _ANSWER_WORDS)
+            later = at + timedelta(seconds=5)
             yield message(f"{memory.message_id}-answer", "assistant", answer, later)
 
 
@@ -256,33 +210,14 @@ def _conversation(messages: Sequence[Row]) -> Row:
     }
 
 
-def _summary(memories: Sequence[SyntheticMemory], messages: Sequence[Row]) -> Row:
-    topics = dict.fromkeys(tag for memory in memories for tag in memory.tags)
+def _summary(memories: Sequence[Row], messages: Sequence[Row]) -> Row:
+    topics = dict.fromkeys(tag for memory in memories for tag in memory["tags"])
     return {
-        "conversation_id": memories[0].conversation_id,
-        "title": memories[0].content[:_TITLE],
-        "summary": " ".join(memory.content for memory in memories[:_SUMMARISED]),
+        "conversation_id": memories[0]["conversation_id"],
+        "title": memories[0]["content"][:_TITLE],
+        "summary": " ".join(memory["content"] for memory in memories[:_SUMMARISED]),
         "key_topics": list(topics)[:_TOPICS],
         "outcome": "resolved",
         "covers_to": len(messages),
-        "created_at": messages[-1]["said_at"],
-        "updated_at": messages[-1]["said_at"],
-    }
-
-
-def _memory(memory: SyntheticMemory) -> Row:
-    return {
-        "memory_id": memory.memory_id,
-        "version": 1,
-        "type": memory.type,
-        "content": memory.content,
-        "importance": memory.importance,
-        "confidence": "high" if memory.importance > 0.5 else "medium",
-        "source": "conversation",
-        "origin": "user",
-        "status": "active",
-        "tags": memory.tags,
-        "keywords": memory.keywords,
-        "conversation_id": memory.conversation_id,
-        **dict.fromkeys(("valid_from", "said_at", "created_at", "updated_at"), memory.at),
+        **dict.fromkeys(("created_at", "updated_at"), messages[-1]["said_at"]),
     }

@@ -7,113 +7,95 @@ by brute force over the very vectors that were stored.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.retrieval.figures import Recall
-from benchmarks.retrieval.person import TYPES, Person, SyntheticMemory
-from benchmarks.retrieval.requests import SEMANTIC_ALONE
+from benchmarks.retrieval.caller import SEMANTIC_ALONE
+from benchmarks.retrieval.person import TYPES, Person
+from benchmarks.retrieval.report import Recall
 from benchmarks.retrieval.stage import Stage
 from benchmarks.retrieval.wording import Questions, vector
 from benchmarks.serving import in_turns
-from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from hitherto_client import AsyncHitherto
 
 LIMITS = (5, 20, 60)
 _AT_A_TIME = 4
 _AS_NEAR = 1e-4
 """Cosines that differ by less are equal in half precision."""
 
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Lets memories through by type and tag; None: any."""
-
-    type: str | None = None
-    tag: str | None = None
-
-    def lets(self, memory: SyntheticMemory) -> bool:
-        """Whether a memory passes."""
-        return self.type in {None, memory.type} and (self.tag is None or self.tag in memory.tags)
+RecallQuery = tuple[bool, bool, float]
+"""One search: whether it had a filter, was complete, and the share of the nearest it found."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RecallQuery:
-    """One search: whether it was complete, and the share of the nearest that it found."""
-
-    user_id: str
-    complete: bool
-    filtered: bool
-    recall: float
-
-
-async def measure_recall(
-    stage: Stage,
-    people: Sequence[Person],
-    *,
-    repeats: int,
-    searched: Callable[[int], None],
-) -> list[Recall]:
-    """Let each person search so often with a filter, and a fifth as often without one.
-
-    Args:
-        stage: What runs.
-        people: Who searches; their memories are what the database holds.
-        repeats: How often each.
-        searched: Is told how many people are done.
+async def measure_recall(stage: Stage) -> list[Recall]:
+    """Let each person search as often as is wanted, one time in five without a filter.
 
     Raises:
-        BenchmarkFailed: A search was answered with an error.
+        HithertoCallError: A search was answered with an error.
     """
-    asked: list[_RecallQuery] = []
-    for done, person in enumerate(people, start=1):
-        searches = _Searches(stage, person)
-        asked += await in_turns(range(repeats), searches.one, at_once=_AT_A_TIME)
-        searched(done)
+    by_size: defaultdict[int, list[list[RecallQuery]]] = defaultdict(list)
+    async with AsyncHitherto(stage.service.address, api_key=stage.key) as client:
+        for person in stage.people:
+            by_size[person.size].append(await _searches(client, person, stage.options.recall))
     return [
-        _recall(size, [person for person in people if person.size == size], asked)
-        for size in sorted({person.size for person in people})
+        Recall(
+            size=size,
+            users=len(of_users),
+            searches=sum(map(len, of_users)),
+            complete=sum(complete for asked in of_users for _, complete, _ in asked),
+            recall=_lowest(of_users, filtered=True),
+            unfiltered=_lowest(of_users, filtered=False),
+        )
+        for size, of_users in sorted(by_size.items())
     ]
 
 
-class _Searches:
-    """Searches of one person."""
+def _lowest(of_users: Sequence[Sequence[RecallQuery]], *, filtered: bool) -> float:
+    """The lowest mean share of any user."""
+    means = [
+        np.mean([share for with_filter, _, share in asked if with_filter == filtered])
+        for asked in of_users
+    ]
+    return round(float(min(means)), 4)
 
-    def __init__(self, stage: Stage, person: Person) -> None:
-        self._stage = stage
-        self._person = person
-        self._rng = random.Random(f"filters {person.user_id}")
-        self._questions = Questions(f"recall {person.user_id}")
-        self._vectors = person.vectors.astype(np.float32)
-        self._places = {str(memory.memory_id): place for place, memory in enumerate(person.learnt)}
 
-    async def one(self, number: int) -> _RecallQuery:
-        person = self._person
-        wanted = _filter(self._rng, person, number)
+async def _searches(client: AsyncHitherto, person: Person, repeats: int) -> list[RecallQuery]:
+    rng = random.Random(f"filters {person.user_id}")
+    questions = Questions(f"recall {person.user_id}")
+    vectors = person.vectors.astype(np.float32)
+    places = {str(memory.row["memory_id"]): place for place, memory in enumerate(person.learnt)}
+
+    async def search(number: int) -> RecallQuery:
+        kind, tag = rng.choice(TYPES), rng.choice(rng.choice(person.learnt).row["tags"])
+        by_kind, by_tag = {"types": [kind]}, {"tags": [tag]}
+        wanted: dict[str, Any] = ({}, by_kind, by_tag, by_kind | by_tag, by_tag)[number % 5]
         limit = LIMITS[number % len(LIMITS)]
-        asked = vector(self._questions.ask(person.user_id)).astype(np.float16).astype(np.float32)
-        request = retrieval_service_pb2.SearchMemoriesRequest(
-            user_id=person.user_id,
+        asked = vector(questions.ask(person.user_id)).astype(np.float16).astype(np.float32)
+        reply = await client.search(
+            person.user_id,
             query_embedding=asked.tolist(),
             limit=limit,
-            tags=[wanted.tag] if wanted.tag else [],
-            types=[memory_pb2.MemoryType.Value(f"MEMORY_TYPE_{wanted.type.upper()}")]
-            if wanted.type
-            else [],
             weights=SEMANTIC_ALONE,
+            **wanted,
         )
-        reply = await self._stage.search(request)
-        allowed = np.array([wanted.lets(memory) for memory in person.learnt])
-        found = [self._places[result.memory.id] for result in reply.results]
-        return _RecallQuery(
-            user_id=person.user_id,
-            complete=len(set(found)) == min(limit, int(allowed.sum()))
-            and all(allowed[place] for place in found),
-            filtered=wanted != Filter(),
-            recall=share_of_nearest(self._vectors @ asked, allowed, found, limit),
+        allowed = np.array(
+            [
+                ("types" not in wanted or memory.row["type"] == kind)
+                and ("tags" not in wanted or tag in memory.row["tags"])
+                for memory in person.learnt
+            ]
         )
+        found = [places[result.memory.id] for result in reply if result.memory is not None]
+        complete = len(set(found)) == min(limit, int(allowed.sum()))
+        share = share_of_nearest(vectors @ asked, allowed, found, limit)
+        return bool(wanted), complete and all(allowed[place] for place in found), share
+
+    phase = f"recall of {person.user_id}"
+    return await in_turns(range(repeats), search, at_once=_AT_A_TIME, phase=phase)
 
 
 def share_of_nearest(
@@ -135,35 +117,3 @@ def share_of_nearest(
     last = np.sort(similar[allowed])[-wanted]
     near = sum(bool(allowed[place]) and similar[place] >= last - _AS_NEAR for place in set(found))
     return float(min(near, wanted) / wanted)
-
-
-def _filter(rng: random.Random, person: Person, number: int) -> Filter:
-    """One in five without a filter, the others by type, by tag or by both in turn."""
-    kind, tag = rng.choice(TYPES), rng.choice(rng.choice(person.learnt).tags)
-    return (
-        Filter(),
-        Filter(type=kind),
-        Filter(tag=tag),
-        Filter(type=kind, tag=tag),
-        Filter(tag=tag),
-    )[number % 5]
-
-
-def _recall(size: int, people: Sequence[Person], asked: Sequence[_RecallQuery]) -> Recall:
-    def lowest(filtered: bool) -> float:
-        shares: dict[str, list[float]] = {person.user_id: [] for person in people}
-        for one in asked:
-            if one.filtered == filtered and one.user_id in shares:
-                shares[one.user_id].append(one.recall)
-        return min(float(np.mean(each)) for each in shares.values())
-
-    users = {person.user_id for person in people}
-    own = [one for one in asked if one.user_id in users]
-    return Recall(
-        size=size,
-        users=len(users),
-        searches=len(own),
-        complete=sum(one.complete for one in own),
-        recall=round(lowest(True), 4),
-        unfiltered=round(lowest(False), 4),
-    )

@@ -1,18 +1,28 @@
-"""A run's figures by name, its table and its bars (design, section 6)."""
+"""What one run measured: rows held against their floors, by name, as a table, and by its bars.
+
+The bars are those of section 6 of the design.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from benchmarks.report import FigureTable, JudgedBar, ResultPart
-from benchmarks.retrieval.figures import (
-    NO_SIZE,
-    SUBJECTS,
-    LatencyFigures,
-    MeasurementConditions,
-    RetrievalMeasurements,
-)
+from benchmarks.retrieval.plan import NO_SIZE, SUBJECTS, MeasurementConditions
 
+FLOOR_OF: Mapping[str, str] = {
+    "search": "floor_search",
+    "search_semantic": "floor_search",
+    "search_vector": "floor_search",
+    "search_repeated": "floor_search",
+    "context": "floor_select",
+    "context_query": "floor_search",
+}
+"""The floor that each subject is compared with."""
+COLD, WARM = (f"start to first answer, {how}: s" for how in ("cold", "warm"))
+WALLED, OPEN = (f"SearchMemories {how} isolation: p50 ms" for how in ("with", "without"))
+"""Figures that stand for themselves, in seconds and milliseconds."""
 BUSY = 0.9
 """Share of a core from which on the calling process may have been the bottleneck."""
 EXACT_UP_TO = 2_000
@@ -30,6 +40,87 @@ COLUMNS = (
     "CPU ms: service / Postgres",
     "× floor",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyFigures:
+    """The figures of one subject in one place."""
+
+    subject: str  # one of `SUBJECTS`
+    place: MeasurementConditions  # where
+    p50: float  # milliseconds from the request to the reply, as the caller sees it
+    p95: float  # likewise
+    p99: float  # likewise
+    per_second: float  # requests per second
+    # CPU milliseconds per request of the `service` (or floor), of `postgres`, of the `embedder` and
+    # of the `caller`.
+    cpu_ms: Mapping[str, float]
+    # How much of one core the calling process used; near 1 it was the bottleneck.
+    caller_share: float
+    looked_at: int  # replies that were looked at
+    faults: Mapping[str, int]  # how many of these were not what they should be, by what was wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What filtered searches returned to users of one size."""
+
+    size: int  # memories of each user
+    users: int  # how many users asked
+    searches: int  # how many times all of them asked together
+    complete: int  # how many replies had as many results as there were, or as were wanted
+    # Share of the nearest memories, by brute force, that were found; the lowest of any user.
+    recall: float
+    unfiltered: float  # the same without a filter
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalMeasurements:
+    """What one run measured."""
+
+    rows: Sequence[LatencyFigures]  # in the order in which they were measured
+    recall: Sequence[Recall] = ()  # by size; empty where it was not measured
+    # Of `COLD`, `WARM`, `WALLED` and `OPEN` those that were measured.
+    alone: Mapping[str, float] = field(default_factory=dict)
+
+    def single(
+        self, subject: str, size: int, *, large: bool = False, everybody: bool = False
+    ) -> LatencyFigures | None:
+        """The row of a single caller and an embedder without delay.
+
+        Args:
+            subject: One of `SUBJECTS`.
+            size: Memories of each user.
+            large: Whether in the large store or in the small one.
+            everybody: Whether by the most users or by the fewest.
+        """
+        stores = sorted({row.place.store for row in self.rows})
+        if large and len(stores) < 2:
+            return None
+        found = [
+            row
+            for row in self.rows
+            if (row.subject, row.place.size, row.place.store)
+            == (subject, size, stores[-1 if large else 0])
+            and (row.place.callers, row.place.delay_ms) == (1, 0)
+        ]
+        found.sort(key=lambda row: row.place.spread)
+        return found[-1 if everybody else 0] if found else None
+
+    def times_the_floor(self, row: LatencyFigures | None, floor: str = "") -> float | None:
+        """How many times as long the median call takes as that of a floor in the same place.
+
+        The floor is that of the row, or `floor`. The work of `floor_select` depends neither on the
+        user nor on the store.
+        """
+        if row is None:
+            return None
+        wanted = (floor or FLOOR_OF.get(row.subject), row.place)
+        return _by(row, next((of for of in self.rows if (of.subject, of.place) == wanted), None))
+
+
+def _by(row: LatencyFigures | None, other: LatencyFigures | None) -> float | None:
+    return row.p50 / other.p50 if row and other else None
 
 
 def retrieval_part(measured: RetrievalMeasurements) -> ResultPart:
@@ -58,72 +149,60 @@ def _figures(measured: RetrievalMeasurements) -> dict[str, float]:
     for of in measured.recall:
         found[f"recall, filtered, {of.size:,} memories a user"] = of.recall
         found[f"recall, unfiltered, {of.size:,} memories a user"] = of.unfiltered
-    if measured.start:
-        found["start to first answer, cold: s"] = measured.start.cold
-        found["start to first answer, warm: s"] = measured.start.warm
-    if measured.walls:
-        found["SearchMemories with isolation: p50 ms"] = measured.walls.walled
-        found["SearchMemories without isolation: p50 ms"] = measured.walls.open
-    return found
+    return found | dict(measured.alone)
 
 
 def _bars(measured: RetrievalMeasurements) -> Iterator[JudgedBar]:
-    of_a_user = "memories a user, p50"
+    single, times, limit = measured.single, measured.times_the_floor, JudgedBar.limit
+    sizes = sorted({row.place.size for row in measured.rows if row.subject == "search"}) or [0]
     for name, size, most in (("P1", 200, 1.6), ("P2", 2_000, 1.5)):
-        times = measured.times_the_floor(measured.single("search", size))
-        figure = f"SearchMemories, {size:,} {of_a_user} by that of its floor"
-        yield JudgedBar.limit(name, figure, times, most, "×")
-    for size in sorted({row.place.size for row in measured.rows if row.subject == "search"}):
-        small = measured.times_select(measured.single("search", size))
-        large = measured.times_select(measured.single("search", size, large=True))
-        figure = f"SearchMemories, {size:,} {of_a_user} by SELECT 1, large store by small one"
-        yield JudgedBar.limit("P3", figure, large / small if large and small else None, 1.2, "×")
-    size = min((row.place.size for row in measured.rows if row.subject == "search"), default=0)
-    cold = measured.single("search", size, large=True, everybody=True)
+        figure = f"SearchMemories, {size:,} memories a user, p50 by that of its floor"
+        yield limit(name, figure, times(single("search", size)), most, "×")
+    for size in sizes:
+        small = times(single("search", size), "floor_select")
+        large = times(single("search", size, large=True), "floor_select")
+        figure = (
+            f"SearchMemories, {size:,} memories a user, p50 by SELECT 1, large store by small one"
+        )
+        yield limit("P3", figure, large / small if large and small else None, 1.2, "×")
+    cold = times(single("search", sizes[0], large=True, everybody=True))
     figure = "SearchMemories, first of a user in a while, large store, p50 by that of its floor"
-    yield JudgedBar.limit("P3", figure, measured.times_the_floor(cold), COLD_TIMES, "×")
-    size = min((row.place.size for row in measured.rows if row.subject == "context"), default=0)
-    times = measured.times_the_floor(measured.single("context", size))
+    yield limit("P3", figure, cold, COLD_TIMES, "×")
+    context, with_query = (single(kind, sizes[0]) for kind in ("context", "context_query"))
     figure = "GetContext without a query, p50 by that of gRPC + SELECT 1"
-    yield JudgedBar.limit("P4", figure, times, 2.2, "×")
-    times = _by(measured.single("context_query", size), measured.single("search", size))
+    yield limit("P4", figure, times(context), 2.2, "×")
     figure = "GetContext with a query, p50 by that of SearchMemories"
-    yield JudgedBar.limit("P4", figure, times, 1.4, "×")
-    for how, most in (("cold", 15.0), ("warm", 5.0)):
-        seconds = getattr(measured.start, how) if measured.start else None
-        yield JudgedBar.limit("P6", f"start to first answer, {how}", seconds, most, "s", digits=1)
-    yield _walls(measured)
-    yield from _recall(measured)
+    yield limit("P4", figure, _by(with_query, single("search", sizes[0])), 1.4, "×")
+    for how, name, most in (("cold", COLD, 15.0), ("warm", WARM, 5.0)):
+        figure = f"start to first answer, {how}"
+        yield limit("P6", figure, measured.alone.get(name), most, "s", digits=1)
+    yield _walls(measured.alone)
+    for recall in measured.recall:
+        yield from _recall(recall)
 
 
-def _by(row: LatencyFigures | None, other: LatencyFigures | None) -> float | None:
-    return row.p50 / other.p50 if row and other else None
-
-
-def _walls(measured: RetrievalMeasurements) -> JudgedBar:
+def _walls(alone: Mapping[str, float]) -> JudgedBar:
     figure = "SearchMemories with authentication and row-level security, p50 above that without"
-    walls = measured.walls
-    if walls is None:
+    if WALLED not in alone:
         return JudgedBar.limit("walls", figure, None, WALLS_MS, "ms")
-    added = walls.walled - walls.open
-    shown = f"{added:.2f} ms ({walls.walled / walls.open:.2f} ×)"
+    added = alone[WALLED] - alone[OPEN]
+    shown = f"{added:.2f} ms ({alone[WALLED] / alone[OPEN]:.2f} ×)"
     return JudgedBar("walls", figure, shown, f"≤ {WALLS_MS:g} ms", round(added, 3) <= WALLS_MS)
 
 
-def _recall(measured: RetrievalMeasurements) -> Iterator[JudgedBar]:
-    for found in measured.recall:
-        size = f"{found.size:,} memories a user"
-        yield JudgedBar(
-            "Q2",
-            f"complete replies to filtered searches, {size}",
-            f"{found.complete:,} of {found.searches:,}",
-            "all",
-            found.complete == found.searches,
-        )
-        exact = found.size <= EXACT_UP_TO
-        least, bar = min(found.recall, found.unfiltered), 1.0 if exact else RECALL_ABOVE
-        shown = "1" if exact else f"≥ {RECALL_ABOVE:g}"
-        yield JudgedBar("Q2", f"recall by brute force, {size}", f"{least:.4f}", shown, least >= bar)
+def _recall(found: Recall) -> Iterator[JudgedBar]:
+    size = f"{found.size:,} memories a user"
+    yield JudgedBar(
+        "Q2",
+        f"complete replies to filtered searches, {size}",
+        f"{found.complete:,} of {found.searches:,}",
+        "all",
+        found.complete == found.searches,
+    )
+    exact = found.size <= EXACT_UP_TO
+    least, bar = min(found.recall, found.unfiltered), 1.0 if exact else RECALL_ABOVE
+    shown = "1" if exact else f"≥ {RECALL_ABOVE:g}"
+    yield JudgedBar("Q2", f"recall by brute force, {size}", f"{least:.4f}", shown, least >= bar)
 
 
 def _cells(measured: RetrievalMeasurements, row: LatencyFigures) -> Sequence[str]:

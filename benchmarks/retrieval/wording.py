@@ -68,12 +68,6 @@ def some_words(rng: random.Random, topic: int, count: int) -> list[str]:
     ]
 
 
-def as_sentence(words: Sequence[str]) -> str:
-    """The words with a capital and a full stop."""
-    text = " ".join(words)
-    return f"{text[0].upper()}{text[1:]}."
-
-
 class Questions:
     """Questions that a person asks, never one twice."""
 
@@ -100,23 +94,13 @@ class Questions:
         return " ".join(parts) + "?"
 
 
-def vector(text: str, dimensions: int = DIMENSIONS) -> Vector:
-    """The unit vector of a text, the same for the same text; little-endian singles.
-
-    Raises:
-        ValueError: Other dimensions than those of the benchmark were asked for.
-    """
-    if dimensions != DIMENSIONS:
-        raise ValueError(f"this benchmark has vectors of {DIMENSIONS} numbers, not {dimensions}")
+def vector(text: str) -> Vector:
+    """The unit vector of a text, the same for the same text; little-endian singles."""
     numbers = [_NUMBER_OF[word] for word in _WORD.findall(text.lower()) if word in _NUMBER_OF]
-    total = _OF_THE_TEXT * own_vector(text, dimensions)
+    total = _OF_THE_TEXT * own_vector(text)
     if numbers:
         total = total + _WORD_VECTORS[numbers].sum(axis=0) / np.sqrt(len(numbers))
     return (total / np.linalg.norm(total)).astype("<f4")
-
-
-def _topic(number: int) -> int:
-    return number % TOPICS
 
 
 def _word_vectors() -> NDArray[np.float32]:
@@ -131,7 +115,7 @@ def _word_vectors() -> NDArray[np.float32]:
 
 _NUMBER_OF = {word: number for number, word in enumerate(WORDS)}
 _WORDS_OF: Sequence[Sequence[str]] = [
-    [word for number, word in enumerate(WORDS) if number >= _COMMON and _topic(number) == topic]
+    [word for number, word in enumerate(WORDS) if number >= _COMMON and number % TOPICS == topic]
     for topic in range(TOPICS)
 ]
 _WORD_VECTORS = _word_vectors()

@@ -1,12 +1,14 @@
-"""The part of the story in which an assistant asks: use cases, search, and the prompt block."""
+"""Where an assistant asks: use cases, search, the past, the very words, and the prompt block."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from examples.demo.show import EARLIEST, day
-from hitherto_client.results import Context, ConversationSummary, SearchResult
+from hitherto_client.inputs import MessageInput
+from hitherto_client.results import Context, ContextItem, ConversationSummary, SearchResult
 
 if TYPE_CHECKING:
     from examples.demo.story import Story
@@ -18,6 +20,14 @@ _SHOWN = 3
 _BUDGET = 800
 _USE_CASE = "Use case: "
 _URGENCY = ("needs_followup", "ongoing", "resolved")
+_PAST_QUERY = "Where does she live, or has she moved?"
+_BEFORE = datetime(2026, 9, 1, tzinfo=UTC)
+"""After she had introduced herself, before she moved."""
+_AFTER = datetime(2026, 10, 20, tzinfo=UTC)
+_WORDS = "Which bars can she not eat?"
+_QUESTION = "Which table format did we choose for the scan archive?"
+_FOLLOW_UP = "And why that one?"
+_CONVERSATION = "maren-9-follow-up"
 
 
 def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
@@ -67,12 +77,9 @@ def tell_answers(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
 
 def _ask(story: Story, item: Mapping[str, Any]) -> Context:
     """Ask for the context of one question and print what comes back first."""
-    page, user = story.page, story.run.user(item["user_id"])
+    page = story.page
     # Without the memories that come for their importance: what is told was found for the question.
-    reply = story.timed(
-        "context",
-        lambda: story.running.client.get_context(user, item["query"], max_memories=0),
-    )
+    reply = story.context(item["user_id"], item["query"], max_memories=0)
     page.say(f"{item['user_id']} asks: {item['query']}", "bold")
     page.say(item["about"].removeprefix(_USE_CASE))
     for result in reply.relevant[:_SHOWN]:
@@ -108,12 +115,7 @@ def _found(result: SearchResult) -> str:
 
 def _explain(story: Story, item: Mapping[str, Any]) -> None:
     page = story.page
-    reply = story.timed(
-        "search",
-        lambda: story.running.client.search(
-            story.run.user(item["user_id"]), item["query"], explain=True, limit=_SHOWN
-        ),
-    )
+    reply = story.search(item["user_id"], item["query"], explain=True, limit=_SHOWN)
     page.say(f"{item['user_id']} asks: {item['query']}", "bold")
     for place, found in enumerate(reply.results, start=1):
         page.item(f"#{place}  {_found(found)}")
@@ -145,20 +147,95 @@ def _explain(story: Story, item: Mapping[str, Any]) -> None:
         page.item(f"{leg.name}: {state}{reason}, {leg.candidates} found, {milliseconds:.1f} ms")
 
 
+def tell_past(story: Story) -> None:
+    """What was true on two days, and what was known before the conversations came in."""
+    page = story.page
+    page.chapter("8. What was true then")
+    page.say(f"“{_PAST_QUERY}”, asked about two days (as_of), and what the best answer is:")
+    for moment in (_BEFORE, _AFTER):
+        _tell_then(story, moment)
+    first = min(at for item in story.work.learnt if (at := item.job.created_at))
+    earlier = first - timedelta(minutes=1)
+    known = story.running.client.memories(
+        story.run.user("maren"), as_of=_BEFORE, known_at=earlier
+    ).page()
+    page.say(
+        f"What was true is one thing, what was known another: a minute before the conversations "
+        f"were handed over (known_at), {known.total_size} memories were known of that day."
+    )
+
+
+def _tell_then(story: Story, moment: datetime) -> None:
+    page, zone = story.page, story.zone("maren")
+    reply = story.search("maren", _PAST_QUERY, "search in the past", limit=1, as_of=moment)
+    for memory in (result.memory for result in reply if result.memory):
+        since, until = day(memory.valid_from, zone), "today"
+        if memory.valid_to:
+            until = day(memory.valid_to, zone)
+        page.item(f"on {moment:%Y-%m-%d}: “{memory.content}” ({since} to {until})", "green")
+    if not reply.results:
+        page.item(f"on {moment:%Y-%m-%d}: nothing was true", "red")
+
+
+def tell_said(story: Story) -> None:
+    """A search among messages with an excerpt, then a question that leans on the one before it."""
+    story.page.chapter("9. What was said, and what was just spoken of")
+    _tell_words(story)
+    _tell_previous(story)
+
+
+def _tell_words(story: Story) -> None:
+    page = story.page
+    reply = story.search(
+        "maren", _WORDS, "search in messages", scopes=["messages"], excerpt_messages=1, limit=1
+    )
+    page.say(f"maren asks: {_WORDS}", "bold")
+    page.say("The best message, with the one before and the one after it:")
+    for result in reply:
+        found = result.message
+        for message in result.excerpt:
+            mark = "  ← found" if found and message.id == found.id else ""
+            page.quote(f"{message.role}: {message.content}{mark}")
+        page.item(f"said in {found.conversation_id if found else ''}", "green")
+    if not reply.results:
+        page.item("(no message fits)", "red")
+
+
+def _tell_previous(story: Story) -> None:
+    page, client, user = story.page, story.running.client, story.run.user("maren")
+    found = client.search(user, _QUESTION, limit=2)
+    page.say(f"\nmaren asks: {_QUESTION}", "bold")
+    page.say("The assistant answers, and stores the items on which its answer is based:")
+    for result in found:
+        page.item(f"{result.score:.2f}  {result.text}")
+    messages: list[MessageInput] = [
+        {"role": "user", "content": _QUESTION},
+        {
+            "role": "assistant",
+            "content": "Iceberg.",
+            "context_items": [
+                ContextItem(id=result.memory.id, relevance=result.score)
+                for result in found
+                if result.memory
+            ],
+        },
+    ]
+    client.add(user, messages, conversation=_CONVERSATION)
+    reply = story.context("maren", _FOLLOW_UP, conversation=_CONVERSATION)
+    page.say(f"Then: {_FOLLOW_UP}", "bold")
+    page.say("The question names nothing. The context returns the items behind the last answer:")
+    for result in reply.previous_items:
+        page.item(f"{result.score:.2f}  {result.text}", "green")
+    if not reply.previous_items:
+        page.item("(nothing came back)", "red")
+
+
 def tell_block(story: Story) -> None:
     """Section 10: the text for an assistant's prompt."""
     page = story.page
     page.chapter("10. What the assistant is told")
     query = "Where does she live, and how does she like answers?"
-    reply = story.timed(
-        "context",
-        lambda: story.running.client.get_context(
-            story.run.user("maren"),
-            query,
-            template="what_you_know",
-            max_tokens=_BUDGET,
-        ),
-    )
+    reply = story.context("maren", query, template="what_you_know", max_tokens=_BUDGET)
     page.say(
         f"Maren's context for “{query}”, in the template WHAT_YOU_KNOW, within {_BUDGET} tokens "
         f"({reply.prompt_tokens} are used):"

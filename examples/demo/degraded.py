@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from examples.demo.model_server import ModelServer
 from hitherto_client import Hitherto
-from hitherto_client.results import LegReport, SearchResults
+from hitherto_client.results import LegReport
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.startup import configured_embedder
+from hitherto_shared.embeddings.factory import configured_embedder
 
 if TYPE_CHECKING:
     from examples.demo.story import Story
@@ -48,18 +48,12 @@ def _ask(story: Story, client: Hitherto, query: str) -> None:
     legs = {leg.name: leg for leg in reply.legs}
     for name in _LEGS:
         if name in legs:
-            page.item(f"{name}: {_state(legs[name])}", "" if _ran(legs[name]) else "yellow")
-    page.item(_whole(reply), "yellow" if reply.degraded else "green")
-
-
-def _whole(reply: SearchResults) -> str:
+            style = "" if legs[name].state == "ran" else "yellow"
+            page.item(f"{name}: {_state(legs[name])}", style)
     if reply.degraded:
-        return "the reply says that it is degraded"
-    return "the reply is whole"
-
-
-def _ran(leg: LegReport) -> bool:
-    return leg.state == "ran"
+        page.item("the reply says that it is degraded", "yellow")
+    else:
+        page.item("the reply is whole", "green")
 
 
 def _state(leg: LegReport) -> str:

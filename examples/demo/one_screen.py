@@ -17,12 +17,7 @@ _SAID = (
     ("maren-2-weekend", "m05"),
     ("maren-6-moving", "m01"),
 )
-_TYPES = (
-    "preference",
-    "fact",
-    "decision",
-    "goal",
-)
+_TYPES = ("preference", "fact", "decision", "goal")
 _MEMORIES = 6
 _BUDGET = 260
 
@@ -47,21 +42,11 @@ def tell_in_one_screen(story: Story) -> None:
 
     page.chapter("What the assistant is told")
     page.say(f"The context for “{QUESTION}”, for the system prompt, within {_BUDGET} tokens:")
-    context = story.timed(
-        "context",
-        lambda: story.running.client.get_context(
-            story.run.user(USER), QUESTION, max_tokens=_BUDGET
-        ),
-    )
-    page.block(context.prompt_block)
+    page.block(story.context(USER, QUESTION, max_tokens=_BUDGET).prompt_block)
 
     page.chapter("One question, with its proof")
     page.say(QUESTION, "bold")
-    found = story.timed(
-        "search",
-        lambda: story.running.client.search(story.run.user(USER), QUESTION, limit=1),
-    )
-    for result in found:
+    for result in story.search(USER, QUESTION, limit=1):
         _prove(story, result, memories)
     _tell_what_it_took(story)
 
@@ -78,11 +63,7 @@ def _message(story: Story, conversation_id: str, message_id: str) -> conversatio
 
 def _selection(memories: Sequence[Memory]) -> list[Memory]:
     """A few memories that show the most: replaced, reached, from the messages above, by type."""
-    rank = {
-        "contradicted": 0,
-        "achieved": 1,
-        "active": 2,
-    }
+    rank = {"contradicted": 0, "achieved": 1, "active": 2}
     shown = [memory for memory in memories if memory.status in rank and memory.type in _TYPES]
     shown.sort(
         key=lambda memory: (

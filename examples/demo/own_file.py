@@ -45,10 +45,7 @@ def tell_own(story: Story) -> None:
         profile = story.profile(user)
         for line in profile_lines(profile) if profile else []:
             page.item(line)
-        reply = story.timed(
-            "context",
-            lambda name=name: story.running.client.get_context(name),  # type: ignore[misc]
-        )
+        reply = story.context(user)
         page.say(
             f"\nWhat an assistant is told about {user} ({reply.prompt_tokens} tokens):", "bold"
         )

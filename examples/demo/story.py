@@ -11,16 +11,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from examples.demo.answers import tell_answers, tell_block, tell_use_cases
+from examples.demo.answers import (
+    tell_answers,
+    tell_block,
+    tell_past,
+    tell_said,
+    tell_use_cases,
+)
 from examples.demo.degraded import tell_degraded
-from examples.demo.past import tell_past
-from examples.demo.said import tell_said
 from examples.demo.services import Running
 from examples.demo.show import LEARNT_COLUMNS, StoryPage, day, learnt, oldest_first, profile_lines
 from examples.demo.upkeep import tell_upkeep
 from examples.demo.work import DemoRun, SubmissionResult
 from hitherto.v1 import conversation_pb2
-from hitherto_client.results import ConversationSummary, Memory, Profile
+from hitherto_client.results import Context, ConversationSummary, Memory, Profile, SearchResults
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 from hitherto_client.words import MemoryStatus
 from hitherto_extraction.provider.offline.evaluation import measure
@@ -50,6 +54,16 @@ class Story:
         answer = read()
         self.seconds.setdefault(kind, []).append(time.monotonic() - began)
         return answer
+
+    def context(self, user: str, query: str = "", **more: Any) -> Context:
+        """What an assistant is told about a person of the file."""
+        ask = self.running.client.get_context
+        return self.timed("context", lambda: ask(self.run.user(user), query, **more))
+
+    def search(self, user: str, query: str, kind: str = "search", **more: Any) -> SearchResults:
+        """What is found about a person of the file."""
+        ask = self.running.client.search
+        return self.timed(kind, lambda: ask(self.run.user(user), query, **more))
 
     def zone(self, user: str) -> str:
         """The time zone of a person of the file."""
@@ -247,10 +261,7 @@ def _tell_what_was_planted(story: Story) -> None:
         "enclosed in two fence lines with an unguessable id; inside, each memory is one line, and "
         "tags, headings and role names are neutralised:"
     )
-    reply = story.timed(
-        "context", lambda: story.running.client.get_context(story.run.user("visitor"))
-    )
-    page.block(reply.prompt_block)
+    page.block(story.context("visitor").prompt_block)
 
 
 def tell_cost(story: Story, title: str = "12. Time and cost") -> None:

@@ -10,10 +10,10 @@ the dicts that they take in `hitherto_client.inputs`, and the words for enumerat
 `hitherto_client.words`.
 """
 
+from hitherto_client._async.calling import AsyncPages
 from hitherto_client._async.client import AsyncHitherto
-from hitherto_client._async.pages import AsyncPages
+from hitherto_client._sync.calling import Pages
 from hitherto_client._sync.client import Hitherto
-from hitherto_client._sync.pages import Pages
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.export import ExportBroken, Received

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import random
 import uuid
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import Message
 
-from hitherto_client.errors import HithertoCallError
+from hitherto_client.errors import HithertoCallError, read_error
 
 READ_SECONDS = 10.0
 """The default deadline of calls that change nothing, retries included."""
@@ -85,6 +86,37 @@ class Endpoint:
     service: str
     address: str
 
+    def error(self, raised: Any, request_id: str = "") -> HithertoCallError:
+        """The typed error of a call to it that failed."""
+        return read_error(raised, service=self.service, address=self.address, request_id=request_id)
+
+    def channel_options(self) -> list[tuple[str, int]]:
+        """How a channel to it behaves."""
+        # An HTTP proxy of the environment is meant for the outside world.
+        return [*_OPTIONS, *([("grpc.enable_http_proxy", 0)] if _is_loopback(self.address) else ())]
+
+
+_OPTIONS: tuple[tuple[str, int], ...] = (
+    # A page of 1,000 long memories is larger than gRPC's default of 4 MiB.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    # By default a channel waits up to two minutes before it looks for a restarted service.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Another client of this process must not pass its failed connections on to us.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost" or address.startswith("unix:"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
 
 def default_seconds(method: str, *, reads: bool) -> float:
     """The deadline of a call to the RPC at this path, unless the caller has set one."""
@@ -114,3 +146,15 @@ def with_idempotency_key(request: Any) -> Any:
     keyed.CopyFrom(request)
     keyed.idempotency_key = uuid.uuid4().hex
     return keyed
+
+
+def complete(given: Metadata | None, credential: Credential | None) -> tuple[str, Metadata]:
+    """The request id in force, and the caller's metadata with what it lacks."""
+    metadata = list(given or ())
+    named = dict(metadata)
+    if credential is not None and "authorization" not in named:
+        metadata.append(("authorization", f"Bearer {credential()}"))
+    request_id = str(named.get("x-request-id") or uuid.uuid4())
+    if "x-request-id" not in named:
+        metadata.append(("x-request-id", request_id))
+    return request_id, tuple(metadata)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import grpc
-
-from hitherto_client.details import read_details
+from google.protobuf import (
+    any_pb2,
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    message_factory,
+    text_format,
+)
+from google.protobuf.message import DecodeError
 
 DOMAIN = "hitherto"
 """The domain of every ErrorInfo that the services themselves give."""
@@ -70,15 +77,98 @@ def read_error(
         address=address,
         request_id=request_id,
     )
-    details = read_details(call)
-    if details is None:
+    packed = dict(call.trailing_metadata() or ()).get("grpc-status-details-bin")
+    if not isinstance(packed, bytes):
         return error
-    info = details.info
-    if info is not None and info.domain == DOMAIN:
-        error.reason = info.reason
-        error.metadata = dict(info.metadata)
-    error.violations = tuple(
-        Violation(violation.field, violation.description) for violation in details.violations
-    )
-    error.retry_after = details.retry_after
+    try:
+        status = _STATUS.FromString(packed)
+        # Details that contradict the status were not written by our services.
+        if (status.code, status.message) == (error.code.value[0], error.message):
+            return replace(error, **_details(status))
+    except DecodeError:
+        pass
     return error
+
+
+def _details(status: Any) -> dict[str, Any]:
+    """What the details of a status say, by the fields of HithertoCallError."""
+    found: dict[str, Any] = {}
+    for detail in status.details:
+        name = detail.TypeName()
+        if name == "google.rpc.ErrorInfo":
+            info = _ERROR_INFO.FromString(detail.value)
+            if info.domain == DOMAIN:
+                found |= {"reason": info.reason, "metadata": dict(info.metadata)}
+        elif name == "google.rpc.BadRequest":
+            bad = _BAD_REQUEST.FromString(detail.value).field_violations
+            found["violations"] = tuple(Violation(each.field, each.description) for each in bad)
+        elif name == "google.rpc.RetryInfo":
+            delay = _RETRY_INFO.FromString(detail.value).retry_delay
+            found["retry_after"] = max(0.0, delay.seconds + delay.nanos / 1e9)
+    return found
+
+
+# The few fields of `google.rpc` that errors of the services have, in a pool of their own: the
+# default pool may hold the full definitions, which another package brings, and takes no others.
+_DEFINITIONS = """
+name: "hitherto_client/error_details.proto" package: "google.rpc" syntax: "proto3"
+dependency: "google/protobuf/any.proto" dependency: "google/protobuf/duration.proto"
+message_type {
+  name: "Status"
+  field { name: "code" number: 1 label: LABEL_OPTIONAL type: TYPE_INT32 }
+  field { name: "message" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING }
+  field {
+    name: "details" number: 3 label: LABEL_REPEATED
+    type: TYPE_MESSAGE type_name: ".google.protobuf.Any"
+  }
+}
+message_type {
+  name: "ErrorInfo"
+  field { name: "reason" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+  field { name: "domain" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING }
+  field {
+    name: "metadata" number: 3 label: LABEL_REPEATED
+    type: TYPE_MESSAGE type_name: ".google.rpc.ErrorInfo.MetadataEntry"
+  }
+  nested_type {
+    name: "MetadataEntry"
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING }
+    options { map_entry: true }
+  }
+}
+message_type {
+  name: "RetryInfo"
+  field {
+    name: "retry_delay" number: 1 label: LABEL_OPTIONAL
+    type: TYPE_MESSAGE type_name: ".google.protobuf.Duration"
+  }
+}
+message_type {
+  name: "BadRequest"
+  field {
+    name: "field_violations" number: 1 label: LABEL_REPEATED
+    type: TYPE_MESSAGE type_name: ".google.rpc.BadRequest.FieldViolation"
+  }
+  nested_type {
+    name: "FieldViolation"
+    field { name: "field" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "description" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING }
+  }
+}
+"""
+
+
+def _classes(*names: str) -> list[Any]:
+    pool = descriptor_pool.DescriptorPool()
+    for known in (any_pb2, duration_pb2):
+        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
+    file = text_format.Parse(_DEFINITIONS, descriptor_pb2.FileDescriptorProto())
+    pool.AddSerializedFile(file.SerializeToString())
+    found = (pool.FindMessageTypeByName(f"google.rpc.{name}") for name in names)
+    return [message_factory.GetMessageClass(each) for each in found]
+
+
+_STATUS, _ERROR_INFO, _RETRY_INFO, _BAD_REQUEST = _classes(
+    "Status", "ErrorInfo", "RetryInfo", "BadRequest"
+)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from hitherto.v1 import privacy_pb2
+from hitherto.v1.privacy_service_pb2 import ImportUserRequest
 
 EXPORT_SECONDS = 3_600.0
 """An export takes as long as there is to send."""
 
-PIECE_BYTES = 256 * 1024
+_PIECE_BYTES = 256 * 1024
 """Bytes of a piece of an export that is sent back."""
 
 _TABLE = b'{"table":"'
@@ -77,3 +80,17 @@ def _table_of(head: bytes) -> str:
     if not head.startswith(_TABLE):
         raise ExportBroken("a line names no table: ask for the export again")
     return head[len(_TABLE) :].partition(b'"')[0].decode("utf-8", "replace")
+
+
+def pieces(
+    export: BinaryIO, user: str, idempotency_key: str, progress: Callable[[int], None] | None
+) -> Iterator[ImportUserRequest]:
+    """An export in the requests of its import; `progress` is told the bytes after every piece."""
+    sent = 0
+    while (data := export.read(_PIECE_BYTES)) or not sent:
+        yield ImportUserRequest(user_id=user, data=data, idempotency_key=idempotency_key)
+        sent += len(data)
+        if progress is not None:
+            progress(sent)
+        if not data:
+            return

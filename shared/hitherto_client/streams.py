@@ -7,15 +7,17 @@ as it did the first time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
 
+from hitherto.v1 import conversation_pb2, item_error_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction_pb2
-from hitherto.v1 import item_error_pb2
 from hitherto.v1 import memory_service_pb2 as memory_pb2
+from hitherto_client.calls import with_idempotency_key
 
 WINDOW_SECONDS = 120.0
 """How long one window may take by default, its retries and the wait for room included."""
@@ -74,6 +76,23 @@ def windows(requests: Iterator[Request]) -> Iterator[ImportWindow]:
         yield window
 
 
+def transcript_requests(
+    transcripts: Iterable[conversation_pb2.Transcript],
+) -> Iterator[extraction_pb2.StreamTranscriptsRequest]:
+    """Each transcript as a request."""
+    for transcript in transcripts:
+        key = uuid.uuid4().hex
+        yield extraction_pb2.StreamTranscriptsRequest(transcript=transcript, idempotency_key=key)
+
+
+def memory_requests(
+    items: Iterable[memory_pb2.SaveMemoryRequest],
+) -> Iterator[memory_pb2.StreamMemoriesRequest]:
+    """Each memory as a request."""
+    for item in items:
+        yield memory_pb2.StreamMemoriesRequest(item=with_idempotency_key(item))
+
+
 def _too_large(place: int, size: int) -> item_error_pb2.ItemError:
     return item_error_pb2.ItemError(
         index=place,
@@ -83,18 +102,21 @@ def _too_large(place: int, size: int) -> item_error_pb2.ItemError:
     )
 
 
-def settle(total: Any, reply: Any, window: ImportWindow) -> None:
-    """Add what a window was refused, by the places in the import, and its token."""
+def settle(total: Any, reply: Any, window: ImportWindow) -> Progress:
+    """Add the reply to a window: counts, ids, the token, and errors by the places in the import."""
     errors = list(window.refused)
     for error in reply.errors:
         error.index = window.places[error.index]
         errors.append(error)
     errors.sort(key=lambda error: error.index)
     total.errors.extend(errors[: MAX_ERRORS - len(total.errors)])
-    total.rejected_count += reply.rejected_count + len(window.refused)
+    total.rejected_count += len(window.refused)
     total.consistency_token = reply.consistency_token or total.consistency_token
-
-
-def done(accepted: int, refused: int) -> Progress:
-    """How far an import is."""
-    return Progress(accepted + refused, accepted, refused)
+    for field in reply.DESCRIPTOR.fields:
+        if field.name.endswith("_count"):
+            setattr(total, field.name, getattr(total, field.name) + getattr(reply, field.name))
+        elif field.name.endswith("_ids"):
+            ids = getattr(total, field.name)
+            ids.extend(getattr(reply, field.name)[: MAX_IDS - len(ids)])
+    accepted = getattr(total, "accepted_count", 0) + getattr(total, "saved_count", 0)
+    return Progress(accepted + total.rejected_count, accepted, total.rejected_count)

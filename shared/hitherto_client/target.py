@@ -10,7 +10,8 @@ from pathlib import Path
 import grpc
 
 from hitherto_client.calls import Credential, Endpoint, RetryPolicy
-from hitherto_client.tls import TlsFiles
+
+_File = str | os.PathLike[str] | None
 
 DEFAULT_RETRIEVAL = "127.0.0.1:50051"
 DEFAULT_EXTRACTION = "127.0.0.1:50052"
@@ -36,7 +37,7 @@ def find_target(
     *,
     api_key: str | None,
     token: str | Callable[[], str] | None,
-    tls_files: Sequence[str | os.PathLike[str] | None],
+    tls_files: Sequence[_File],
     timeout: float | None,
     retry: RetryPolicy | None,
 ) -> Target:
@@ -55,11 +56,11 @@ def find_target(
     return Target(
         *find_endpoints(retrieval, extraction),
         _credential(api_key, token),
-        TlsFiles(
-            _path(ca or env.get("HITHERTO_TLS_CA_FILE")),
-            _path(certificate or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),
-            _path(key or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")),
-        ).credentials(),
+        _tls(
+            ca or env.get("HITHERTO_TLS_CA_FILE"),
+            certificate or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE"),
+            key or env.get("HITHERTO_TLS_CLIENT_KEY_FILE"),
+        ),
         timeout,
         retry or RetryPolicy(),
     )
@@ -79,9 +80,32 @@ def find_endpoints(retrieval: str | None, extraction: str | None) -> tuple[Endpo
     )
 
 
-def _path(given: str | os.PathLike[str] | None) -> Path | None:
-    """A file; an empty text counts as none."""
-    return Path(given) if given else None
+def _tls(authority: _File, certificate: _File, key: _File) -> grpc.ChannelCredentials | None:
+    """What a channel is encrypted with; without an authority, nothing. An empty name is none."""
+    if bool(certificate) != bool(key):
+        raise ValueError(
+            "a certificate goes with its key: set HITHERTO_TLS_CLIENT_CERTIFICATE_FILE and "
+            "HITHERTO_TLS_CLIENT_KEY_FILE, or neither"
+        )
+    if not authority:
+        if certificate:
+            raise ValueError("a certificate is shown over TLS only: set HITHERTO_TLS_CA_FILE")
+        return None
+    return grpc.ssl_channel_credentials(
+        _read(authority, "TLS authority", "HITHERTO_TLS_CA_FILE"),
+        _read(key, "key", "HITHERTO_TLS_CLIENT_KEY_FILE"),
+        _read(certificate, "certificate", "HITHERTO_TLS_CLIENT_CERTIFICATE_FILE"),
+    )
+
+
+def _read(file: _File, what: str, setting: str) -> bytes | None:
+    try:
+        return Path(file).read_bytes() if file else None
+    except OSError as error:
+        raise ValueError(
+            f"the file with the {what} cannot be read ({error.strerror}): check "
+            f"{setting}, which names {file}"
+        ) from None
 
 
 def _credential(api_key: str | None, token: str | Callable[[], str] | None) -> Credential | None:

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import grpc
 
+from hitherto_client.errors import HithertoCallError
+
 _OPENTELEMETRY = "opentelemetry.trace"
 
 
@@ -40,10 +42,11 @@ class CallSpan:
         """What tells the service about the span."""
         return () if self._span is None else _header(self._span.get_span_context())
 
-    def failed(self, code: grpc.StatusCode, reason: str) -> None:
+    def failed(self, error: HithertoCallError) -> None:
         """Note how an attempt ended."""
         if self._span is not None:
-            self._span.add_event("attempt failed", {"code": code.name, "reason": reason})
+            told = {"code": error.code.name, "reason": error.reason}
+            self._span.add_event("attempt failed", told)
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,6 @@ Both directions follow the descriptors of the contract, so a field needs no code
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -107,6 +106,15 @@ def _mapping(value: Any, place: str) -> Mapping[str, Any]:
     return value
 
 
+def paths_in(name: str, given: Mapping[str, Any]) -> list[str]:
+    """The paths of what a mapping holds, for an update mask; an empty one is a value of its own."""
+    found = []
+    for key, value in given.items():
+        path = f"{name}.{key}"
+        found += paths_in(path, value) if isinstance(value, Mapping) and value else [path]
+    return found
+
+
 def _assign(place: str, do: Callable[[], Any]) -> None:
     """Store a value; protobuf names neither field nor value where they do not fit."""
     try:
@@ -158,13 +166,13 @@ Convert = Callable[[Any], Any]
 def _plan(kind: type, descriptor: Any) -> tuple[tuple[str, Convert], ...]:
     hints = typing.get_type_hints(kind)
     return tuple(
-        (field.name, _reader(descriptor.fields_by_name[field.name], hints[field.name]))
+        (field.name, reader(descriptor.fields_by_name[field.name], hints[field.name]))
         for field in dataclasses.fields(kind)
     )
 
 
-def _reader(field: FieldDescriptor, hint: Any) -> Convert:
-    """What reads this field from its message."""
+def reader(field: FieldDescriptor, hint: Any) -> Convert:
+    """What reads a field from its message, as its annotation says."""
     name = field.name
     of = _value_reader(field, hint)
     if field.is_repeated:
@@ -189,7 +197,7 @@ def _value_reader(field: FieldDescriptor, hint: Any) -> Convert:
         return _to_timedelta
     if nested.full_name in _FREE_JSON:
         return json_format.MessageToDict
-    kind = _dataclass_in(hint)
+    kind = dataclass_in(hint)
     return lambda value: read(kind, value)
 
 
@@ -198,11 +206,8 @@ def _to_timedelta(value: Any) -> timedelta:
     return found
 
 
-def _dataclass_in(hint: Any) -> Any:
-    """The dataclass of `Memory`, `Memory | None` and `tuple[Memory, ...]`."""
+def dataclass_in(hint: Any) -> Any:
+    """The dataclass of `Memory`, `Memory | None`, `tuple[Memory, ...]` and `Pages[Memory]`."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint
-    origin = typing.get_origin(hint)
-    if origin in (tuple, types.UnionType, typing.Union):
-        return next(filter(None, map(_dataclass_in, typing.get_args(hint))), None)
-    return None
+    return next(filter(None, map(dataclass_in, typing.get_args(hint))), None)

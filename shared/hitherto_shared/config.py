@@ -6,7 +6,6 @@ those that other software uses for the same purpose.
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -14,21 +13,30 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
+from hitherto_shared.auth.key_set import PUBLIC_KEY_ALGORITHMS
+from hitherto_shared.auth.key_source import is_local
 from hitherto_shared.auth.principal import DEFAULT_TENANT
-from hitherto_shared.auth.token_settings import check_token_settings
+from hitherto_shared.auth.web_tokens import ALGORITHMS, SECRET_ALGORITHM
 from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Pooler, Role, logging_in
 from hitherto_shared.database.embedded import default_data_dir
-from hitherto_shared.encryption.settings import EncryptionSettings
+from hitherto_shared.encryption.wrapping import (
+    KeyWrapper,
+    LocalWrapper,
+    load_wrapper,
+    read_kek,
+    read_kek_file,
+)
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 
 PREFIX = "HITHERTO_"
+_KEK = "HITHERTO_ENCRYPTION_KEY"
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
 
 AuthMode = Literal["off", "api-key", "jwt"]
 """How callers authenticate."""
 
 
-class SharedSettings(EncryptionSettings, EdgeSettings):
+class SharedSettings(EdgeSettings):
     """Settings common to both services; docs/configuration.md describes every variable."""
 
     model_config = SettingsConfigDict(
@@ -47,6 +55,10 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     secret_file: Path | None = None
     signing_key_file: Path | None = None
     hash_key_file: Path | None = None
+    encryption_key: SecretStr | None = None
+    encryption_key_file: Path | None = None
+    key_wrapper: str | None = None
+    user_keys_dir: Path | None = None
     migrate: bool = False
     retrieval_password: SecretStr | None = None
     extraction_password: SecretStr | None = None
@@ -168,14 +180,61 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
         Raises:
             ValueError: A setting of HITHERTO_AUTH=jwt is missing or wrong; the text names it.
         """
-        return check_token_settings(
-            issuer=self.jwt_issuer,
-            audience=self.jwt_audience,
-            tenant_claim=self.jwt_tenant_claim,
-            algorithms=self.jwt_algorithms,
-            has_keys=bool((self.jwt_jwks or "").strip()),
-            has_secret=self.jwt_secret_file is not None,
-        )
+        for variable, value in (
+            ("HITHERTO_JWT_ISSUER", self.jwt_issuer),
+            ("HITHERTO_JWT_AUDIENCE", self.jwt_audience),
+            ("HITHERTO_JWT_TENANT_CLAIM", self.jwt_tenant_claim),
+        ):
+            if not (value or "").strip():
+                raise ValueError(
+                    f"HITHERTO_AUTH=jwt needs {variable}: without it, tokens issued for other "
+                    "services would be accepted"
+                )
+        by_keys = PUBLIC_KEY_ALGORITHMS if (self.jwt_jwks or "").strip() else ()
+        by_secret = () if self.jwt_secret_file is None else (SECRET_ALGORITHM,)
+        possible = (*by_keys, *by_secret)
+        if not possible:
+            raise ValueError(
+                "HITHERTO_AUTH=jwt needs HITHERTO_JWT_JWKS, the path or https address of the "
+                "issuer's key set (or, for development, HITHERTO_JWT_SECRET_FILE)"
+            )
+        named = tuple((self.jwt_algorithms or "").replace(",", " ").split())
+        if not set(named) <= set(ALGORITHMS):
+            raise ValueError(f"HITHERTO_JWT_ALGORITHMS may name {', '.join(ALGORITHMS)} only")
+        if not set(named) <= set(possible):
+            raise ValueError(
+                f"HITHERTO_JWT_ALGORITHMS: {SECRET_ALGORITHM} needs HITHERTO_JWT_SECRET_FILE, the "
+                "others need HITHERTO_JWT_JWKS"
+            )
+        if named and not set(by_secret) <= set(named):
+            raise ValueError(
+                "HITHERTO_JWT_SECRET_FILE is set but HITHERTO_JWT_ALGORITHMS leaves out "
+                f"{SECRET_ALGORITHM}: remove one of the two settings"
+            )
+        return named or possible
+
+    @model_validator(mode="after")
+    def _one_key_at_most(self) -> Self:
+        named = (self.encryption_key, self.encryption_key_file, self.key_wrapper)
+        if sum(value is not None for value in named) > 1:
+            raise ValueError(
+                f"set one of {_KEK}, HITHERTO_ENCRYPTION_KEY_FILE and HITHERTO_KEY_WRAPPER, or none"
+            )
+        if self.encryption_key is not None:
+            read_kek(self.encryption_key.get_secret_value(), _KEK)
+        return self
+
+    def load_key_wrapper(self) -> KeyWrapper | None:
+        """The key-encryption key; None: encryption is not available.
+
+        Raises:
+            ValueError: The file or the hook cannot be used; the message names the variable or file.
+        """
+        if self.encryption_key is not None:
+            return LocalWrapper(read_kek(self.encryption_key.get_secret_value(), _KEK))
+        if self.encryption_key_file is not None:
+            return LocalWrapper(read_kek_file(self.encryption_key_file))
+        return load_wrapper(self.key_wrapper) if self.key_wrapper is not None else None
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
@@ -208,13 +267,7 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
 
 def is_loopback(listen: str) -> bool:
     """True when `host:port` can be reached from this machine only."""
-    host = listen.rpartition(":")[0].strip("[]")
-    if host == "localhost" or listen.startswith("unix:"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return listen.startswith("unix:") or is_local(listen.rpartition(":")[0].strip("[]"))
 
 
 def describe(error: ValidationError) -> str:

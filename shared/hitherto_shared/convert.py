@@ -173,12 +173,7 @@ def profile_message(profile: Profile) -> profile_pb2.Profile:
 
 def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
     """A conversation's summary on the wire."""
-    return conversation_pb2.ConversationSummary(**summary_fields(summary))
-
-
-def summary_fields(summary: Summary) -> Fields:
-    """The fields of a conversation's summary on the wire."""
-    return {
+    found: Fields = {
         "conversation_id": summary.conversation_id,
         "user_id": summary.user_id,
         "title": summary.title,
@@ -191,6 +186,7 @@ def summary_fields(summary: Summary) -> Fields:
         "created_at": _moment_fields(summary.created_at),
         "updated_at": _moment_fields(summary.updated_at),
     }
+    return conversation_pb2.ConversationSummary(**found)
 
 
 def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.ContextItem]:
@@ -259,19 +255,14 @@ def pending_action_message(action: PendingAction) -> session_pb2.PendingAction:
 
 def entity_message(entity: Entity) -> entity_pb2.Entity:
     """An entity on the wire."""
-    return entity_pb2.Entity(**entity_fields(entity))
-
-
-def entity_fields(entity: Entity) -> Fields:
-    """The fields of an entity on the wire."""
-    return {
-        "id": str(entity.entity_id),
-        "name": entity.name,
-        "type": _ENTITY_NO[entity.type],
-        "aliases": entity.aliases,
-        "mention_count": entity.mention_count,
-        "metadata": struct(entity.metadata),
-    }
+    return entity_pb2.Entity(
+        id=str(entity.entity_id),
+        name=entity.name,
+        type=_ENTITY_NO[entity.type],  # type: ignore[arg-type]
+        aliases=entity.aliases,
+        mention_count=entity.mention_count,
+        metadata=struct(entity.metadata),
+    )
 
 
 def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:

@@ -198,6 +198,15 @@ class InternalError(HithertoError):
         )
 
 
+def not_found(kind: str, name: object) -> NotFound:
+    """The error for a memory, conversation or document that the user does not have."""
+    return NotFound(
+        f"this user has no such {kind}",
+        reason=f"{kind.upper()}_NOT_FOUND",
+        metadata={f"{kind}_id": str(name)},
+    )
+
+
 def invalid(
     field: str,
     description: str,

@@ -15,11 +15,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
-from types import TracebackType
-from typing import Self
+from functools import partial
 
-import grpc
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess
 
 from hitherto_shared.metrics_page import served_page
@@ -226,59 +223,6 @@ def tenants_are_labelled() -> bool:
 def tenant_label(tenant_id: str) -> str:
     """The value of the label `tenant`."""
     return tenant_id if _tenant_label.shown else ""
-
-
-class MeasuredCall:
-    """One call of an RPC, from its arrival to its end.
-
-    Attributes:
-        method: Path of the RPC.
-        code: Name of the gRPC status code, OK unless it is set.
-        reason: The ErrorReason without prefix; empty for OK.
-    """
-
-    __slots__ = ("_began", "code", "method", "reason")
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-        self.code = "OK"
-        self.reason = ""
-
-    def __enter__(self) -> Self:
-        self._began = time.perf_counter()
-        RPCS_RUNNING.inc()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        RPCS_RUNNING.dec()
-        if isinstance(error, asyncio.CancelledError):
-            # The caller left, or its deadline passed: gRPC does not say which.
-            self.code = "CANCELLED"
-        elif error is not None and not isinstance(error, grpc.aio.AbortError):
-            self.code = "UNKNOWN"
-        name = self.name
-        _seconds_of(name).observe(time.perf_counter() - self._began)
-        _outcomes_of(name, self.code, self.reason).inc()
-
-    @property
-    def name(self) -> str:
-        """The RPC without the package of the contract, such as `MemoryService/SaveMemory`."""
-        return self.method.lstrip("/").removeprefix("hitherto.v1.")
-
-
-@cache
-def _seconds_of(name: str) -> Histogram:
-    return RPC_SECONDS.labels(name)
-
-
-@cache
-def _outcomes_of(name: str, code: str, reason: str) -> Counter:
-    return RPCS.labels(name, code, reason)
 
 
 class ModelCall:

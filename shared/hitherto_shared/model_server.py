@@ -14,6 +14,8 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any
 
+from yarl import URL
+
 from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
@@ -65,23 +67,21 @@ class RequestRejected(ModelRefused):
         return any(word in self.detail for word in words)
 
 
-def usable_url(base_url: str | None) -> str:
+def api_root(base_url: str | None) -> URL:
     """The root of the API for a setting; empty means OpenAI.
 
     Raises:
         ValueError: It is not a web address; the message names the variable to set.
     """
-    url = (base_url or "").strip() or DEFAULT_BASE_URL
-    if not re.match(r"https?://[^/\s]+", url):
-        raise not_an_address()
+    try:
+        url = URL((base_url or "").strip() or DEFAULT_BASE_URL)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.raw_host:
+        raise ValueError(
+            f"OPENAI_BASE_URL must be an http or https address such as {DEFAULT_BASE_URL}"
+        )
     return url
-
-
-def not_an_address() -> ValueError:
-    """The error for an invalid base URL."""
-    return ValueError(
-        "OPENAI_BASE_URL must be an http or https address such as " + DEFAULT_BASE_URL
-    )
 
 
 def usable_key(api_key: str | None) -> str:
@@ -94,17 +94,6 @@ def usable_key(api_key: str | None) -> str:
     if not (key.isascii() and key.isprintable()):
         raise ValueError("OPENAI_API_KEY contains invalid characters: copy it again")
     return key
-
-
-def usable_timeout(seconds: float) -> float:
-    """Seconds for a whole call.
-
-    Raises:
-        ValueError: It is not positive.
-    """
-    if not seconds > 0:
-        raise ValueError("the timeout of the model server must be more than 0 seconds")
-    return seconds
 
 
 def refusal_or_outage(
@@ -167,37 +156,11 @@ def no_answer_within(seconds: float) -> ModelUnavailable:
     return ModelUnavailable(f"the model server did not answer within {seconds:g} seconds")
 
 
-def not_reached_in_time() -> ModelUnavailable:
-    """The outage of a server that does not accept the connection."""
-    return ModelUnavailable("the model server could not be reached in time")
-
-
-def connection_failed(error: BaseException) -> ModelUnavailable:
-    """The outage of a connection that was refused, lost or not secured.
-
-    Args:
-        error: The client's error. Only its class, or that of its cause, is reported.
-    """
-    reason = type(error.__cause__ or error).__name__
-    return ModelUnavailable(
-        f"the connection to the model server failed ({reason}); "
-        "check OPENAI_BASE_URL and the network if this lasts"
-    )
-
-
 def oversize(limit: int) -> ModelMisbehaved:
     """The error for a body of more than `limit` bytes."""
     return ModelMisbehaved(
         f"the model server's reply is larger than {limit} bytes and was cut off; "
         "it cannot be the answer to the request"
-    )
-
-
-def unasked_encoding() -> ModelMisbehaved:
-    """The error for a body with an encoding that was not requested."""
-    return ModelMisbehaved(
-        "the model server's reply has a Content-Encoding that was not requested; "
-        "make the server or the proxy before it honour Accept-Encoding"
     )
 
 

@@ -27,18 +27,13 @@ from hitherto_shared.model_server import (
     MAX_CONNECTIONS,
     MAX_ERROR_BYTES,
     MAX_REPLY_BYTES,
-    connection_failed,
+    api_root,
     failure_in_success,
     json_object,
     no_answer_within,
-    not_an_address,
-    not_reached_in_time,
     oversize,
     refusal_or_outage,
-    unasked_encoding,
     usable_key,
-    usable_timeout,
-    usable_url,
 )
 from hitherto_shared.offloading import beside_loop
 
@@ -98,19 +93,15 @@ class OpenAIServer:
     def __init__(
         self, rules: CallRules, *, base_url: str | None, api_key: str | None, timeout: float
     ) -> None:
-        try:
-            url = URL(usable_url(base_url))
-        except ValueError:
-            raise not_an_address() from None
-        if not url.raw_host:
-            raise not_an_address()
+        url = api_root(base_url)
         self._rules = rules
         self._key = usable_key(api_key)
-        self._timeout = usable_timeout(timeout)
+        self._timeout = timeout
         self._headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip" if rules.gzip else "identity",
-            "Authorization": _authorization(url, self._key),
+            # An address may have a user and a password, for a proxy before the server.
+            "Authorization": _pair(url) or f"Bearer {self._key}",
             "Content-Type": "application/json",
             "User-Agent": "hitherto",
         } | {
@@ -169,7 +160,11 @@ class OpenAIServer:
         except TimeoutError:
             raise no_answer_within(seconds) from None
         except (OSError, UnicodeError) as error:
-            raise connection_failed(error) from None
+            reason = type(error.__cause__ or error).__name__
+            raise ModelUnavailable(
+                f"the connection to the model server failed ({reason}); "
+                "check OPENAI_BASE_URL and the network if this lasts"
+            ) from None
         if not _successful(reply.status):
             raise refusal_or_outage(
                 reply.status,
@@ -180,7 +175,10 @@ class OpenAIServer:
             )
         encoding = _encoding(reply)
         if encoding and not (self._rules.gzip and encoding in _COMPRESSED):
-            raise unasked_encoding()
+            raise ModelMisbehaved(
+                "the model server's reply has a Content-Encoding that was not requested; "
+                "make the server or the proxy before it honour Accept-Encoding"
+            )
         if reply.cut_off:
             raise oversize(max_bytes)
         content = reply.body
@@ -292,7 +290,7 @@ class OpenAIServer:
                     link.end()
                     raise
         except TimeoutError:
-            raise not_reached_in_time() from None
+            raise ModelUnavailable("the model server could not be reached in time") from None
         return link
 
     async def _tunnel(self, link: HttpConnection, proxy: URL) -> None:
@@ -350,11 +348,6 @@ def _sendable(variable: str) -> str:
     if not (value.isascii() and (value.isprintable() or not value)):
         raise ValueError(f"{variable} contains invalid characters: copy it again")
     return value
-
-
-def _authorization(url: URL, key: str) -> str:
-    """The key, unless the address has a user and a password for a proxy before the server."""
-    return _pair(url) or f"Bearer {key}"
 
 
 def _tls() -> ssl.SSLContext:

@@ -39,7 +39,7 @@ _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-
 
 
 class OtelSpan:
-    """See `tracing.TraceSpan`."""
+    """A span that has begun."""
 
     __slots__ = ("_span", "_token")
 
@@ -48,7 +48,12 @@ class OtelSpan:
         self._token = token
 
     def end(self, error: str = "", attributes: Attributes | None = None) -> None:
-        """End it; see `tracing.TraceSpan`."""
+        """End it.
+
+        Args:
+            error: The type of the error, or its reason; empty if there was none.
+            attributes: What is known only now.
+        """
         if attributes:
             self._span.set_attributes(attributes)
         if error:
@@ -61,7 +66,10 @@ class OtelSpan:
 
 
 class OtelTracer:
-    """See `tracing.Tracer`."""
+    """Makes spans. The spans of calls and jobs are the current ones of their task until they end.
+
+    The other methods do nothing outside calls and jobs, and in those that are not sampled.
+    """
 
     def __init__(self, service: str) -> None:
         named = "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
@@ -73,7 +81,7 @@ class OtelTracer:
         self._tracer = self._provider.get_tracer("hitherto")
 
     def call(self, method: str, traceparent: object, attributes: Attributes) -> OtelSpan:
-        """Begin the span of a call; see `tracing.Tracer`."""
+        """Begin the span of a call, below that of its caller, if it sent one."""
         caller = _span_context(traceparent)
         above = context.Context()
         if caller is not None:
@@ -89,7 +97,7 @@ class OtelTracer:
         )
 
     def job(self, kind: str, traceparent: str | None, attributes: Attributes) -> OtelSpan:
-        """Begin the span of an attempt at a job; see `tracing.Tracer`."""
+        """Begin the span of an attempt at a job: a new trace, linked to where it was queued."""
         queued = _span_context(traceparent)
         return self._begun(
             self._tracer.start_span(
@@ -102,17 +110,17 @@ class OtelTracer:
         )
 
     def wait(self, name: str, attributes: Attributes) -> OtelSpan | None:
-        """Begin a span of a wait; see `tracing.Tracer`."""
+        """Begin a span of what the current call or job waits for."""
         if not trace.get_current_span().is_recording():
             return None
         return OtelSpan(self._tracer.start_span(name, None, SpanKind.CLIENT, attributes))
 
     def event(self, name: str, attributes: Attributes) -> None:
-        """Add an event to the current span."""
+        """Add an event to the current call or job."""
         trace.get_current_span().add_event(name, attributes)
 
     def traceparent(self) -> str | None:
-        """The current span in the form of W3C Trace Context."""
+        """The current span in the form of W3C Trace Context, to link to it later."""
         current = trace.get_current_span().get_span_context()
         if not current.is_valid:
             return None

@@ -1,4 +1,4 @@
-"""Checks that only the service can read a file with a key or a secret."""
+"""Files with a key or a secret: created once, and readable by the service alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,29 @@ from pathlib import Path
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MOUNTED = _OTHERS & ~stat.S_IRGRP
+
+
+def create_once(path: Path, content: bytes) -> None:
+    """Create a file with a key or a secret (mode 0600), unless there is one.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Not the process id: two containers that share a volume may both be process 1.
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        # A link never replaces: of two processes that start together, one wins.
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
 
 
 class NotPrivate(ValueError):

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from hitherto_shared.private_file import require_private
+from hitherto_shared.private_file import create_once, require_private
 
 _NONCE = 12
 
@@ -71,20 +71,7 @@ def load_secret(path: Path) -> bytes:
     Raises:
         ValueError: The file has other contents, or other users may read it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Not the process id: two containers that share a volume may both be process 1.
-    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
-    if not path.exists():
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(os.urandom(32).hex() + "\n")
-        try:
-            # A link never replaces: of two processes that start together, one secret wins.
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
+    create_once(path, os.urandom(32).hex().encode() + b"\n")
     require_private(path)
     try:
         secret = bytes.fromhex(path.read_text("ascii").strip())

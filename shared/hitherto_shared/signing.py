@@ -8,14 +8,13 @@ FILE -pubout` prints the public half.
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hitherto_shared.private_file import require_private
+from hitherto_shared.private_file import create_once, require_private
 
 _KEY_ID_DIGITS = 16
 
@@ -99,8 +98,7 @@ def load_signer(path: Path) -> Signer:
         ValueError: The file has other contents, or other users may read it.
         OSError: The file cannot be read, or created.
     """
-    if not path.exists():
-        _make(path)
+    create_once(path, _new_key())
     require_private(path)
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
@@ -114,20 +112,7 @@ def load_signer(path: Path) -> Signer:
     return Signer(key)
 
 
-def _make(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = Ed25519PrivateKey.generate().private_bytes(
+def _new_key() -> bytes:
+    return Ed25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    # Not the process id: two containers that share a volume may both be process 1.
-    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-        # A link never replaces: of two processes that start together, one key wins.
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()

@@ -17,7 +17,6 @@ import psycopg
 from pgvector.psycopg import register_vector_async
 
 from hitherto_shared.auth.authenticate import ApiKeyAuthentication, Authenticator, NoAuthentication
-from hitherto_shared.auth.claims import Expected
 from hitherto_shared.auth.token_settings import web_token_authentication
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.bootstrap import bootstrap
@@ -43,9 +42,6 @@ from hitherto_shared.database.migrate import (
     schema_state,
 )
 from hitherto_shared.database.pool import Connection, Reads
-from hitherto_shared.embeddings.factory import build_embedder
-from hitherto_shared.embeddings.protocol import Embedder
-from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.metrics import lag_measured
@@ -243,43 +239,6 @@ def keep_what_stands() -> None:
     gc.set_threshold(*_COLLECTED_AFTER)
 
 
-def configured_embedder(settings: SharedSettings) -> Embedder:
-    """The embedder in the environment.
-
-    Raises:
-        ValueError: A setting is missing or invalid; the message names the variable.
-    """
-    return build_embedder(
-        settings.chosen_embedder,
-        model=settings.embedding_model,
-        dimensions=settings.embedding_dimensions,
-        base_url=settings.openai_base_url,
-        api_key=settings.api_key,
-        onnx_model_dir=str(settings.onnx_model_dir or ""),
-        timeout=settings.model_timeout_seconds,
-    )
-
-
-def embedders_for(settings: SharedSettings) -> Embedders:
-    """The embedder in the environment, and all others that it can call.
-
-    Raises:
-        ValueError: A setting is missing or invalid; the message names the variable.
-    """
-
-    def build(model: str, dimensions: int | None) -> Embedder:
-        return build_embedder(
-            "openai",
-            model=model,
-            dimensions=dimensions,
-            base_url=settings.openai_base_url,
-            api_key=settings.api_key,
-            timeout=settings.model_timeout_seconds,
-        )
-
-    return Embedders(configured_embedder(settings), build if settings.model_available else None)
-
-
 def load_deployment_secret(settings: SharedSettings) -> bytes:
     """The secret for page and consistency tokens."""
     return load_secret(settings.secret_file or settings.data_dir / "secret")
@@ -326,16 +285,7 @@ async def authentication(
     """
     mode = settings.auth_mode(listen)
     if mode == "jwt":
-        async with web_token_authentication(
-            Expected(
-                (settings.jwt_issuer or "").strip(),
-                (settings.jwt_audience or "").strip(),
-                settings.jwt_tenant_claim,
-            ),
-            settings.token_algorithms(),
-            place=settings.jwt_jwks,
-            secret_file=settings.jwt_secret_file,
-        ) as tokens:
+        async with web_token_authentication(settings) as tokens:
             yield tokens
     elif mode == "off":
         logger.warning("authentication is off: every caller on this machine is accepted")

@@ -10,7 +10,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hitherto_shared.otel_tracer import OtelTracer
 
 logger = logging.getLogger("hitherto.tracing")
 
@@ -19,59 +22,10 @@ Attributes = Mapping[str, str | int | float | bool]
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _INSTALL = "pip install 'hitherto[otel]'"
 
-
-class TraceSpan(Protocol):
-    """A span that has begun."""
-
-    def end(self, error: str = "", attributes: Attributes | None = None) -> None:
-        """End it.
-
-        Args:
-            error: The type of the error, or its reason; empty if there was none.
-            attributes: What is known only now.
-        """
-        ...
+_tracers: list[OtelTracer] = []
 
 
-class Tracer(Protocol):
-    """Makes spans. The spans of calls and jobs are the current ones of their task until they end.
-
-    The other methods do nothing outside calls and jobs, and in those that are not sampled.
-    """
-
-    def call(self, method: str, traceparent: object, attributes: Attributes) -> TraceSpan:
-        """Begin the span of a call, below that of its caller, if it sent one."""
-        ...
-
-    def job(self, kind: str, traceparent: str | None, attributes: Attributes) -> TraceSpan:
-        """Begin the span of an attempt at a job: a new trace, linked to where it was queued."""
-        ...
-
-    def wait(self, name: str, attributes: Attributes) -> TraceSpan | None:
-        """Begin a span of what the current call or job waits for."""
-        ...
-
-    def event(self, name: str, attributes: Attributes) -> None:
-        """Add an event to the current call or job."""
-        ...
-
-    def traceparent(self) -> str | None:
-        """The current span in the form of W3C Trace Context, to link to it later."""
-        ...
-
-    def ids(self) -> Mapping[str, str]:
-        """The ids of the current span, for log lines."""
-        ...
-
-    def close(self) -> None:
-        """Send what has not been sent, for a few seconds at most."""
-        ...
-
-
-_tracers: list[Tracer] = []
-
-
-def tracer() -> Tracer | None:
+def tracer() -> OtelTracer | None:
     """The tracer of this process; None while traces are off."""
     return _tracers[0] if _tracers else None
 

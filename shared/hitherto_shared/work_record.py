@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from hitherto_shared import tracing
@@ -110,7 +109,7 @@ class Waiting:
 
     def __enter__(self) -> Self:
         tracer = tracing.tracer()
-        self._span = None if tracer is None else self._begin(tracer)
+        self._span = tracer.wait(*self._named()) if tracer else None
         self._began = time.perf_counter()
         return self
 
@@ -119,20 +118,16 @@ class Waiting:
         if self._span is not None:
             self._attributes = {**(self._attributes or {}), name: value}
 
-    def _begin(self, tracer: tracing.Tracer) -> tracing.TraceSpan | None:
+    def _named(self) -> tuple[str, tracing.Attributes]:
+        """The name and the first attributes of the span."""
         if not isinstance(self._what, tuple):
             name = self._what if self._kind == "sql" else f"{self._kind} {self._what}"
-            return tracer.wait(name, self._attributes or {})
+            return name, self._attributes or {}
         size = len(self._what)
         batch: tracing.Attributes = {"db.operation.batch.size": size} if size > 1 else {}
-        return tracer.wait(name_of_trip(self._what), {"db.system.name": "postgresql", **batch})
+        return name_of_trip(self._what), {"db.system.name": "postgresql", **batch}
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         record = _record.get()
         if record is not None:
             record.add(self._kind, self._what, time.perf_counter() - self._began)

@@ -8,8 +8,7 @@ from typing import Any
 from hitherto.v1 import document_pb2, search_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_extraction.intake import Intake, IntakeRules
-from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.intake import Intake
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services
@@ -49,8 +48,16 @@ async def sweep(conninfo: str) -> None:
     await maintenance.open()
     await removal.open()
     try:
-        intake = Intake(maintenance, IntakeRules(True, 10, 0.0, 3), QueueLimit(0))
-        await Sweeps(maintenance, intake, removal, idle_minutes=10).drop_documents()
+        intake = Intake(
+            maintenance,
+            memory_enabled=True,
+            extract_every=10,
+            debounce_seconds=0.0,
+            max_attempts=3,
+        )
+        sweeps = Sweeps(maintenance, intake, removal, idle_minutes=10)
+        while await sweeps.drop_documents():
+            pass
     finally:
         await maintenance.close()
         await removal.close()

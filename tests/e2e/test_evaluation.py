@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.extraction.loading import choose, load
+from benchmarks.command import heard_by
 from benchmarks.extraction.report import extraction_result, notes
-from benchmarks.extraction.rows import ConversationCase, Observation
+from benchmarks.extraction.rows import ConversationCase, Observation, choose, load
 from benchmarks.extraction.run import EvaluationRun, run
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, judge_row, ratio
 from benchmarks.report import read_result, show_result, write_result
@@ -163,9 +163,10 @@ async def test_i6_the_offline_extractor_is_measured_as_it_is(
     place: BenchmarkDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = choose(list(ROWS.values()), categories=["contradiction", "small_talk"], limit=6)
-    ticks: list[int] = []
-    ran = await run(rows, place, done=lambda: ticks.append(1))
-    assert len(ticks) == len(rows)
+    told: list[tuple[str, int, int]] = []
+    with heard_by(lambda *seen: told.append(seen)):
+        ran = await run(rows, place)
+    assert told[-1] == ("extracting", len(rows), len(rows))
     found = judged(ran)
     assert ran.extractor == "offline"
     seen, verdict = found["en-contradiction-lisbon-berlin"]

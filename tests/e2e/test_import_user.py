@@ -25,7 +25,7 @@ from hitherto.v1 import (
 )
 from hitherto.v1 import privacy_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2 as retrieval
-from hitherto_extraction.handlers import restoring
+from hitherto_extraction.handlers import privacy as privacy_handlers
 from hitherto_extraction.restoring.tables import IMPORTED, LEFT_OUT, OWNERS
 from hitherto_extraction.storage import exports, holdings
 from hitherto_shared.database.pool import Database
@@ -539,7 +539,7 @@ async def test_order_and_size_of_lines(modelled: Services, tenant_conninfo: str)
 async def test_a_silent_caller_does_not_keep_the_place_of_an_import(
     modelled: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoring, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(privacy_handlers, "PATIENCE_SECONDS", 0.5)
     await save(modelled, "The user drinks trà sen.")
     user = (await export(modelled)).text.splitlines()[0]
 
@@ -695,7 +695,7 @@ async def test_a_document_that_expires_meanwhile_does_not_end_an_import(
     modelled: Services, clear: Lived, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sweep deletes it before its parts come; everything else is imported."""
-    monkeypatch.setattr(restoring, "PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr(privacy_handlers, "PATIENCE_SECONDS", 600.0)
     lines = [json.loads(line) for line in clear.export.text.splitlines()]
     (document,) = (line["row"] for line in lines if line["table"] == "documents")
     document["expires_at"] = "2026-01-01T00:00:00+00:00"

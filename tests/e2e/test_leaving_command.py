@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -85,6 +87,22 @@ async def test_a_receipt_that_was_changed_is_not_valid(
 def files(folder: Path) -> list[str]:
     """The files in a folder, hidden ones too."""
     return sorted(each.name for each in folder.iterdir() if each.is_file())
+
+
+async def test_an_export_goes_through_a_pipe_and_a_link(at: Typed, tmp_path: Path) -> None:
+    """Neither is replaced by a file: the reader waits at the pipe, the link stands for a place."""
+    await at("save", "ana", "Ana likes tea.")
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target.jsonl"
+    os.mkfifo(pipe)
+    read = asyncio.create_task(asyncio.to_thread(pipe.read_text))
+    await at("export", "ana", "--output", str(pipe))
+    assert "Ana likes tea." in await read
+    assert pipe.is_fifo()
+    link.symlink_to(target)
+    await at("export", "ana", "--output", str(link))
+    assert link.is_symlink()
+    assert "Ana likes tea." in target.read_text()
+    assert files(tmp_path) == ["link", "target.jsonl"]
 
 
 async def test_nothing_half_is_left_in_the_place_of_an_export(

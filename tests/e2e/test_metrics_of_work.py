@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto_extraction.budget import BudgetLeft
+from hitherto_extraction.budget import measure_budgets
 from hitherto_shared import metrics
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.pool import Database
@@ -83,10 +83,10 @@ async def test_what_is_left_of_budgets(conninfo: str, superuser_conninfo: str) -
     database = Database(conninfo, "hitherto_maintenance", application="test")
     await database.open()
     try:
-        await BudgetLeft(database, 2.0).measure()
+        await measure_budgets(database, 2.0)
         assert counted("hitherto_budget_left_usd", tenant="") == 0.5
         metrics.label_tenants(True)
-        await BudgetLeft(database, 2.0).measure()
+        await measure_budgets(database, 2.0)
     finally:
         metrics.label_tenants(False)
         await database.close()

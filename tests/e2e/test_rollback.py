@@ -18,6 +18,7 @@ from hitherto.v1 import (
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.e2e.curating import restore, save
 from tests.e2e.learning import (
     ALL_STATUSES,
     ended,
@@ -211,6 +212,19 @@ async def test_a_job_is_taken_back(poisoned: Services, model: ScriptedModel) -> 
     assert counts["memories_forgotten"] == 1
     assert "The user paints." not in {m.content for m in await memories(poisoned)}
     assert "The user bakes bread." in {m.content for m in await memories(poisoned)}
+
+
+async def test_a_conversation_of_which_only_saved_memories_are_known(services: Services) -> None:
+    """An assistant may save what it hears and never send the conversation."""
+    saved = await save(services, "The user lives in Atlantis.", conversation_id="bad")
+    await save(services, "The user bakes bread.", conversation_id="good")
+    told = await take_back(services, conversation_id="bad", dry_run=True)
+    assert await take_back(services, conversation_id="bad") == told
+    assert told["memories_forgotten"] == 1
+    assert {m.content for m in await memories(services)} == {"The user bakes bread."}
+    assert set((await take_back(services, conversation_id="bad")).values()) == {0}
+    await restore(services, saved.memory.id)
+    assert "The user lives in Atlantis." in {m.content for m in await memories(services)}
 
 
 async def test_it_is_not_learnt_again_from_the_same_words(

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from hitherto.v1 import maintenance_service_pb2, retrieval_service_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.storage import users
-from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
+from hitherto_extraction.storage.sealing import seal_profile
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.at_hand import keys_at_hand
@@ -240,7 +240,7 @@ async def step(conninfo: str, scope: Scope, key: UserKey, *, limit: int) -> int:
     async def work(connection: Connection) -> int:
         async with connection.transaction():
             await users.lock_user(connection, scope)
-            return await seal_standing_profile(connection, scope, limit=limit)
+            return await seal_profile(connection, scope, limit=limit)
 
     try:
         with acting_for(scope.tenant_id), keys_at_hand(key):

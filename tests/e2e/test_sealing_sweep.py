@@ -16,10 +16,10 @@ import psycopg
 import pytest
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, open_with_user_key
 from hitherto_extraction.prices import load_prices
-from hitherto_extraction.sealing.sweep import SealingSweep
-from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.encryption.at_hand import keys_at_hand
@@ -193,7 +193,7 @@ async def sweeping(
                 removal,
                 UserKeys(LocalWrapper(kek), KeyStore(data / "user-keys"), hash_key),
                 UnusableReplies(load_secret(data / "secret")),
-                SealedVectors(removal, embedder, load_prices(None)),
+                SealedVectors(removal, embedder, load_prices(None), Budget()),
             ),
             removal,
         )

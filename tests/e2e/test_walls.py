@@ -299,7 +299,7 @@ async def test_a_call_without_a_rule_is_denied_to_everybody(
 ) -> None:
     missing = {GET_CONTEXT.path, WATCH_JOB.path}
     monkeypatch.setattr(
-        "hitherto_shared.rpc.server.rules_of",
+        "hitherto_shared.rpc.admission.rules_of",
         lambda services: {
             path: rule for path, rule in rules_of(services).items() if path not in missing
         },

@@ -14,9 +14,8 @@ import pytest
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
 from hitherto.v1 import session_service_pb2 as pb
-from hitherto_extraction.intake import Intake, IntakeRules
-from hitherto_extraction.queue.limit import QueueLimit
-from hitherto_extraction.sessions.context import beginning, bounded
+from hitherto_extraction.intake import Intake
+from hitherto_extraction.sessions import beginning, bounded
 from hitherto_extraction.storage import sessions as storage
 from hitherto_extraction.sweeps import Sweeps
 from hitherto_shared.database.pool import Database
@@ -157,8 +156,14 @@ class TestTimeToLive:
         maintenance = Database(conninfo, "hitherto_maintenance", application="test", max_size=1)
         await maintenance.open()
         try:
-            intake = Intake(maintenance, IntakeRules(True, 10, 0.0, 3), QueueLimit(0))
-            sweeps = Sweeps(maintenance, intake, idle_minutes=10)
+            intake = Intake(
+                maintenance,
+                memory_enabled=True,
+                extract_every=10,
+                debounce_seconds=0.0,
+                max_attempts=3,
+            )
+            sweeps = Sweeps(maintenance, intake, maintenance, idle_minutes=10)
             for _, duty in sweeps.at_intervals(idle=False):
                 await duty()
             kept = "SELECT user_id FROM hitherto."
@@ -299,6 +304,7 @@ async def test_f7_a_deleted_conversation_takes_its_session_along(
         ("abc👍🏽d", "abc"),
         ("abce\u0302\u0301\u0303", "abc"),
         ("abc🇻🇳", "abc"),
+        ("abc🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "abc"),  # of England
         ("🇻🇳🇻🇳🇻🇳", "🇻🇳🇻🇳"),
         ("\u0301" * 9, "\u0301" * 4),
     ],

@@ -24,7 +24,7 @@ from hitherto.v1 import retrieval_service_pb2_grpc as rpc
 from hitherto_shared.processes import ProcessSpread, parent
 from hitherto_shared.processes.child import ParentLink, ServingPlan
 from hitherto_shared.processes.parent import Parent, ServiceProcessFailed
-from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
+from hitherto_shared.processes.port import require_sharing, shared_port, usable_cores
 from hitherto_shared.rpc.server import ServerFailed
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
 from tests.integration.embedded.processes import runs, wait_until
@@ -312,10 +312,10 @@ async def test_a_process_that_dies_again_and_again_is_restarted_ever_more_slowly
 
 
 def test_a_port_is_kept_without_listening() -> None:
-    with SharedPort("127.0.0.1:0") as kept:
-        number = int(kept.listen.rpartition(":")[2])
+    with shared_port("127.0.0.1:0") as kept:
+        number = int(kept.rpartition(":")[2])
         assert number > 0
-        with pytest.raises(ServerFailed, match=kept.listen), SharedPort(kept.listen):
+        with pytest.raises(ServerFailed, match=kept), shared_port(kept):
             raise AssertionError("it was reserved twice")
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", number), timeout=5)
@@ -324,6 +324,17 @@ def test_a_port_is_kept_without_listening() -> None:
             sharing.bind(("127.0.0.1", number))
     with socket.create_server(("127.0.0.1", number)):
         pass
+
+
+def test_a_port_that_one_process_had_to_itself_can_be_shared_at_once() -> None:
+    """Connections that it closed are remembered by the system for a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as alone:
+        listen = f"127.0.0.1:{alone.getsockname()[1]}"
+        with socket.create_connection(alone.getsockname()) as caller:
+            alone.accept()[0].close()
+            assert caller.recv(1) == b""
+    with shared_port(listen) as kept:
+        assert kept == listen
 
 
 @pytest.mark.parametrize("listen", ["unix:/tmp/socket", "127.0.0.1:http"])

@@ -79,7 +79,6 @@ def prompt(user: str = CONVERSATION) -> Prompt:
         user=user,
         batch=Batch(profile={}, summary=None, memories=(), messages=()),
         schema={"type": "object"},
-        version="test",
     )
 
 

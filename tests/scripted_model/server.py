@@ -241,12 +241,15 @@ class ScriptedModel:
         return reply
 
     def _side_door(self, path: str) -> bytes:
-        """The list of models, the counters for whoever started a process, or 404."""
+        """The list of models; counters, and a delay in ms, for who started a process; or 404."""
         if path == "/v1/models":
             models = [{"id": "scripted", "object": "model", "created": 0, "owned_by": "tests"}]
             return _ok(_json({"object": "list", "data": models}))
         if path == "/calls":
             return _ok(_json(dict(self.calls)))
+        if path.startswith("/delay/"):
+            self.delay = float(path.removeprefix("/delay/")) / 1_000
+            return _ok(b"{}")
         return _error(StatusFault(404, code="not_found", message="no such path"))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 
 from benchmarks import BenchmarkFailed
-from benchmarks.command import Benchmark, Progress, Skipped, add_counts, counting, run
+from benchmarks.command import Benchmark, Skipped, add_counts, counting, run
 from benchmarks.report import (
     BenchmarkResult,
     FigureTable,
@@ -18,7 +19,7 @@ from benchmarks.report import (
     read_result,
     write_result,
 )
-from benchmarks.throughput.__main__ import BENCHMARK as THROUGHPUT
+from benchmarks.throughput import BENCHMARK as THROUGHPUT
 from hitherto_client.errors import HithertoCallError
 
 
@@ -29,9 +30,9 @@ def result(**figures: float) -> BenchmarkResult:
 
 
 def benchmark(outcome: BenchmarkResult | Exception) -> Benchmark:
-    async def measure(given: argparse.Namespace, progress: Progress) -> BenchmarkResult:
+    async def measure(given: argparse.Namespace) -> BenchmarkResult:
         assert given.calls == 7
-        step = counting(progress, "calling", 1)
+        step = counting("calling", 1)
         step()
         if isinstance(outcome, Exception):
             raise outcome
@@ -40,9 +41,7 @@ def benchmark(outcome: BenchmarkResult | Exception) -> Benchmark:
     return Benchmark(
         name="made",
         description="",
-        arguments=lambda parser: add_counts(
-            parser, argparse.Namespace(calls=5), {"calls": "how many"}
-        ),
+        arguments=lambda parser: add_counts(parser, calls=(5, "how many")),
         measure=measure,
     )
 
@@ -91,6 +90,23 @@ def test_a_run_without_figures_says_why(
     assert run(benchmark(outcome), ["--calls", "7"]) == code
     shown = capsys.readouterr()
     assert said in shown.out + shown.err
+
+
+@pytest.mark.parametrize(("load", "judged"), [(1.0, True), (1.01, False), (8.0, False)])
+def test_a_busy_machine_is_held_to_no_bar_and_says_so(
+    load: float,
+    judged: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert run(replace(benchmark(RESULT), timed=True), ["--calls", "7"]) == 0
+    shown = capsys.readouterr().out
+    assert ("MISSED" in shown, "≤ 1 ms" in shown) == (judged, judged)
+    assert ("no bars: the load average" in shown) is not judged
+    assert f"load average before: {load}" in shown
+    assert "2.0 ms" in shown
 
 
 def test_an_amount_is_at_least_one(capsys: pytest.CaptureFixture[str]) -> None:

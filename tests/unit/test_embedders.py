@@ -8,11 +8,14 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
-from hitherto_shared.embeddings.factory import build_embedder
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.embeddings.factory import configured_embedder
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.onnx import OnnxEmbedder
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
@@ -134,7 +137,7 @@ def test_offline_vectors_are_the_same_in_every_process() -> None:
 
 
 async def test_offline_describes_itself() -> None:
-    embedder = build_embedder("offline")
+    embedder = configured_embedder(SharedSettings())
 
     assert (embedder.name, embedder.dimensions, embedder.offline) == ("offline-hash-1", 512, True)
     assert (await embedder.embed([])).vectors == []
@@ -144,25 +147,24 @@ async def test_offline_describes_itself() -> None:
 @pytest.mark.parametrize(
     ("settings", "variable"),
     [
-        ({"kind": "magic"}, "HITHERTO_EMBEDDER"),
-        ({"kind": "openai"}, "OPENAI_API_KEY"),
-        ({"kind": "openai", "api_key": "k", "model": ""}, "EMBEDDING_MODEL"),
-        ({"kind": "openai", "api_key": "k", "model": "mine"}, "EMBEDDING_DIMENSIONS"),
-        ({"kind": "openai", "api_key": "k", "base_url": "localhost:1"}, "OPENAI_BASE_URL"),
-        ({"kind": "openai", "api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
-        ({"kind": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
-        ({"kind": "onnx", "onnx_model_dir": "/nonexistent"}, "HITHERTO_ONNX_MODEL_DIR"),
-        ({"kind": "offline", "dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
+        ({"embedder": "openai"}, "OPENAI_API_KEY"),
+        ({"openai_api_key": "k", "embedding_model": ""}, "EMBEDDING_MODEL"),
+        ({"openai_api_key": "k", "embedding_model": "mine"}, "EMBEDDING_DIMENSIONS"),
+        ({"openai_api_key": "k", "openai_base_url": "localhost:1"}, "OPENAI_BASE_URL"),
+        ({"openai_api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
+        ({"embedder": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
+        ({"onnx_model_dir": "/nonexistent"}, "HITHERTO_ONNX_MODEL_DIR"),
+        ({"embedder": "offline", "embedding_dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
     ],
 )
-def test_factory_names_the_variable_to_set(settings: dict[str, str], variable: str) -> None:
+def test_factory_names_the_variable_to_set(settings: dict[str, Any], variable: str) -> None:
     with pytest.raises(ValueError, match=variable):
-        build_embedder(**settings)  # type: ignore[arg-type]
+        configured_embedder(SharedSettings(**settings))
 
 
 async def test_factory_never_repeats_the_key() -> None:
     with pytest.raises(ValueError, match="OPENAI_API_KEY") as caught:
-        build_embedder("openai", api_key="sk-\u00e9-secret")
+        configured_embedder(SharedSettings(openai_api_key=SecretStr("sk-\u00e9-secret")))
 
     assert "secret" not in str(caught.value)
 
@@ -178,7 +180,9 @@ async def test_factory_never_repeats_the_key() -> None:
 async def test_factory_knows_the_usual_models(
     model: str, dimensions: int, threshold: float
 ) -> None:
-    embedder = build_embedder("openai", model=model, api_key="sk-test")
+    embedder = configured_embedder(
+        SharedSettings(embedding_model=model, openai_api_key=SecretStr("sk-test"))
+    )
 
     assert isinstance(embedder, OpenAIEmbedder)
     assert embedder.dimensions == dimensions
@@ -239,7 +243,7 @@ def onnx_folder() -> str:
 
 
 async def test_onnx_vectors_depend_on_the_text_alone(onnx_folder: str) -> None:
-    embedder = build_embedder("onnx", onnx_model_dir=onnx_folder)
+    embedder = configured_embedder(SharedSettings(onnx_model_dir=Path(onnx_folder)))
     try:
         alone = (await embedder.embed(["I like tea"])).vectors[0]
         batch = await embedder.embed(["I like tea", *TEXTS_OF_EVERY_KIND])
@@ -260,7 +264,7 @@ async def test_onnx_vectors_depend_on_the_text_alone(onnx_folder: str) -> None:
 
 
 async def test_onnx_gives_up_at_the_deadline(onnx_folder: str) -> None:
-    embedder = build_embedder("onnx", onnx_model_dir=onnx_folder)
+    embedder = configured_embedder(SharedSettings(onnx_model_dir=Path(onnx_folder)))
     try:
         with pytest.raises(ModelUnavailable):
             await embedder.embed(["word " * 200] * 50, timeout=0.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import generate_protos
+from tools import generate_protos, generated
 
 STUB = generate_protos.STUBS / generate_protos.PACKAGE / "memory_pb2.py"
 TEXTS = {STUB: "stub\n", generate_protos.API_DOCS: "page\n"}
@@ -14,14 +14,14 @@ TEXTS = {STUB: "stub\n", generate_protos.API_DOCS: "page\n"}
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(generate_protos, "ROOT", tmp_path)
+    monkeypatch.setattr(generated, "ROOT", tmp_path)
     (tmp_path / STUB).parent.mkdir(parents=True)
-    generate_protos.write(TEXTS)
+    generated.write(TEXTS, generate_protos.committed())
     return tmp_path
 
 
 def test_what_was_just_written_matches(repository: Path) -> None:
-    generate_protos.check(TEXTS)
+    generated.check(TEXTS, generate_protos.committed(), "protos/", "make proto")
     assert (repository / STUB).read_text("utf-8") == "stub\n"
 
 
@@ -42,7 +42,7 @@ def test_a_difference_is_named_with_what_to_do(
     else:
         (repository / path).write_text(text, "utf-8")
     with pytest.raises(SystemExit) as failure:
-        generate_protos.check(TEXTS)
+        generated.check(TEXTS, generate_protos.committed(), "protos/", "make proto")
     assert f"{problem}: {path}" in str(failure.value)
     assert "make proto" in str(failure.value)
 
@@ -52,6 +52,6 @@ def test_writing_removes_what_is_no_longer_generated(repository: Path) -> None:
     left_over.write_text("left over\n", "utf-8")
     own = repository / STUB.with_name("__init__.py")
     own.write_text('"""By hand."""\n', "utf-8")
-    generate_protos.write(TEXTS)
+    generated.write(TEXTS, generate_protos.committed())
     assert not left_over.exists()
     assert own.exists()

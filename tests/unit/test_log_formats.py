@@ -92,7 +92,7 @@ def test_lines_have_the_request_id_before_the_caller_is_known() -> None:
 async def test_only_a_slow_call_is_logged(
     caplog: pytest.LogCaptureFixture, slow_seconds: float, lines: int
 ) -> None:
-    with ObservedCall("/hitherto.v1.Tests/Call", "r-1", slow_seconds):
+    with ObservedCall("/hitherto.v1.Tests/Call", "r-1", slow_seconds, {}, traced=False):
         pass
     found = [vars(line) for line in caplog.records if line.msg == "slow call"]
     assert len(found) == lines

@@ -7,13 +7,7 @@ import asyncio
 import grpc
 import pytest
 
-from hitherto_shared.metrics import (
-    REGISTRY,
-    MeasuredCall,
-    measured_model_call,
-    shown,
-    tenant_label,
-)
+from hitherto_shared.metrics import REGISTRY, measured_model_call, shown, tenant_label
 from hitherto_shared.model_api import (
     ModelMisbehaved,
     ModelMisconfigured,
@@ -22,6 +16,7 @@ from hitherto_shared.model_api import (
     PromptTooLong,
 )
 from hitherto_shared.model_server import RequestRejected
+from hitherto_shared.rpc.observed_call import ObservedCall
 from tools.metrics_docs import METRICS, PAGE, page
 
 
@@ -77,14 +72,14 @@ def test_names_follow_the_conventions() -> None:
         (RuntimeError(), "UNKNOWN"),
     ],
 )
-def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: str) -> None:
+async def test_calls_are_counted_by_how_they_end(error: BaseException | None, code: str) -> None:
     labels = {"method": "Tests/Call", "code": code, "reason": ""}
     before, running = counted("hitherto_rpcs_total", **labels), counted("hitherto_rpcs_in_progress")
     try:
-        with MeasuredCall("/hitherto.v1.Tests/Call") as measured:
+        with ObservedCall("/hitherto.v1.Tests/Call", "r-1", 3600.0, {}, traced=False) as observed:
             assert counted("hitherto_rpcs_in_progress") == running + 1
             if code == "NOT_FOUND":
-                measured.code = code
+                observed.code = code
             if error is not None:
                 raise error
     except BaseException as raised:

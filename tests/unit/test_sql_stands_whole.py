@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 IDENTIFIERS_ONLY = {
     "services/extraction/hitherto_extraction/storage/erasure.py",
     "services/extraction/hitherto_extraction/storage/exports.py",
-    "services/extraction/hitherto_extraction/storage/imported_rows.py",
+    "services/extraction/hitherto_extraction/storage/imported.py",
     "shared/hitherto_shared/database/bootstrap.py",
     "shared/hitherto_shared/database/embedded/preparation.py",
     "shared/hitherto_shared/database/migrate.py",

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 NAMED_ELSEWHERE = "a table that is put into the statement"
 
 WRITERS = {
-    "chunks": {"document_chunks"},
     "clearing": {"memories", "memory_embeddings", "preferences"},
     "corpora/documents": {"document_chunk_embeddings", "document_chunks"},
     "corpora/index": {"passage_postings", "passage_statistics"},
@@ -28,13 +27,12 @@ WRITERS = {
     "conversation_removal": {"memories", "memory_sources"},
     "conversations": {"messages"},
     "document_mentions": {"document_mentions", "entities"},
-    "documents": {"documents"},
+    "documents": {"document_chunks", "documents"},
     "editing": {"memories"},
     # Of persons whose row is marked as erased, of whom nothing is told any more.
     "erasure": {NAMED_ELSEWHERE},
-    "imported": {"memories"},
     # All that an import knows.
-    "imported_rows": {NAMED_ELSEWHERE},
+    "imported": {NAMED_ELSEWHERE, "memories"},
     "keyword_index": {"passage_postings", "postings"},
     "memories": {"memories", "memory_embeddings", "memory_source_embeddings", "memory_sources"},
     "preferences": {"preferences"},
@@ -52,8 +50,7 @@ WRITERS = {
         "postings",
     },
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
-    "sealing": {"memories", "summary_embeddings"},
-    "sealing_profiles": {"profiles"},
+    "sealing": {"memories", "profiles", "summary_embeddings"},
     "summaries": {"conversation_summaries"},
     "upkeep": {"memories", "memory_embeddings"},
 }

@@ -7,7 +7,7 @@ import sys
 from pydantic import ValidationError
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.wiring.databases import NAME
+from hitherto_extraction.wiring.base import NAME
 from hitherto_extraction.wiring.service import running
 from hitherto_shared.config import describe
 from hitherto_shared.processes import ProcessSpread, serve_in_processes

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 
@@ -43,6 +42,7 @@ _ROWS_A_SECOND = 10_000.0
 _LONGEST_SECONDS = 10.0
 """Upper limit of the time for which a sum over many rows of the ledger is cached."""
 
+_CHECK_SECONDS = 10.0
 _MEASURE_SECONDS = 10.0
 """Time limit for summing up the spending of all tenants."""
 
@@ -61,12 +61,6 @@ class BudgetSpent(Exception):
         self.seconds_left = seconds_left
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownSpending:
-    today: usage.SpendingToday
-    until: float
-
-
 class Budget:
     """The daily budget of every tenant of this installation.
 
@@ -76,7 +70,7 @@ class Budget:
 
     def __init__(self, daily_usd: float = 0.0) -> None:
         self.daily_usd = Decimal(str(daily_usd))
-        self._known: dict[str, _KnownSpending] = {}
+        self._known: dict[str, tuple[usage.SpendingToday, float]] = {}
 
     def limits(self, kind: str) -> bool:
         """Whether work of this kind may have to wait."""
@@ -101,40 +95,47 @@ class Budget:
                 seconds_left=today.seconds_left,
             )
 
+    async def check(self, database: Database, tenant_id: str, kind: str) -> None:
+        """The same outside a transaction; asks the database only if there is a budget.
+
+        Raises:
+            BudgetSpent: The tenant may not spend.
+        """
+        if self.limits(kind):
+            await database.run(
+                lambda connection: self.require(connection, tenant_id, kind),
+                timeout=_CHECK_SECONDS,
+                repeatable=True,
+            )
+
     async def _today(self, connection: Connection, tenant_id: str) -> usage.SpendingToday:
         known = self._known.get(tenant_id)
         now = time.monotonic()
-        if known is not None and now < known.until:
-            return known.today
+        if known is not None and now < known[1]:
+            return known[0]
         today = await usage.spent_today(connection, tenant_id)
         holds = min(today.rows / _ROWS_A_SECOND, _LONGEST_SECONDS, today.seconds_left)
-        self._known[tenant_id] = _KnownSpending(today, now + holds)
+        self._known[tenant_id] = (today, now + holds)
         return today
 
 
-class BudgetLeft:
-    """Writes what is left of the tenants' budgets into the metrics.
+async def measure_budgets(database: Database, daily_usd: float) -> None:
+    """Write what is left of the tenants' budgets into the metrics.
 
     Args:
         database: With the role hitherto_maintenance.
         daily_usd: The budget of each tenant in US dollars.
     """
-
-    def __init__(self, database: Database, daily_usd: float) -> None:
-        self._database = database
-        self._daily_usd = Decimal(str(daily_usd))
-
-    async def measure(self) -> None:
-        """Sum up today's spending of all tenants now."""
-        spent = await self._database.run(
-            usage.spent_today_by_tenant, timeout=_MEASURE_SECONDS, repeatable=True
-        )
-        if metrics.tenants_are_labelled():
-            for tenant_id, usd in spent.items():
-                metrics.BUDGET_LEFT_USD.labels(tenant_id).set(float(self._daily_usd - usd))
-        else:
-            most = max(spent.values(), default=Decimal(0))
-            metrics.BUDGET_LEFT_USD.labels("").set(float(self._daily_usd - most))
+    spent = await database.run(
+        usage.spent_today_by_tenant, timeout=_MEASURE_SECONDS, repeatable=True
+    )
+    daily = Decimal(str(daily_usd))
+    if metrics.tenants_are_labelled():
+        for tenant_id, usd in spent.items():
+            metrics.BUDGET_LEFT_USD.labels(tenant_id).set(float(daily - usd))
+    else:
+        most = max(spent.values(), default=Decimal(0))
+        metrics.BUDGET_LEFT_USD.labels("").set(float(daily - most))
 
 
 def _usd(amount: Decimal) -> str:

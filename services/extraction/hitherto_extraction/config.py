@@ -7,14 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from hitherto_extraction.upkeep.schedules import (
-    AUDIT,
-    CONSOLIDATION,
-    DECAY,
-    IDLE,
-    RETENTION,
-    read_line,
-)
+from hitherto_extraction.upkeep.schedules import NAMES, read_line
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.connect import EXTRACTION_LOGINS
 
@@ -76,21 +69,9 @@ class ExtractionSettings(SharedSettings):
     @property
     def schedule_lines(self) -> dict[str, str]:
         """The cron line of each schedule by its name."""
-        return {
-            DECAY: self.schedule_decay,
-            CONSOLIDATION: self.schedule_consolidation,
-            RETENTION: self.schedule_retention,
-            AUDIT: self.schedule_audit,
-            IDLE: self.schedule_idle,
-        }
+        return {name: getattr(self, f"schedule_{name}") for name in NAMES}
 
-    @field_validator(
-        "schedule_decay",
-        "schedule_consolidation",
-        "schedule_retention",
-        "schedule_audit",
-        "schedule_idle",
-    )
+    @field_validator(*(f"schedule_{name}" for name in NAMES))
     @classmethod
     def _is_a_cron_line(cls, line: str) -> str:
         read_line(line)

@@ -7,12 +7,11 @@ stored, an idempotency key replays the first outcome.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from hitherto_extraction.job_calls import Accepted, JobCalls
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.queue.attempts import WHY_NOT
-from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
 from hitherto_extraction.storage.corpora import index
@@ -25,38 +24,26 @@ from hitherto_extraction.transcripts import (
     store_messages,
 )
 from hitherto_extraction.user_key import with_keys
-from hitherto_shared.audit.trail import Trail
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Job, Scope
 
 
-@dataclass(frozen=True, slots=True)
-class IntakeRules:
-    """When and how jobs are created; docs/configuration.md describes the variables."""
+@dataclass(eq=False)
+class Intake(JobCalls):
+    """Accepts messages into the database behind `database` (role hitherto_write).
 
+    The settings say when and how jobs are created; docs/configuration.md describes the variables.
+    """
+
+    keys: UserKeys | None = None
+    _: KW_ONLY
     memory_enabled: bool
     extract_every: int
     debounce_seconds: float
     max_attempts: int
     message_vectors: bool = True
-
-
-class Intake(JobCalls):
-    """Accepts messages into the database behind `database` (role hitherto_write)."""
-
-    def __init__(
-        self,
-        database: Database,
-        rules: IntakeRules,
-        limit: QueueLimit | None = None,
-        trail: Trail | None = None,
-        keys: UserKeys | None = None,
-    ) -> None:
-        super().__init__(database, limit or QueueLimit(), trail)
-        self._rules = rules
-        self._keys = keys
 
     async def submit(
         self,
@@ -79,7 +66,7 @@ class Intake(JobCalls):
         async def work(connection: Connection) -> list[Job]:
             _, made = await together(
                 connection,
-                self._limit.require(connection, tenant_id, len(transcripts)),
+                self.limit.require(connection, tenant_id, len(transcripts)),
                 self._submit_all(connection, tenant_id, transcripts),
             )
             return [made[i] for i in range(len(transcripts))]
@@ -118,7 +105,7 @@ class Intake(JobCalls):
             # Code that stores or indexes holds the user's row, and locks it before a
             # conversation's.
             state = await users.enter_alone(connection, scope)
-            why = state.why_not_learning(self._rules.memory_enabled)
+            why = users.why_not_learning(state, self.memory_enabled)
             if why == "MEMORY_DISABLED":
                 return [await self._refuse(connection, scope, conversation_id, why)]
             stored = await store_messages(
@@ -142,16 +129,16 @@ class Intake(JobCalls):
             if why:
                 return [await self._refuse(connection, scope, conversation_id, why)]
             pending = await count(connection)
-            if pending < self._rules.extract_every:
+            if pending < self.extract_every:
                 return []
-            await self._limit.require(connection, scope.tenant_id)
+            await self.limit.require(connection, scope.tenant_id)
             return [await self._enqueue_open(connection, scope, conversation_id)]
 
         accepted = await self._once_sealed(
             scope.tenant_id, identity, [scope.user_id], work, timeout
         )
         if pending is None:
-            pending = await self._database.run(count, timeout=timeout, repeatable=True)
+            pending = await self.database.run(count, timeout=timeout, repeatable=True)
         return Accepted(accepted.jobs, accepted.position, pending)
 
     async def end(
@@ -166,7 +153,7 @@ class Intake(JobCalls):
         """
 
         async def work(connection: Connection) -> list[Job]:
-            await self._limit.require(connection, scope.tenant_id)
+            await self.limit.require(connection, scope.tenant_id)
             await users.enter_user(connection, scope)
             counters = await conversations.require_conversation(connection, scope, conversation_id)
             job = await self._hand_out(connection, scope, conversation_id, counters)
@@ -190,12 +177,11 @@ class Intake(JobCalls):
         """Queue the rest of a conversation that fell silent."""
 
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                counters = await conversations.lock_conversation(connection, scope, conversation_id)
-                if counters is not None and counters.watermark < counters.last_message_no:
-                    await self._enqueue_open(connection, scope, conversation_id)
+            counters = await conversations.lock_conversation(connection, scope, conversation_id)
+            if counters is not None and counters.watermark < counters.last_message_no:
+                await self._enqueue_open(connection, scope, conversation_id)
 
-        await self._database.run(work, timeout=10.0)
+        await self.database.transact(work, timeout=10.0)
 
     async def _submit_all(
         self, connection: Connection, tenant_id: str, transcripts: Sequence[IncomingTranscript]
@@ -217,7 +203,7 @@ class Intake(JobCalls):
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
         state = await users.enter_alone(connection, scope)
-        why = state.why_not_learning(self._rules.memory_enabled)
+        why = users.why_not_learning(state, self.memory_enabled)
         if why == "MEMORY_DISABLED":
             return await self._refuse(connection, scope, conversation_id, why)
         sealed = users.must_seal(state, scope)
@@ -251,7 +237,7 @@ class Intake(JobCalls):
                 conversation_id,
                 range_from=stored.lowest,
                 range_to=stored.highest,
-                max_attempts=self._rules.max_attempts,
+                max_attempts=self.max_attempts,
             )
         await conversations.advance(
             connection,
@@ -273,7 +259,7 @@ class Intake(JobCalls):
             scope,
             MESSAGES,
             [(conversation_id, number) for number in stored.new],
-            embedded=self._rules.message_vectors,
+            embedded=self.message_vectors,
         )
 
     async def _hand_out(
@@ -288,7 +274,7 @@ class Intake(JobCalls):
             conversation_id,
             range_from=counters.watermark + 1,
             range_to=counters.last_message_no,
-            max_attempts=self._rules.max_attempts,
+            max_attempts=self.max_attempts,
         )
 
     async def _enqueue_open(
@@ -298,8 +284,8 @@ class Intake(JobCalls):
             connection,
             scope,
             conversation_id,
-            debounce_seconds=self._rules.debounce_seconds,
-            max_attempts=self._rules.max_attempts,
+            debounce_seconds=self.debounce_seconds,
+            max_attempts=self.max_attempts,
         )
 
     async def _refuse(
@@ -311,7 +297,7 @@ class Intake(JobCalls):
             conversation_id,
             reason=why,
             error=f"{why}: {WHY_NOT[why]}",
-            max_attempts=self._rules.max_attempts,
+            max_attempts=self.max_attempts,
         )
 
     async def _once_sealed(
@@ -324,7 +310,7 @@ class Intake(JobCalls):
     ) -> Accepted:
         """See `once`, with the keys of users with encryption on."""
         return await with_keys(
-            self._keys,
+            self.keys,
             [Scope(tenant_id, user_id) for user_id in user_ids],
             lambda: self.once(tenant_id, identity, user_ids, work, timeout),
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
-from hitherto_extraction.once import IdempotentOperation, once
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, once
 from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.queue.jobs import RetryFilter
-from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.audit.trail import NOBODY, Trail
@@ -30,26 +30,13 @@ class Accepted:
     pending_messages: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """The number of jobs that a call queued again, and its point in time."""
-
-    count: int
-    position: Position
-
-    @property
-    def more(self) -> bool:
-        """Whether the maximum of one call was reached."""
-        return self.count >= MAX_RETRIED
-
-
+@dataclass(eq=False)
 class JobCalls:
     """Creates and changes jobs in the database behind `database` (role hitherto_write)."""
 
-    def __init__(self, database: Database, limit: QueueLimit, trail: Trail | None) -> None:
-        self._database = database
-        self._limit = limit
-        self._trail = trail
+    database: Database
+    limit: QueueLimit = field(default_factory=QueueLimit)
+    trail: Trail | None = None
 
     async def retry(
         self, connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
@@ -64,27 +51,30 @@ class JobCalls:
         job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
         if job.user_id is not None:
             await users.enter_user(connection, Scope(tenant_id, job.user_id))
-        await self._limit.require(connection, tenant_id)
+        await self.limit.require(connection, tenant_id)
         return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
 
     async def retry_all(
         self, tenant_id: str, identity: Identity | None, wanted: RetryFilter, *, timeout: float
-    ) -> Retried:
+    ) -> IdempotentResult[int]:
         """Queue matching jobs again, at most `MAX_RETRIED`, or answer as the first call did.
+
+        Returns:
+            Their number.
 
         Raises:
             Exhausted: Too many jobs wait.
         """
 
         async def work(connection: Connection) -> dict[str | None, list[str]]:
-            await self._limit.require(connection, tenant_id)
+            await self.limit.require(connection, tenant_id)
             return await jobs.retry_jobs(connection, tenant_id, wanted, limit=MAX_RETRIED)
 
         async def again(connection: Connection, ids: Sequence[str]) -> dict[str | None, list[str]]:
             return {wanted.user_id: list(ids)}
 
         outcome = await once(
-            self._database,
+            self.database,
             identity,
             IdempotentOperation(
                 change=work,
@@ -97,9 +87,9 @@ class JobCalls:
                 },
             ),
             timeout=timeout,
-            trail=self._trail,
+            trail=self.trail,
         )
-        return Retried(sum(map(len, outcome.made.values())), outcome.position)
+        return IdempotentResult(sum(map(len, outcome.made.values())), outcome.position)
 
     async def once(
         self,
@@ -111,7 +101,7 @@ class JobCalls:
     ) -> Accepted:
         """Do `work` in one transaction, or answer as the first call with the same key did."""
         outcome = await once(
-            self._database,
+            self.database,
             identity,
             IdempotentOperation(
                 change=work,
@@ -124,7 +114,7 @@ class JobCalls:
                 touched=lambda made: _jobs_by_user(user_ids, made),
             ),
             timeout=timeout,
-            trail=self._trail,
+            trail=self.trail,
         )
         return Accepted(outcome.made, outcome.position)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
@@ -72,6 +73,10 @@ class Prices:
         read, written = usage.input_tokens, usage.output_tokens
         cost = self.cost(usage.model, input_tokens=read, output_tokens=written)
         return Charge(stage, usage.model, usage.calls, read, written, cost)
+
+    def wasted(self, stage: str, spent: Iterable[ModelUsage]) -> list[Charge]:
+        """What calls with unusable replies cost."""
+        return [self.charge(stage, each) for each in spent]
 
     def embedding_charge(self, model: str, calls: int, tokens: int) -> Charge:
         """What calls of an embedder cost, for the ledger."""

@@ -1,18 +1,29 @@
-"""Background duties of the service, each safe with many replicas; `scheduler` runs them.
+"""Background duties of the service, each safe with many replicas, and what starts them.
 
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
 conversation can wait, so that two concurrent replicas queue it once. Other duties back-fill vectors
 after an embedder outage, index messages that no job has indexed, seal text from before a user
 turned encryption on, charge the embedding of queries, analyse tables that have grown, and delete
 expired idempotency keys, unusable replies, working memory and documents.
+
+APScheduler starts duties at their time, and decides nothing else. Each cron line wakes all replicas
+at its times; so does a short interval, because the times are those of the database's clock and this
+machine's may be wrong, and because a slot may have been missed. `upkeep.schedules` decides which
+replica runs a slot.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
 from functools import partial
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from hitherto_extraction.documents.ingest import delete_expired
 from hitherto_extraction.intake import Intake
@@ -25,6 +36,7 @@ from hitherto_extraction.storage import (
     unusable_replies,
     upkeep,
 )
+from hitherto_extraction.upkeep.schedules import Schedules
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import acting_for
@@ -33,15 +45,15 @@ logger = logging.getLogger("hitherto.sweeps")
 
 _BATCH = 200
 _SWEEP_SECONDS = 10.0
-_STATISTICS_SECONDS = 10.0
 _ANALYSE_SECONDS = 60.0
-_KEYS_SECONDS = 3600.0
-_SESSIONS_SECONDS = 600.0
-_DOCUMENTS_SECONDS = 60.0
-_TEXTS_SECONDS = 60.0
 _DOCUMENT_SECONDS = 30.0
 _SLOT_SECONDS = 60.0
 """The default interval of the schedule `idle`."""
+
+
+_LOOK_SECONDS = 20
+
+Work = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +70,7 @@ class Duty:
     until_done: bool = False
 
 
-def _tolerant(duty: Duty) -> Callable[[], Awaitable[None]]:
+def _tolerant(duty: Duty) -> Work:
     async def run() -> None:
         with faults.Tolerated(logger, f"{duty.what} skipped"):
             while await duty.work() and duty.until_done:
@@ -67,65 +79,58 @@ def _tolerant(duty: Duty) -> Callable[[], Awaitable[None]]:
     return run
 
 
+@dataclass(eq=False)
 class Sweeps:
     """The duties of this process: its own, and `others`.
 
     The database role is hitherto_maintenance, and hitherto_removal for what is deleted of users.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        intake: Intake,
-        removal: Database | None = None,
-        others: Sequence[Duty] = (),
-        *,
-        idle_minutes: float,
-    ) -> None:
-        self._database = database
-        self._intake = intake
-        self._removal = removal
-        self._others = others
-        self._idle_seconds = idle_minutes * 60
+    database: Database
+    intake: Intake
+    removal: Database
+    others: Sequence[Duty] = ()
+    _: KW_ONLY
+    idle_minutes: float
 
-    def at_intervals(self, *, idle: bool) -> list[tuple[float, Callable[[], Awaitable[None]]]]:
+    def at_intervals(self, *, idle: bool) -> list[tuple[float, Work]]:
         """The duties of every replica, with their intervals in seconds.
 
         With `idle`, a silence shorter than the interval of the schedule of that name is also
         noticed in time.
         """
         duties = [
-            (_KEYS_SECONDS, self.expire_keys),
-            (_SESSIONS_SECONDS, self.drop_sessions),
-            (_STATISTICS_SECONDS, self.analyse),
-            (_TEXTS_SECONDS, self.forget_texts),
-            *((each.seconds, _tolerant(each)) for each in self._others),
+            Duty("deletion of expired keys", 3_600.0, self.expire_keys),
+            Duty("sweep of working memory", 600.0, self.drop_sessions, until_done=True),
+            Duty("sweep of documents", 60.0, self.drop_documents, until_done=True),
+            Duty("analysis of tables", 10.0, self.analyse, until_done=True),
+            Duty("forgetting of texts", 60.0, self.forget_texts),
+            *self.others,
         ]
-        if self._removal is not None:
-            duties.append((_DOCUMENTS_SECONDS, self.drop_documents))
-        every = max(1.0, self._idle_seconds / 4)
+        every = max(1.0, self.idle_minutes * 60 / 4)
         if idle and every < _SLOT_SECONDS:
-            duties.append((every, self.queue_idle))
-        return duties
+            duties.append(Duty("idle sweep", every, self.queue_idle))
+        return [(duty.seconds, _tolerant(duty)) for duty in duties]
 
     async def queue_idle(self) -> None:
         """Queue the unextracted rest of silent conversations."""
         with faults.Tolerated(logger, "idle sweep skipped"):
-            idle = await self._database.run(
+            idle = await self.database.run(
                 lambda connection: conversations.find_idle(
-                    connection, idle_seconds=self._idle_seconds, limit=_BATCH
+                    connection, idle_seconds=self.idle_minutes * 60, limit=_BATCH
                 ),
                 timeout=_SWEEP_SECONDS,
             )
             for scope, conversation_id in idle:
                 with acting_for(scope.tenant_id):
-                    await self._intake.queue_idle(scope, conversation_id)
+                    await self.intake.queue_idle(scope, conversation_id)
 
-    async def analyse(self) -> None:
-        """Analyse tables that have grown, one after the other."""
-        with faults.Tolerated(logger, "analysis of tables skipped"):
-            while table := await self._database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS):
-                logger.info("analysed a table", extra={"table": table})
+    async def analyse(self) -> bool:
+        """Analyse a table that has grown; False if none has."""
+        table = await self.database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS)
+        if table:
+            logger.info("analysed a table", extra={"table": table})
+        return bool(table)
 
     async def forget_texts(self) -> None:
         """Clear caches of users' texts, so that no process keeps them for longer than needed."""
@@ -133,27 +138,20 @@ class Sweeps:
 
     async def expire_keys(self) -> None:
         """Delete expired idempotency keys and unusable replies."""
-        with faults.Tolerated(logger, "key expiry skipped"):
-            await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
-            await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
+        await self.database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
+        await self.database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
 
-    async def drop_sessions(self) -> None:
-        """Delete expired working memory, batch by batch until none is left."""
-        with faults.Tolerated(logger, "sweep of working memory skipped"):
-            while await self._database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS):
-                pass
+    async def drop_sessions(self) -> int:
+        """Delete a batch of expired working memory; returns how much."""
+        return await self.database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS)
 
-    async def drop_documents(self) -> None:
-        """Delete expired documents with all that was made of them, until none can be deleted."""
-        with faults.Tolerated(logger, "sweep of documents skipped"):
-            while await self._drop_some_documents():
-                pass
+    async def drop_documents(self) -> int:
+        """Delete a batch of expired documents with all that was made of them; returns how many.
 
-    async def _drop_some_documents(self) -> int:
-        """Each in a transaction of its own; a user who stays locked waits for the next sweep."""
-        assert self._removal is not None
+        Each in a transaction of its own; a user who stays locked waits for the next sweep.
+        """
         dropped = 0
-        for scope, document_id in await self._database.run(
+        for scope, document_id in await self.database.run(
             lambda connection: documents.find_expired(connection, limit=_BATCH),
             timeout=_SWEEP_SECONDS,
         ):
@@ -162,5 +160,51 @@ class Sweeps:
                 faults.Tolerated(logger, "deletion of a document skipped"),
                 acting_for(scope.tenant_id),
             ):
-                dropped += await self._removal.transact(drop, timeout=_DOCUMENT_SECONDS)
+                dropped += await self.removal.transact(drop, timeout=_DOCUMENT_SECONDS)
         return dropped
+
+
+class Scheduler:
+    """Wakes schedules and duties while the service runs."""
+
+    def __init__(self, schedules: Schedules, at_intervals: Sequence[tuple[float, Work]]) -> None:
+        """Wake `schedules` at their slots, and each duty at its interval in seconds."""
+        self._schedules = schedules
+        self._at_intervals = at_intervals
+        self._scheduler = AsyncIOScheduler(
+            timezone=UTC,
+            # A tick that comes late still counts; several missed ones count once.
+            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
+        )
+
+    def start(self) -> None:
+        """Start; a missed slot runs at once."""
+        tick = _cut_off_quietly(self.tick)
+        self._scheduler.add_job(
+            tick, IntervalTrigger(seconds=_LOOK_SECONDS), next_run_time=datetime.now(UTC)
+        )
+        for schedule in self._schedules.all:
+            if schedule.cron is not None:
+                self._scheduler.add_job(tick, schedule.cron.trigger)
+        for seconds, duty in self._at_intervals:
+            self._scheduler.add_job(_cut_off_quietly(duty), IntervalTrigger(seconds=seconds))
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Start nothing more."""
+        self._scheduler.shutdown(wait=False)
+
+    async def tick(self) -> None:
+        """Let the schedules check their slots."""
+        with faults.Tolerated(logger, "schedules are checked again later"):
+            await self._schedules.tick()
+
+
+def _cut_off_quietly(duty: Work) -> Callable[[], Coroutine[None, None, None]]:
+    """Run `duty`; its cancellation at shutdown is no failure, as which APScheduler would log it."""
+
+    async def run() -> None:
+        with suppress(asyncio.CancelledError):
+            await duty()
+
+    return run

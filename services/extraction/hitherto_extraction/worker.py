@@ -22,14 +22,15 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.lease_renewal import LeaseRenewal
+from hitherto_extraction.queue.leases import LeaseRenewal
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
 from hitherto_shared import metrics, tracing
 from hitherto_shared.audit.trail import Trail
@@ -70,51 +71,30 @@ Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
 
 
-class JobFailed(Exception):
-    """An attempt failed for a reportable reason.
+@dataclass(eq=False)
+class Worker:
+    """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance.
 
     Attributes:
-        reason: UPPER_SNAKE name from `ErrorReason`.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerRules:
-    """The number of concurrent jobs, their lease, and the delays after failures.
-
-    Attributes:
+        concurrency: Number of concurrent jobs of users.
+        lease_seconds: Time for which a claim lasts without renewal.
+        backoff_seconds: The delay after the first failure.
         standstill_seconds: Time without progress of the event loop after which running jobs are
             charged an attempt.
     """
 
+    database: Database
+    signals: JobSignals
+    runners: Mapping[str, Runner]
+    budget: Budget = field(default_factory=Budget)
+    trail: Trail | None = None
+    _: KW_ONLY
     concurrency: int
     lease_seconds: float
     backoff_seconds: float
     standstill_seconds: float = 5.0
 
-
-class Worker:
-    """Claims and runs jobs until it is stopped. The database role is hitherto_maintenance."""
-
-    def __init__(
-        self,
-        database: Database,
-        signals: JobSignals,
-        runners: Mapping[str, Runner],
-        rules: WorkerRules,
-        budget: Budget | None = None,
-        trail: Trail | None = None,
-    ) -> None:
-        self._database = database
-        self._signals = signals
-        self._runners = runners
-        self._rules = rules
-        self._budget = budget or Budget()
-        self._trail = trail
+    def __post_init__(self) -> None:
         self._resting: dict[tuple[str, str], float] = {}
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._running: dict[asyncio.Task[None], Claim] = {}
@@ -123,7 +103,7 @@ class Worker:
         self._stopping = False
         self._claimed_at = -math.inf
         self._loops: list[asyncio.Task[None]] = []
-        self._renewal = LeaseRenewal(database, self._running, rules.lease_seconds)
+        self._renewal = LeaseRenewal(self.database, self._running, self.lease_seconds)
 
     async def start(self) -> None:
         """Start claiming jobs in the background."""
@@ -137,7 +117,7 @@ class Worker:
     async def stop(self, grace: float) -> None:
         """Claim nothing more; let running jobs finish for `grace` seconds, then hand them back."""
         self._stopping = True
-        self._signals.wake()
+        self.signals.wake()
         # A claim in progress may still succeed, and its jobs must be run or handed back.
         if self._loops:
             await asyncio.wait(self._loops[:1], timeout=_STATEMENT_SECONDS)
@@ -153,7 +133,7 @@ class Worker:
         await asyncio.gather(*ending, return_exceptions=True)
 
     async def _claim_loop(self) -> None:
-        with self._signals.watching() as news, self._signals.watching(RETRIED) as retried:
+        with self.signals.watching() as news, self.signals.watching(RETRIED) as retried:
             while not self._stopping:
                 if retried.seen():
                     self._resting.clear()
@@ -162,7 +142,7 @@ class Worker:
     async def _claim_round(self, news: Watch) -> None:
         began = time.monotonic()
         wide = sum(held.user_id is None for held in self._running.values())
-        room = self._rules.concurrency - (len(self._running) - wide)
+        room = self.concurrency - (len(self._running) - wide)
         if room > 0 or began > self._claimed_at + _CLAIM_WIDE_SECONDS:
             self._claimed_at = began
             for held in await self._claim(max(room, 0), max(_TENANT_WIDE - wide, 0)):
@@ -180,15 +160,15 @@ class Worker:
         now = time.monotonic()
         self._resting = {what: until for what, until in self._resting.items() if until > now}
         try:
-            return await self._database.run(
+            return await self.database.run(
                 lambda connection: claims.claim(
                     connection,
                     worker=self._name,
                     limit=room,
                     tenant_wide=tenant_wide,
-                    lease_seconds=self._rules.lease_seconds,
+                    lease_seconds=self.lease_seconds,
                     resting=list(self._resting),
-                    trail=self._trail,
+                    trail=self.trail,
                 ),
                 timeout=_STATEMENT_SECONDS,
             )
@@ -208,18 +188,18 @@ class Worker:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
         self._held_up.discard(task)
-        self._signals.wake()
+        self.signals.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("cannot record the outcome of a job: %s", type(error).__name__)
 
     async def _clock_loop(self) -> None:
         while True:
             self._look_at_the_clock()
-            await asyncio.sleep(self._rules.standstill_seconds / 5)
+            await asyncio.sleep(self.standstill_seconds / 5)
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
-        if now - self._moved > self._rules.standstill_seconds:
+        if now - self._moved > self.standstill_seconds:
             logger.error("the process stood still for %.1f s", now - self._moved)
             self._held_up.update(self._running)
         self._moved = now
@@ -236,7 +216,7 @@ class Worker:
         begin_record()
         act_for(held.tenant_id)
         try:
-            with metrics.JOB_SECONDS.labels(held.kind).time(), _AttemptSpan(held):
+            with metrics.JOB_SECONDS.labels(held.kind).time(), _span(held):
                 await self._attempt(held)
         except asyncio.CancelledError:
             if self._stopping and self._was_held_up():
@@ -245,18 +225,10 @@ class Worker:
                 await self._record(lambda c: attempts.release(c, held))
             raise
 
-    async def _run_within_budget(self, held: Claim) -> None:
-        if self._budget.limits(held.kind):
-            await self._database.run(
-                lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
-                timeout=_STATEMENT_SECONDS,
-                repeatable=True,
-            )
-        await self._runners[held.kind](held)
-
     async def _attempt(self, held: Claim) -> None:
         try:
-            await self._run_within_budget(held)
+            await self.budget.check(self.database, held.tenant_id, held.kind)
+            await self.runners[held.kind](held)
             self._ended(held, "succeeded")
         except ClaimLost:
             self._ended(held, "lost")
@@ -286,48 +258,44 @@ class Worker:
                 delay=delay,
                 counts=error.asked and not lasting,
             )
-        except ModelRefused as error:
-            await self._fail(held, "MODEL_REFUSED", str(error))
-        except ModelMisbehaved as error:
-            await self._fail(held, "MODEL_UNUSABLE", str(error))
-        except JobFailed as error:
-            await self._fail(held, error.reason, str(error))
+        except (ModelRefused, ModelMisbehaved) as error:
+            refused = isinstance(error, ModelRefused)
+            await self._fail(held, "MODEL_REFUSED" if refused else "MODEL_UNUSABLE", str(error))
         except Exception as error:
             fault = _database_fault(error)
-            if fault is not None and self._was_held_up():
+            if fault is None:
+                about = without_message(error)
+                logger.error("the job failed with an internal error", exc_info=about)
+                await self._fail(held, "INTERNAL", type(error).__name__)
+            elif self._was_held_up():
                 await self._charge(held)
-                return
-            if isinstance(fault, WorkTooLong):
+            elif isinstance(fault, WorkTooLong):
                 await self._fail(held, fault.reason, fault.message)
-                return
-            if fault is not None:
+            else:
                 # Failures of the database, or of a user's key, are not the job's fault, however
                 # long they last.
                 logger.warning("the job waits: %s", fault.message)
-                await self._wait_out(
-                    held, fault.reason, fault.message, delay=self._backoff(1), counts=False
-                )
-                return
-            logger.error("the job failed with an internal error", exc_info=without_message(error))
-            await self._fail(held, "INTERNAL", type(error).__name__)
+                delay = self._backoff(1)
+                await self._wait_out(held, fault.reason, fault.message, delay=delay, counts=False)
 
     def _ended(self, held: Claim, outcome: str) -> None:
         """Count and log an attempt that ended: `succeeded`, `lost`, or the reason of its error."""
         metrics.JOB_ATTEMPTS.labels(held.kind, outcome.lower()).inc()
+        record = current_record()
+        assert record is not None
+        record.outcome = outcome.lower()
         facts: dict[str, object] = {
             "kind": held.kind,
             "attempt": held.attempt,
-            "outcome": outcome.lower(),
+            "outcome": record.outcome,
             "seconds": round(time.monotonic() - _began.get(), 3),
+            "model_seconds": round(record.seconds("model"), 3),
+            "sql_seconds": round(record.seconds("sql"), 3),
+            "tokens": dict(record.tokens),
+            "counts": record.counts,
         }
-        if (record := current_record()) is not None:
-            facts["model_seconds"] = round(record.seconds("model"), 3)
-            facts["sql_seconds"] = round(record.seconds("sql"), 3)
-            facts["tokens"] = dict(record.tokens)
-            facts["counts"] = record.counts
-            record.outcome = outcome.lower()
-        if self._trail is not None and held.user_id is not None:
-            facts["user_hash"] = self._trail.hash(held.tenant_id, held.user_id)
+        if self.trail is not None and held.user_id is not None:
+            facts["user_hash"] = self.trail.hash(held.tenant_id, held.user_id)
         logger.info("attempt at a job ended", extra=facts)
 
     async def _charge(self, held: Claim) -> None:
@@ -337,46 +305,47 @@ class Worker:
         rest = min(_REST_SECONDS, error.seconds_left)
         self._resting[held.tenant_id, held.kind] = time.monotonic() + rest
         logger.warning("no budget left: %s", error)
+        # Until midnight UTC; earlier, it looks whether there is more by then.
         look = LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0)
         jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
-        message = f"BUDGET_EXHAUSTED: {error}"
-        self._ended(held, "BUDGET_EXHAUSTED")
-        await self._record(
-            lambda c: attempts.pause(
-                c,
-                held,
-                error=message,
-                reason="BUDGET_EXHAUSTED",
-                look_seconds=look,
-                jitter_seconds=jitter,
-            )
+        await self._end(
+            held,
+            "BUDGET_EXHAUSTED",
+            str(error),
+            attempts.pause,
+            delay_seconds=min(look, error.seconds_left + jitter),
         )
 
     async def _wait_out(
         self, held: Claim, reason: str, message: str, *, delay: float, counts: bool
     ) -> None:
-        error = f"{reason}: {message}"
-        self._ended(held, reason)
-        await self._record(
-            lambda c: attempts.wait_out_outage(
-                c,
-                held,
-                error=error,
-                reason=reason,
-                delay_seconds=delay,
-                longest_seconds=MAX_BACKOFF_SECONDS,
-                counts=counts,
-            )
+        await self._end(
+            held,
+            reason,
+            message,
+            attempts.wait_out_outage,
+            delay_seconds=delay,
+            longest_seconds=MAX_BACKOFF_SECONDS,
+            counts=counts,
         )
 
     async def _fail(self, held: Claim, reason: str, message: str) -> None:
-        delay = self._backoff(held.attempt)
         logger.warning("attempt %d failed: %s: %s", held.attempt, reason, message)
+        delay = self._backoff(held.attempt)
+        await self._end(held, reason, message, attempts.fail, delay_seconds=delay)
+
+    async def _end(
+        self,
+        held: Claim,
+        reason: str,
+        message: str,
+        write: Callable[..., Awaitable[None]],
+        **how: float,
+    ) -> None:
+        """Log an attempt that ended for a reason, and write its outcome."""
         self._ended(held, reason)
         error = f"{reason}: {message}"
-        await self._record(
-            lambda c: attempts.fail(c, held, error=error, reason=reason, delay_seconds=delay)
-        )
+        await self._record(lambda c: write(c, held, error=error, reason=reason, **how))
 
     async def _record(self, write: Callable[..., Awaitable[None]]) -> None:
         """Write an outcome, as soon as the database is reachable.
@@ -388,7 +357,7 @@ class Worker:
         tries = 0
         while True:
             try:
-                await self._database.run(write, timeout=_STATEMENT_SECONDS)
+                await self.database.run(write, timeout=_STATEMENT_SECONDS)
                 return
             except Exception as error:
                 if _database_fault(error) is None:
@@ -397,36 +366,34 @@ class Worker:
                 logger.warning("retrying to record the outcome of a job: %s", type(error).__name__)
             if self._stopping:
                 return
-            await asyncio.sleep(min(self._backoff(tries), self._rules.lease_seconds / 3))
+            await asyncio.sleep(min(self._backoff(tries), self.lease_seconds / 3))
 
     def _backoff(self, attempt: int) -> float:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
-        delay: float = self._rules.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
+        delay: float = self.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
 
 
-class _AttemptSpan:
+@contextmanager
+def _span(held: Claim) -> Iterator[None]:
     """The span of an attempt, if traces are on."""
-
-    def __init__(self, held: Claim) -> None:
-        self._held = held
-
-    def __enter__(self) -> None:
-        tracer, held = tracing.tracer(), self._held
-        self._span: tracing.TraceSpan | None = None
-        if tracer is not None:
-            self._span = tracer.job(
-                held.kind,
-                held.trace_parent,
-                {"hitherto.job.id": str(held.job_id), "hitherto.job.attempt": held.attempt},
-            )
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._span is not None:
-            record = current_record()
-            outcome = "stopped" if error is not None or record is None else record.outcome
-            failed = "" if outcome in ("succeeded", "lost", "stopped") else outcome.upper()
-            self._span.end(failed, {"hitherto.job.outcome": outcome})
+    tracer = tracing.tracer()
+    if tracer is None:
+        yield
+        return
+    about: tracing.Attributes = {
+        "hitherto.job.id": str(held.job_id),
+        "hitherto.job.attempt": held.attempt,
+    }
+    span = tracer.job(held.kind, held.trace_parent, about)
+    outcome = "stopped"
+    try:
+        yield
+        if (record := current_record()) is not None:
+            outcome = record.outcome
+    finally:
+        failed = "" if outcome in ("succeeded", "lost", "stopped") else outcome.upper()
+        span.end(failed, {"hitherto.job.outcome": outcome})
 
 
 def _database_fault(error: BaseException) -> HithertoError | None:

@@ -19,7 +19,7 @@ from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.connection_setup import prepare_counting, prepare_session
-from hitherto_retrieval.storage.replica_lag import ReplicaLag
+from hitherto_retrieval.storage.replica_lag import lag_shown
 from hitherto_retrieval.usage_counts import AccessCounter, QueryUsageCounter
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
@@ -28,13 +28,13 @@ from hitherto_shared.config import describe
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import ProcessSpread, serve_in_processes
 from hitherto_shared.rpc.server import Server, Servicer
 from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
 from hitherto_shared.startup import (
     authentication,
-    embedders_for,
     load_deployment_secret,
     load_hash_key,
     load_user_keys,
@@ -91,9 +91,7 @@ async def running(
         stack.push_async_callback(readers.close)
         await readers.open()
         if replica is not None and settings.metrics_listen is not None:
-            lag = ReplicaLag(replica)
-            stack.push_async_callback(lag.stop)
-            await lag.start()
+            await stack.enter_async_context(lag_shown(replica))
         hash_key = load_hash_key(settings)
         await readers.keys.run(
             lambda connection: check_hash_key(connection, hash_key),

@@ -10,8 +10,8 @@ from typing import Any
 from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.snapshots import Believed
 from hitherto_retrieval.storage import conversations as conversations_of
-from hitherto_retrieval.storage import memories, past, past_surroundings, people
-from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage import memories, past, people
+from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Asking, Statement
 from hitherto_shared.database.pool import Reads
@@ -169,7 +169,7 @@ class SectionsAsked:
         moment = self._extent.moment
         given = [at for at in (moment.known_at, moment.as_of) if at is not None] if moment else []
         if given:
-            return past_surroundings.profile(self._scope, min(given))
+            return past.profile(self._scope, min(given))
         return people.profile(self._scope)
 
     def _top_of(self) -> Statement[list[Memory]]:
@@ -183,15 +183,13 @@ class SectionsAsked:
 
     def _conversations_of(self) -> Statement[list[Summary]]:
         extent = self._extent
-        first, limit = extent.first, extent.conversations
-        if extent.moment is not None:
-            return past_surroundings.conversations(
-                self._scope, extent.moment, first=first, limit=limit
-            )
-        return conversations_of.recent(self._scope, first=first, limit=limit)
+        return conversations_of.recent(
+            self._scope,
+            first=extent.first,
+            limit=extent.conversations,
+            moment=extent.moment or PRESENT,
+        )
 
     def _entities_of(self) -> Statement[list[Entity]]:
         named, limit = self._extent.named, self._extent.entities
-        if self._known_at is not None:
-            return past_surroundings.entities(self._scope, self._known_at, named=named, limit=limit)
-        return people.known_entities(self._scope, named=named, limit=limit)
+        return people.known_entities(self._scope, named=named, limit=limit, known_at=self._known_at)

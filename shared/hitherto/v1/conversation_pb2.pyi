@@ -109,7 +109,9 @@ class Message(_message.Message):
     name: _builtins.str
     """name, the speaker's name if several people or tools share a role. Optional."""
     content: _builtins.str
-    """content, the text. At most 64 KiB of UTF-8, without NUL; normalised to Unicode NFC."""
+    """content, the text. Required: leave out messages without text, such as bare tool calls. At most 64 KiB
+    of UTF-8, without NUL; normalised to Unicode NFC.
+    """
     conversation_id: _builtins.str
     """conversation_id, the conversation of the message. Set in replies; ignored in requests, which name the
     conversation beside the messages.

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from hitherto_client._async.conversations import AsyncConversations
-from hitherto_client._async.health import AsyncHealthChecks
+from hitherto_client._async.conversations import AsyncConversations, AsyncSessions
 from hitherto_client._async.jobs import AsyncJobs
 from hitherto_client._async.memories import AsyncMemories
 from hitherto_client._async.privacy import AsyncPrivacy
 from hitherto_client._async.profiles import AsyncProfiles
 from hitherto_client._async.reads import AsyncRetrieval
-from hitherto_client._async.sessions import AsyncSessions
 from hitherto_client._async.upkeep import AsyncUpkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
@@ -29,7 +27,6 @@ class AsyncHitherto(
     AsyncSessions,
     AsyncPrivacy,
     AsyncUpkeep,
-    AsyncHealthChecks,
 ):
     """An asynchronous client of both services. Close it, or use it as a context manager.
 

@@ -8,52 +8,31 @@ from typing import Any
 
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import memory_service_pb2
-from hitherto.v1 import retrieval_service_pb2 as reading
-from hitherto_client._async.calling import AsyncCalling
-from hitherto_client._async.pages import AsyncPages
+from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client.inputs import DocumentInput
 from hitherto_client.results.conversations import Document, Ingested
 from hitherto_client.results.memories import HistoryEvent, Profile
-from hitherto_client.wire import build, read
+from hitherto_client.wire import build, paths_in, read
 
 
 class AsyncProfiles(AsyncCalling):
     """What is known about a user as a person, and the documents that were supplied."""
 
+    @rpc("GetProfile", "profile")
     async def get_profile(self, user: str, *, timeout: float | None = None) -> Profile | None:
         """The user's profile; None if there is none, or memory is switched off."""
-        request = build(reading.GetProfileRequest, user_id=user)
-        reply = await self._find(self.connection.retrieval.GetProfile, request, user, timeout)
-        return read(Profile, reply.profile) if reply and not reply.reason else None
 
+    @pages("ListProfiles")
     def profiles(
         self, *, department: str = "", page_size: int = 200, timeout: float | None = None
     ) -> AsyncPages[Profile]:
         """The profiles that the credential may see, fetched page by page."""
-        request = build(reading.ListProfilesRequest, department=department, page_size=page_size)
-        return self._list(
-            self.connection.retrieval.ListProfiles,
-            request,
-            "",
-            timeout,
-            rows="profiles",
-            kind=Profile,
-        )
 
+    @pages("GetProfileHistory")
     def profile_history(
         self, user: str, *, page_size: int = 200, timeout: float | None = None
     ) -> AsyncPages[HistoryEvent]:
         """Every change of the user's profile, newest first, fetched page by page."""
-        request = build(reading.GetProfileHistoryRequest, user_id=user, page_size=page_size)
-        call = self.connection.retrieval.GetProfileHistory
-        return self._list(
-            call,
-            request,
-            user,
-            timeout,
-            rows="events",
-            kind=HistoryEvent,
-        )
 
     async def update_profile(
         self,
@@ -104,7 +83,7 @@ class AsyncProfiles(AsyncCalling):
         changes = {name: value for name, value in {**plain, **free}.items() if value is not None}
         paths = [name for name in changes if name in plain]
         for name, given in free.items():
-            paths += _paths(name, given or {})
+            paths += paths_in(name, given or {})
         request = build(
             memory_service_pb2.UpdateProfileRequest,
             user_id=user,
@@ -116,6 +95,7 @@ class AsyncProfiles(AsyncCalling):
         reply = await self._write(self.connection.memories.UpdateProfile, request, user, timeout)
         return read(Profile, reply.profile)
 
+    @rpc("IngestDocuments")
     async def ingest_documents(
         self,
         user: str,
@@ -125,16 +105,6 @@ class AsyncProfiles(AsyncCalling):
         timeout: float | None = None,
     ) -> Ingested:
         """Supply 1 to 100 documents; known ones are replaced, unchanged ones cost nothing."""
-        request = build(
-            writing.IngestDocumentsRequest,
-            user_id=user,
-            documents=documents,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(
-            self.connection.extraction.IngestDocuments, request, user, timeout
-        )
-        return read(Ingested, reply)
 
     async def refresh_documents(
         self,
@@ -159,6 +129,7 @@ class AsyncProfiles(AsyncCalling):
         )
         return int(reply.replaced_count)
 
+    @pages("ListDocuments")
     def documents(
         self,
         user: str,
@@ -173,34 +144,14 @@ class AsyncProfiles(AsyncCalling):
         timeout: float | None = None,
     ) -> AsyncPages[Document]:
         """A user's documents without their content, fetched page by page."""
-        request = build(
-            reading.ListDocumentsRequest,
-            user_id=user,
-            source_types=source_types,
-            content_types=content_types,
-            entity=entity,
-            created_after=created_after,
-            created_before=created_before,
-            metadata_filter=metadata_filter,
-            page_size=page_size,
-        )
-        return self._list(
-            self.connection.retrieval.ListDocuments,
-            request,
-            user,
-            timeout,
-            rows="documents",
-            kind=Document,
-        )
 
+    @rpc("GetDocument", "document")
     async def get_document(
         self, user: str, document_id: str, *, timeout: float | None = None
     ) -> Document | None:
         """A document with its content; None if there is none."""
-        request = build(reading.GetDocumentRequest, user_id=user, document_id=document_id)
-        reply = await self._find(self.connection.retrieval.GetDocument, request, user, timeout)
-        return read(Document, reply.document) if reply and not reply.reason else None
 
+    @rpc("DeleteDocument", "counts")
     async def delete_document(
         self,
         user: str,
@@ -214,21 +165,3 @@ class AsyncProfiles(AsyncCalling):
         Returns:
             The number of removed rows, by kind.
         """
-        request = build(
-            writing.DeleteDocumentRequest,
-            user_id=user,
-            document_id=document_id,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(self.connection.extraction.DeleteDocument, request, user, timeout)
-        return dict(reply.counts)
-
-
-def _paths(name: str, given: Mapping[str, Any]) -> list[str]:
-    """The paths of what a mapping holds; an empty one is a value of its own."""
-    found = []
-    for key, value in given.items():
-        path = f"{name}.{key}"
-        nested = _paths(path, value) if isinstance(value, Mapping) and value else [path]
-        found += nested
-    return found

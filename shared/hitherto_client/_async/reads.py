@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_client._async.calling import AsyncCalling
-from hitherto_client._async.pages import AsyncPages
+from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.memories import Entity, HistoryEvent, Memory
 from hitherto_client.results.search import (
@@ -17,7 +15,6 @@ from hitherto_client.results.search import (
     SearchResults,
     Suggestions,
 )
-from hitherto_client.wire import build, read
 from hitherto_client.words import (
     Confidence,
     EntityType,
@@ -33,6 +30,7 @@ from hitherto_client.words import (
 class AsyncRetrieval(AsyncCalling):
     """What the assistant asks for before it answers."""
 
+    @rpc("GetContext")
     async def get_context(
         self,
         user: str,
@@ -84,29 +82,6 @@ class AsyncRetrieval(AsyncCalling):
         Raises:
             HithertoCallError: The call failed.
         """
-        request = build(
-            pb.GetContextRequest,
-            user_id=user,
-            query=query,
-            conversation_id=conversation,
-            scopes=scopes,
-            max_memories=max_memories,
-            max_relevant=max_relevant,
-            max_conversations=max_conversations,
-            max_entities=max_entities,
-            max_tokens=max_tokens,
-            memory_order=memory_order,
-            template=template,
-            custom_template=custom_template,
-            line_dates=line_dates,
-            include_provenance=include_provenance,
-            count_access=count_access,
-            as_of=as_of,
-            known_at=known_at,
-            reference_time=reference_time,
-        )
-        reply = await self._read(self.connection.retrieval.GetContext, request, user, timeout)
-        return read(Context, reply)
 
     async def enhance_prompt(
         self,
@@ -134,6 +109,7 @@ class AsyncRetrieval(AsyncCalling):
         text = f"{base}\n\n{context.prompt_block}" if base else context.prompt_block
         return EnhancedPrompt(text, enhanced=True)
 
+    @rpc("SearchMemories")
     async def search(
         self,
         user: str,
@@ -199,37 +175,8 @@ class AsyncRetrieval(AsyncCalling):
         Raises:
             HithertoCallError: The call failed.
         """
-        request = build(
-            pb.SearchMemoriesRequest,
-            user_id=user,
-            query=query,
-            limit=limit,
-            scopes=scopes,
-            types=types,
-            tags=tags,
-            statuses=statuses,
-            sources=sources,
-            source_types=source_types,
-            entity=entity,
-            conversation_id=conversation,
-            confidence_min=confidence_min,
-            created_after=created_after,
-            created_before=created_before,
-            min_score=min_score,
-            metadata_filter=metadata_filter,
-            query_embedding=query_embedding,
-            ranking=ranking,
-            weights=weights,
-            as_of=as_of,
-            known_at=known_at,
-            reference_time=reference_time,
-            excerpt_messages=excerpt_messages,
-            explain=explain,
-            count_access=count_access,
-        )
-        reply = await self._read(self.connection.retrieval.SearchMemories, request, user, timeout)
-        return read(SearchResults, reply)
 
+    @pages("ListMemories")
     def memories(
         self,
         user: str,
@@ -275,41 +222,14 @@ class AsyncRetrieval(AsyncCalling):
         Raises:
             HithertoCallError: A page could not be fetched.
         """
-        request = build(
-            pb.ListMemoriesRequest,
-            user_id=user,
-            types=types,
-            tags=tags,
-            statuses=statuses,
-            sources=sources,
-            entity=entity,
-            conversation_id=conversation,
-            confidence_min=confidence_min,
-            created_after=created_after,
-            created_before=created_before,
-            metadata_filter=metadata_filter,
-            as_of=as_of,
-            known_at=known_at,
-            order_by=order_by,
-            page_size=page_size,
-        )
-        return self._list(
-            self.connection.retrieval.ListMemories,
-            request,
-            user,
-            timeout,
-            rows="memories",
-            kind=Memory,
-        )
 
+    @rpc("GetMemory", "memory")
     async def get_memory(
         self, user: str, memory_id: str, *, timeout: float | None = None
     ) -> Memory | None:
         """One memory, whatever its status; None if there is none, or memory is switched off."""
-        request = build(pb.GetMemoryRequest, user_id=user, memory_id=memory_id)
-        reply = await self._find(self.connection.retrieval.GetMemory, request, user, timeout)
-        return read(Memory, reply.memory) if reply and reply.HasField("memory") else None
 
+    @pages("GetMemoryHistory")
     def memory_history(
         self, user: str, memory_id: str, *, page_size: int = 200, timeout: float | None = None
     ) -> AsyncPages[HistoryEvent]:
@@ -318,19 +238,8 @@ class AsyncRetrieval(AsyncCalling):
         Raises:
             HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), or the call failed.
         """
-        request = build(
-            pb.GetMemoryHistoryRequest, user_id=user, memory_id=memory_id, page_size=page_size
-        )
-        call = self.connection.retrieval.GetMemoryHistory
-        return self._list(
-            call,
-            request,
-            user,
-            timeout,
-            rows="events",
-            kind=HistoryEvent,
-        )
 
+    @rpc("FindEntities", "entities")
     async def find_entities(
         self,
         user: str,
@@ -349,14 +258,9 @@ class AsyncRetrieval(AsyncCalling):
             limit: How many at most. 0: the default of the service.
             timeout: Seconds, retries included. Unset: 10.
         """
-        request = build(pb.FindEntitiesRequest, user_id=user, name=name, type=type, limit=limit)
-        reply = await self._read(self.connection.retrieval.FindEntities, request, user, timeout)
-        return tuple(read(Entity, entity) for entity in reply.entities)
 
+    @rpc("GetSuggestions")
     async def get_suggestions(
         self, user: str, *, limit: int = 0, timeout: float | None = None
     ) -> Suggestions:
         """What the user may want to ask next (3 suggestions unless `limit` says otherwise)."""
-        request = build(pb.GetSuggestionsRequest, user_id=user, limit=limit)
-        reply = await self._read(self.connection.retrieval.GetSuggestions, request, user, timeout)
-        return read(Suggestions, reply)

@@ -1,24 +1,27 @@
 # Generated from ../_async/calling.py by tools/unasync.py. Do not edit.
-"""How the client's methods call: a connection made on demand, and reads that see own writes."""
+"""How the client's methods call: a connection made on demand, reads that see own writes, lists."""
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
 
 import grpc
 
+from hitherto.v1 import job_pb2
 from hitherto_client._sync.connection import Connection
-from hitherto_client._sync.pages import Pages
+from hitherto_client.declared import DeclaredMethod
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.results.pages import Page
+from hitherto_client.results.search import Page
 from hitherto_client.target import Target
 from hitherto_client.tokens import OwnWrites
 from hitherto_client.wire import read
 
-Reply = TypeVar("Reply")
 Item = TypeVar("Item")
+Reply = TypeVar("Reply")
+Declaration = TypeVar("Declaration", bound=Callable[..., Any])
 
 
 class Calling:
@@ -82,33 +85,6 @@ class Calling:
                 raise
             return None
 
-    def _list(
-        self,
-        call: Any,
-        request: Any,
-        user: str,
-        timeout: float | None,
-        *,
-        rows: str,
-        kind: type[Item],
-    ) -> Pages[Item]:
-        """What the RPC lists: `rows` is the reply's field, `kind` what each row is read as."""
-
-        def fetch(token: str) -> Page[Item]:
-            asked = type(request)()
-            asked.CopyFrom(request)
-            if token:
-                asked.page_token = token
-            reply = self._read(call, asked, user, timeout)
-            return Page(
-                items=tuple(read(kind, row) for row in getattr(reply, rows)),
-                next_page_token=reply.next_page_token,
-                total_size=getattr(reply, "total_size", None),
-                reason=getattr(reply, "reason", ""),
-            )
-
-        return Pages(fetch)
-
     def _write(
         self,
         call: Callable[..., Reply],
@@ -121,3 +97,112 @@ class Calling:
         reply = call(request, timeout=timeout)
         self._tokens.note(user, getattr(reply, "consistency_token", ""), begun=begun)
         return reply
+
+    def _hear_of(self, job: job_pb2.Job | None) -> None:
+        """If there is a job and it has ended, reads of its user include what it did."""
+        if job is not None:
+            self._tokens.note(job.user_id, job.consistency_token)
+
+
+class Pages(Iterator[Item]):
+    """A list that is fetched page by page as you iterate over it.
+
+    Iterate over it for every item, or ask for single pages with `page`.
+    """
+
+    def __init__(self, fetch: Callable[[str], Page[Item]]) -> None:
+        self._fetch = fetch
+        self._page: Page[Item] | None = None
+        self._place = 0
+        self._total_size: int | None = None
+
+    @property
+    def total_size(self) -> int | None:
+        """How many items there are on all pages, as the last page said.
+
+        None before the first page is fetched, and for lists that are not counted.
+        """
+        return self._total_size
+
+    def page(self, token: str = "") -> Page[Item]:
+        """One page; the iteration does not move.
+
+        Args:
+            token: `next_page_token` of the page before. Empty: the first page.
+
+        Raises:
+            HithertoCallError: The page could not be fetched.
+        """
+        page = self._fetch(token)
+        self._total_size = page.total_size
+        return page
+
+    def __next__(self) -> Item:
+        while self._page is None or self._place == len(self._page.items):
+            if self._page is not None and not self._page.next_page_token:
+                raise StopIteration
+            self._page = self.page(self._page.next_page_token if self._page else "")
+            self._place = 0
+        self._place += 1
+        return self._page.items[self._place - 1]
+
+
+def rpc(name: str, answer: str = "", *, changes: str = "") -> Callable[[Declaration], Declaration]:
+    """Make a method of its declaration: its parameters are sent, and the reply is read.
+
+    A method that may return None does so if there is no such thing, or memory is switched off.
+
+    Args:
+        name: The RPC.
+        answer: The field of the reply that is returned. Unset: the whole reply.
+        changes: The field of the request that takes the parameters that are none of the request's.
+    """
+
+    def make(declaration: Declaration) -> Declaration:
+        method = DeclaredMethod(declaration, name, answer, changes)
+
+        @functools.wraps(declaration)
+        def call(self: Calling, *args: Any, **named: Any) -> Any:
+            request, user, timeout = method.asked(self, args, named)
+            stub = method.call(self.connection)
+            if not method.may_be_none:
+                through = self._read if method.reads else self._write
+                reply = through(stub, request, user, timeout)
+                self._hear_of(getattr(reply, "job", None))
+                return method.answered(reply)
+            reply = self._find(stub, request, user, timeout)
+            return method.answered(reply) if reply and not reply.reason else None
+
+        return cast(Declaration, call)
+
+    return make
+
+
+def pages(name: str) -> Callable[[Declaration], Declaration]:
+    """Make a method that lists page by page of its declaration; `name` is that of the RPC."""
+
+    def make(declaration: Declaration) -> Declaration:
+        method = DeclaredMethod(declaration, name)
+
+        @functools.wraps(declaration)
+        def call(self: Calling, *args: Any, **named: Any) -> Pages[Any]:
+            request, user, timeout = method.asked(self, args, named)
+
+            def fetch(token: str) -> Page[Any]:
+                asked = type(request)()
+                asked.CopyFrom(request)
+                if token:
+                    asked.page_token = token
+                reply = self._read(method.call(self.connection), asked, user, timeout)
+                return Page(
+                    items=tuple(read(method.kind, row) for row in getattr(reply, method.rows)),
+                    next_page_token=reply.next_page_token,
+                    total_size=getattr(reply, "total_size", None),
+                    reason=getattr(reply, "reason", ""),
+                )
+
+            return Pages(fetch)
+
+        return cast(Declaration, call)
+
+    return make

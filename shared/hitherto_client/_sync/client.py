@@ -8,14 +8,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from hitherto_client._sync.conversations import Conversations
-from hitherto_client._sync.health import HealthChecks
+from hitherto_client._sync.conversations import Conversations, Sessions
 from hitherto_client._sync.jobs import Jobs
 from hitherto_client._sync.memories import Memories
 from hitherto_client._sync.privacy import Privacy
 from hitherto_client._sync.profiles import Profiles
 from hitherto_client._sync.reads import Retrieval
-from hitherto_client._sync.sessions import Sessions
 from hitherto_client._sync.upkeep import Upkeep
 from hitherto_client.calls import RetryPolicy
 from hitherto_client.target import find_target
@@ -30,7 +28,6 @@ class Hitherto(
     Sessions,
     Privacy,
     Upkeep,
-    HealthChecks,
 ):
     """A synchronous client of both services. Close it, or use it as a context manager.
 

@@ -1,10 +1,16 @@
 # Generated from ../_async/connection.py by tools/unasync.py. Do not edit.
-"""A connection to both services: their generated stubs over channels that make calls safe."""
+"""A connection to both services: their generated stubs over channels that make calls safe.
+
+gRPC's own interceptors look every method up again at each call, and in grpcio 1.85 that ends the
+process when another thread has closed the channel. Here the stubs' methods are made once.
+"""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import grpc
 
@@ -14,9 +20,20 @@ from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
 from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
-from hitherto_client._sync.channel import Calls, open_channel
-from hitherto_client.calls import Endpoint
+from hitherto_client.calls import (
+    Endpoint,
+    Metadata,
+    RetryPolicy,
+    changes_nothing,
+    complete,
+    default_seconds,
+    with_idempotency_key,
+)
+from hitherto_client.errors import HithertoCallError
 from hitherto_client.target import Target
+from hitherto_client.tracing import CallSpan, current_span
+
+Reply = TypeVar("Reply")
 
 
 class Connection:
@@ -41,28 +58,117 @@ class Connection:
         self.privacy = PrivacyServiceStub(writes)
 
     def _connect(self, endpoint: Endpoint) -> grpc.Channel:
-        channel = open_channel(endpoint.address, self.target.tls)
+        channel = open_channel(endpoint, self.target.tls)
         self.channels[endpoint.service] = channel
-        calls = Calls(
-            endpoint,
-            credential=self.target.credential,
-            timeout=self.target.timeout,
-            retry=self.target.retry,
-        )
-        return calls.through(channel)
+        return cast(grpc.Channel, CallingChannel(channel, endpoint, self.target))
 
     def close(self) -> None:
         """Close the channels; calls in flight are cancelled."""
         for channel in self.channels.values():
             channel.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
+def open_channel(endpoint: Endpoint, tls: grpc.ChannelCredentials | None) -> grpc.Channel:
+    """A channel to a service, encrypted if `tls` says how."""
+    if tls is None:
+        return grpc.insecure_channel(endpoint.address, endpoint.channel_options())
+    return grpc.secure_channel(endpoint.address, tls, endpoint.channel_options())
+
+
+class CallingChannel:
+    """A channel that adds to every call a deadline, the credential, ids, and safe retries.
+
+    Calls with one request and one reply are repeated where that is safe and end with
+    HithertoCallError. Streams are opened once and end with `grpc.RpcError`.
+    """
+
+    def __init__(self, channel: grpc.Channel, endpoint: Endpoint, target: Target) -> None:
+        self._channel = channel
+        self._endpoint = endpoint
+        self._target = target
+
+    def unary_unary(self, method: str, *args: Any, **options: Any) -> Any:
+        once = self._channel.unary_unary(method, *args, **options)
+        return functools.partial(self._make, method, once)
+
+    def unary_stream(self, method: str, *args: Any, **options: Any) -> Any:
+        return functools.partial(self._open, self._channel.unary_stream(method, *args, **options))
+
+    def stream_unary(self, method: str, *args: Any, **options: Any) -> Any:
+        return functools.partial(self._open, self._channel.stream_unary(method, *args, **options))
+
+    def _make(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        method: str,
+        once: Any,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+    ) -> Any:
+        reads = changes_nothing(method)
+        request = request if reads else with_idempotency_key(request)
+        request_id, completed = complete(metadata, self._target.credential)
+        seconds = self._target.timeout if timeout is None else timeout
+        if seconds is None:
+            seconds = default_seconds(method, reads=reads)
+        with CallSpan(method) as span:
+            completed = (*completed, *span.metadata)
+            return repeated(
+                lambda left: once(request, timeout=left, metadata=completed),
+                self._endpoint,
+                self._target.retry,
+                seconds,
+                repeatable=reads or bool(getattr(request, "idempotency_key", "")),
+                request_id=request_id,
+                failed=span.failed,
+            )
+
+    def _open(
+        self,
+        once: Any,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+    ) -> Any:
+        _, completed = complete(metadata, self._target.credential)
+        return once(request, timeout=timeout, metadata=(*completed, *current_span()))
+
+
+def repeated(
+    attempt: Callable[[float], Reply],
+    endpoint: Endpoint,
+    retry: RetryPolicy,
+    seconds: float,
+    *,
+    repeatable: bool = True,
+    request_id: str = "",
+    failed: Callable[[HithertoCallError], None] | None = None,
+) -> Reply:
+    """What a call returns, which is made again where that is safe until its deadline nears.
+
+    Args:
+        attempt: Makes the call once; takes the seconds that are left.
+        endpoint: Where the service is, for errors.
+        retry: When it is repeated.
+        seconds: For all attempts together.
+        repeatable: It reads, or an idempotency key makes a repetition harmless.
+        request_id: The id that it carries.
+        failed: Told how each attempt failed.
+
+    Raises:
+        HithertoCallError: The last attempt's error.
+    """
+    deadline = time.monotonic() + seconds
+    failures = 0
+    while True:
+        try:
+            return attempt(max(deadline - time.monotonic(), 0.001))
+        except grpc.RpcError as raised:
+            error = endpoint.error(raised, request_id)
+            if failed is not None:
+                failed(error)
+            failures += 1
+            wait = retry.wait_before_retry(error, failures, repeatable=repeatable)
+            if wait is None or time.monotonic() + wait >= deadline:
+                raise error from raised
+        time.sleep(wait)

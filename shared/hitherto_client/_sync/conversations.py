@@ -1,27 +1,32 @@
 # Generated from ../_async/conversations.py by tools/unasync.py. Do not edit.
-"""Conversations: running chats, whole transcripts, and what is kept of them."""
+"""Conversations: running chats, transcripts, what is kept of them; and the sessions beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Any, Literal
 
-from hitherto.v1 import conversation_pb2, privacy_service_pb2
+from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as writing
 from hitherto.v1 import retrieval_service_pb2 as reading
-from hitherto_client._sync.calling import Calling
-from hitherto_client._sync.imports import stream_transcripts
-from hitherto_client._sync.pages import Pages
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
+from hitherto_client._sync.imports import stream
 from hitherto_client.inputs import MessageInput, TranscriptInput
 from hitherto_client.results.conversations import (
     Added,
+    AddedAction,
+    ContextItem,
     Conversation,
     ConversationSummary,
     Message,
+    PendingAction,
+    Session,
+    UpdatedSession,
 )
 from hitherto_client.results.jobs import ImportedTranscripts, Job
 from hitherto_client.results.search import Preview
-from hitherto_client.streams import WINDOW_SECONDS, Progress
+from hitherto_client.streams import WINDOW_SECONDS, Progress, transcript_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Outcome
 
@@ -32,6 +37,7 @@ MOST_MESSAGES = 200
 class Conversations(Calling):
     """What was said, as the source of what is learnt."""
 
+    @rpc("AppendMessages")
     def add(
         self,
         user: str,
@@ -56,16 +62,8 @@ class Conversations(Calling):
         Raises:
             HithertoCallError: The call failed; nothing was added.
         """
-        request = build(
-            writing.AppendMessagesRequest,
-            user_id=user,
-            conversation_id=conversation,
-            messages=messages,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.extraction.AppendMessages, request, user, timeout)
-        return read(Added, reply)
 
+    @rpc("EndConversation", "job")
     def end_conversation(
         self,
         user: str,
@@ -75,14 +73,6 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> Job:
         """Mark a chat as over; the job learns from its last messages. Later ones reopen it."""
-        request = build(
-            writing.EndConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.extraction.EndConversation, request, user, timeout)
-        return read(Job, reply.job)
 
     def submit_transcripts(
         self,
@@ -125,17 +115,19 @@ class Conversations(Calling):
             HithertoCallError: The import cannot go on; what was accepted stays, and starting again
                 from the first transcript does no harm.
         """
-        reply = stream_transcripts(
+        built = (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts)
+        reply = stream(
+            self.connection,
             self.connection.extraction.StreamTranscripts,
-            (build(conversation_pb2.Transcript, **transcript) for transcript in transcripts),
-            self._target.extraction,
-            self._target.retry,
+            transcript_requests(built),
+            writing.StreamTranscriptsResponse(),
             progress=progress,
             timeout=timeout,
         )
         self._tokens.note("", reply.consistency_token)
         return read(ImportedTranscripts, reply)
 
+    @rpc("PreviewExtraction")
     def preview_extraction(
         self, transcript: TranscriptInput, *, timeout: float | None = None
     ) -> Preview:
@@ -143,11 +135,8 @@ class Conversations(Calling):
 
         `timeout` is 75 seconds unless given.
         """
-        request = build(writing.PreviewExtractionRequest, transcript=transcript)
-        user = request.transcript.user_id
-        reply = self._read(self.connection.extraction.PreviewExtraction, request, user, timeout)
-        return read(Preview, reply)
 
+    @pages("ListConversations")
     def conversations(
         self,
         user: str,
@@ -159,24 +148,8 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> Pages[ConversationSummary]:
         """The summaries of a user's conversations, the latest first, fetched page by page."""
-        request = build(
-            reading.ListConversationsRequest,
-            user_id=user,
-            outcomes=outcomes,
-            created_after=created_after,
-            created_before=created_before,
-            page_size=page_size,
-        )
-        call = self.connection.retrieval.ListConversations
-        return self._list(
-            call,
-            request,
-            user,
-            timeout,
-            rows="conversations",
-            kind=ConversationSummary,
-        )
 
+    @rpc("GetConversation")
     def get_conversation(
         self,
         user: str,
@@ -186,14 +159,6 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> Conversation | None:
         """A conversation with its last messages (10); None if there is none."""
-        request = build(
-            reading.GetConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            message_limit=message_limit,
-        )
-        reply = self._find(self.connection.retrieval.GetConversation, request, user, timeout)
-        return read(Conversation, reply) if reply and not reply.reason else None
 
     def messages(
         self,
@@ -223,6 +188,7 @@ class Conversations(Calling):
                 return
             request.before_message_id = reply.messages[0].id
 
+    @rpc("GetRecentConversations", "conversations")
     def recent_conversations(
         self,
         user: str,
@@ -233,17 +199,8 @@ class Conversations(Calling):
         timeout: float | None = None,
     ) -> tuple[Conversation, ...]:
         """The latest conversations (5), with their last messages (20) if you ask for them."""
-        request = build(
-            reading.GetRecentConversationsRequest,
-            user_id=user,
-            limit=limit,
-            include_messages=include_messages,
-            message_limit=message_limit,
-        )
-        call = self.connection.retrieval.GetRecentConversations
-        reply = self._read(call, request, user, timeout)
-        return tuple(read(Conversation, conversation) for conversation in reply.conversations)
 
+    @rpc("DeleteConversation", "counts")
     def delete_conversation(
         self,
         user: str,
@@ -257,11 +214,85 @@ class Conversations(Calling):
         Returns:
             The number of removed rows, by kind.
         """
-        request = build(
-            privacy_service_pb2.DeleteConversationRequest,
-            user_id=user,
-            conversation_id=conversation,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.privacy.DeleteConversation, request, user, timeout)
-        return dict(reply.counts)
+
+
+class Sessions(Calling):
+    """What serves the next answers, lives for minutes or hours, and is never learnt from."""
+
+    @rpc("GetSession")
+    def get_session(self, user: str, session_id: str, *, timeout: float | None = None) -> Session:
+        """The working memory of a session; an unknown or expired session reads as empty."""
+
+    @rpc("UpdateSession")
+    def update_session(
+        self,
+        user: str,
+        session_id: str = "",
+        *,
+        context: Mapping[str, Any] | None = None,
+        recent_items: Iterable[ContextItem] = (),
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> UpdatedSession:
+        """Replace the context or the recent items of a session, and renew its lifetime.
+
+        Args:
+            user: The user whose session it is.
+            session_id: The session, by convention the conversation's id. Unset: a new one.
+            context: The new context; an empty one clears it. None: it stays as it is.
+            recent_items: The user's recent items. Empty: the list stays as it is.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+        """
+
+    @rpc("AddPendingAction")
+    def add_pending_action(
+        self,
+        user: str,
+        type: str,
+        *,
+        session_id: str = "",
+        params: Mapping[str, Any] | None = None,
+        description: str = "",
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> AddedAction:
+        """Add an action that waits for the user's confirmation, for 24 hours.
+
+        Args:
+            user: Whose action.
+            type: The kind of action, such as `send_email`.
+            session_id: The session. Unset: a new one.
+            params: Its parameters, as free JSON.
+            description: What the user is asked to confirm.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+        """
+
+    @rpc("ResolvePendingAction", "pending_action")
+    def resolve_pending_action(
+        self,
+        user: str,
+        pending_action_id: str,
+        status: Literal["confirmed", "completed", "rejected"],
+        *,
+        session_id: str = "",
+        result: Mapping[str, Any] | None = None,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> PendingAction:
+        """Confirm, complete or reject an action; each transition happens once.
+
+        Args:
+            user: Whose action.
+            pending_action_id: Which one.
+            status: Its new state.
+            session_id: If set, it must be the action's session.
+            result: The outcome, as free JSON. Unset: an earlier one stays.
+            idempotency_key: Unset: a new one for each call.
+            timeout: Seconds, retries included. Unset: 30.
+
+        Raises:
+            HithertoCallError: It does not exist (`PENDING_ACTION_NOT_FOUND`), or is final or in
+                that state already (`PENDING_ACTION_CONFLICT`).
+        """

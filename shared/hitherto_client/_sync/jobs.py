@@ -3,31 +3,42 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+import grpc
+
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import job_pb2
-from hitherto_client._sync.calling import Calling
-from hitherto_client._sync.pages import Pages
-from hitherto_client._sync.watch import watch_job
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
+from hitherto_client._sync.connection import Connection
+from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.jobs import Job
 from hitherto_client.wire import build, read
 from hitherto_client.words import JobState
+
+FINAL = frozenset(
+    (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
+)
+"""The states in which a job ends."""
+_SLICE_SECONDS = 30.0
+"""A stream is opened anew after this time, so that a connection that died silently is noticed."""
+_PATIENCE_SECONDS = 60.0
+"""How long a service that has answered before may stay away, as during a restart."""
 
 
 class Jobs(Calling):
     """Jobs may be named by their id or by the Job that a call returned."""
 
+    @rpc("GetJob", "job")
     def get_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """The job as it is now.
 
         Raises:
             HithertoCallError: It does not exist (`JOB_NOT_FOUND`), or the call failed.
         """
-        request = build(pb.GetJobRequest, job_id=_id(job))
-        reply = self._read(self.connection.extraction.GetJob, request, "", timeout)
-        return self._heard_of(reply.job)
 
     def watch_job(self, job: Job | str, *, timeout: float | None = None) -> Iterator[Job]:
         """The job now and after every change, the final one last.
@@ -41,14 +52,10 @@ class Jobs(Calling):
         Raises:
             HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
-        for state in watch_job(
-            self.connection.extraction.WatchJob,
-            self._target.extraction,
-            self._target.retry,
-            _id(job),
-            timeout=timeout,
-        ):
-            yield self._heard_of(state)
+        job_id = job if isinstance(job, str) else job.id
+        for state in watch_job(self.connection, job_id, timeout=timeout):
+            self._hear_of(state)
+            yield read(Job, state)
 
     def wait_for_job(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """Wait until a job is final, and return it; reads then include what it learnt.
@@ -68,6 +75,7 @@ class Jobs(Calling):
         assert last is not None  # Watching ends with a final state or an error.
         return last
 
+    @pages("ListJobs")
     def jobs(
         self,
         user: str = "",
@@ -79,30 +87,12 @@ class Jobs(Calling):
         timeout: float | None = None,
     ) -> Pages[Job]:
         """Jobs, newest first, fetched page by page; without a user, all that you may see."""
-        request = build(
-            pb.ListJobsRequest,
-            user_id=user,
-            conversation_id=conversation,
-            states=states,
-            kinds=kinds,
-            page_size=page_size,
-        )
-        return self._list(
-            self.connection.extraction.ListJobs,
-            request,
-            user,
-            timeout,
-            rows="jobs",
-            kind=Job,
-        )
 
+    @rpc("RetryJob", "job")
     def retry_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> Job:
         """Queue a dead or cancelled job again."""
-        request = build(pb.RetryJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = self._write(self.connection.extraction.RetryJob, request, "", timeout)
-        return self._heard_of(reply.job)
 
     def retry_jobs(
         self,
@@ -147,19 +137,62 @@ class Jobs(Calling):
             retried, more = retried + answer.retried, answer.more
         return retried
 
+    @rpc("CancelJob", "job")
     def cancel_job(
         self, job: Job | str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> Job:
         """Cancel a job that is not final; what it has learnt so far stays."""
-        request = build(pb.CancelJobRequest, job_id=_id(job), idempotency_key=idempotency_key)
-        reply = self._write(self.connection.extraction.CancelJob, request, "", timeout)
-        return self._heard_of(reply.job)
-
-    def _heard_of(self, job: job_pb2.Job) -> Job:
-        """The job; if it has ended, reads of its user include what it did."""
-        self._tokens.note(job.user_id, job.consistency_token)
-        return read(Job, job)
 
 
-def _id(job: Job | str) -> str:
-    return job if isinstance(job, str) else job.id
+def watch_job(
+    connection: Connection, job_id: str, *, timeout: float | None
+) -> Iterator[job_pb2.Job]:
+    """The job at once and after every change, the final one last.
+
+    Args:
+        connection: To the services.
+        job_id: The job.
+        timeout: Seconds until it must be final. None: no limit.
+
+    Raises:
+        HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
+    """
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    endpoint, retry = connection.target.extraction, connection.target.retry
+    last: job_pb2.Job | None = None
+    failures = 0
+    heard = time.monotonic()
+    while True:
+        seconds = min(_SLICE_SECONDS, max(deadline - time.monotonic(), 0.001))
+        stream = connection.extraction.WatchJob(pb.WatchJobRequest(job_id=job_id), timeout=seconds)
+        try:
+            for reply in stream:
+                failures, heard = 0, time.monotonic()
+                if reply.job != last:
+                    last = reply.job
+                    yield reply.job
+                if reply.job.state in FINAL:
+                    return
+            error = HithertoCallError(
+                grpc.StatusCode.UNAVAILABLE,
+                "the service ended the stream before the job was final",
+                service=endpoint.service,
+                address=endpoint.address,
+            )
+        except grpc.RpcError as raised:
+            error = endpoint.error(raised)
+        finally:
+            stream.cancel()
+        now = time.monotonic()
+        if error.code is grpc.StatusCode.DEADLINE_EXCEEDED and now < deadline:
+            if now - heard <= _SLICE_SECONDS + _PATIENCE_SECONDS:
+                continue
+            raise error
+        failures += 1
+        wait = retry.wait_before_retry(error, failures, repeatable=True)
+        away = error.code is grpc.StatusCode.UNAVAILABLE and now - heard < _PATIENCE_SECONDS
+        if wait is None and last is not None and away:
+            wait = retry.longest_wait
+        if wait is None or now + wait >= deadline:
+            raise error
+        time.sleep(wait)

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from hitherto.v1 import memory_service_pb2 as pb
-from hitherto_client._sync.calling import Calling
-from hitherto_client._sync.imports import stream_memories
+from hitherto_client._sync.calling import Calling, rpc
+from hitherto_client._sync.imports import stream
 from hitherto_client.inputs import MemoryInput
 from hitherto_client.results.jobs import ImportedMemories
 from hitherto_client.results.memories import Feedback, Memory, SavedMemory
-from hitherto_client.streams import WINDOW_SECONDS, Progress
+from hitherto_client.streams import WINDOW_SECONDS, Progress, memory_requests
 from hitherto_client.wire import build, read
 from hitherto_client.words import Confidence, MemorySource, MemoryType, Origin
 
@@ -25,6 +25,7 @@ class Memories(Calling):
     changes nothing twice, even from another process.
     """
 
+    @rpc("SaveMemory")
     def save_memory(
         self,
         user: str,
@@ -75,29 +76,8 @@ class Memories(Calling):
             HithertoCallError: The call failed, for example because memory is switched off for the
                 user (`MEMORY_DISABLED`).
         """
-        request = build(
-            pb.SaveMemoryRequest,
-            user_id=user,
-            content=content,
-            type=type,
-            detail=detail,
-            importance=importance,
-            confidence=confidence,
-            tags=tags,
-            keywords=keywords,
-            source=source,
-            origin=origin,
-            conversation_id=conversation,
-            context=context,
-            metadata=metadata,
-            valid_from=valid_from,
-            expires_at=expires_at,
-            sensitive=sensitive,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.memories.SaveMemory, request, user, timeout)
-        return read(SavedMemory, reply)
 
+    @rpc("UpdateMemory", "memory", changes="memory")
     def update_memory(
         self,
         user: str,
@@ -152,35 +132,8 @@ class Memories(Calling):
             HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), was replaced
                 (`MEMORY_STATUS_CONFLICT`) or has another version (`VERSION_MISMATCH`).
         """
-        given = {
-            "content": content,
-            "type": type,
-            "detail": detail,
-            "importance": importance,
-            "confidence": confidence,
-            "tags": tags,
-            "keywords": keywords,
-            "entities": entities,
-            "context": context,
-            "metadata": metadata,
-            "valid_from": valid_from,
-            "valid_to": valid_to,
-            "expires_at": expires_at,
-            "sensitive": sensitive,
-        }
-        changes = {name: value for name, value in given.items() if value is not None}
-        request = build(
-            pb.UpdateMemoryRequest,
-            user_id=user,
-            memory_id=memory_id,
-            memory=changes,
-            update_mask=[*changes, *clear],
-            version=version,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.memories.UpdateMemory, request, user, timeout)
-        return read(Memory, reply.memory)
 
+    @rpc("ForgetMemory", "memory")
     def forget_memory(
         self,
         user: str,
@@ -197,16 +150,8 @@ class Memories(Calling):
         Raises:
             HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), or the call failed.
         """
-        request = build(
-            pb.ForgetMemoryRequest,
-            user_id=user,
-            memory_id=memory_id,
-            reason=reason,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.memories.ForgetMemory, request, user, timeout)
-        return read(Memory, reply.memory)
 
+    @rpc("RestoreMemory", "memory")
     def restore_memory(
         self,
         user: str,
@@ -222,15 +167,6 @@ class Memories(Calling):
             HithertoCallError: It does not exist (`MEMORY_NOT_FOUND`), or its status does not allow
                 it (`MEMORY_STATUS_CONFLICT`).
         """
-        request = build(
-            pb.RestoreMemoryRequest,
-            user_id=user,
-            memory_id=memory_id,
-            reason=reason,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.memories.RestoreMemory, request, user, timeout)
-        return read(Memory, reply.memory)
 
     def review_memory(
         self,
@@ -277,11 +213,12 @@ class Memories(Calling):
             HithertoCallError: The import cannot go on; what was saved stays, and starting again
                 from the first memory does no harm.
         """
-        reply = stream_memories(
+        built = (build(pb.SaveMemoryRequest, **memory) for memory in memories)
+        reply = stream(
+            self.connection,
             self.connection.memories.StreamMemories,
-            (build(pb.SaveMemoryRequest, **memory) for memory in memories),
-            self._target.extraction,
-            self._target.retry,
+            memory_requests(built),
+            pb.StreamMemoriesResponse(),
             progress=progress,
             timeout=timeout,
         )

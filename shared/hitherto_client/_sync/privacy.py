@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import grpc
 
 from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto_client._sync.calling import Calling
-from hitherto_client._sync.exports import receive_export, send_export
-from hitherto_client._sync.pages import Pages
-from hitherto_client.export import EXPORT_SECONDS, Received
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
+from hitherto_client._sync.connection import repeated
+from hitherto_client.calls import RetryPolicy
+from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received, Receiver, pieces
 from hitherto_client.results.privacy import (
     EraseReceipt,
     ExportManifest,
@@ -28,12 +31,11 @@ CLEAR_SECONDS = 300.0
 class Privacy(Calling):
     """Every person can see, take along and remove what is stored about them."""
 
+    @rpc("GetUserSettings", "user_settings")
     def get_user_settings(self, user: str, *, timeout: float | None = None) -> UserSettings:
         """The effective settings of a user."""
-        request = build(pb.GetUserSettingsRequest, user_id=user)
-        reply = self._read(self.connection.privacy.GetUserSettings, request, user, timeout)
-        return read(UserSettings, reply.user_settings)
 
+    @rpc("UpdateUserSettings", "user_settings", changes="user_settings")
     def update_user_settings(
         self,
         user: str,
@@ -62,25 +64,8 @@ class Privacy(Calling):
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
         """
-        given = {
-            "memory_enabled": memory_enabled,
-            "learning_enabled": learning_enabled,
-            "retention_days": retention_days,
-            "message_retention_days": message_retention_days,
-            "encrypt_sensitive": encrypt_sensitive,
-            "time_zone": time_zone,
-        }
-        changes = {name: value for name, value in given.items() if value is not None}
-        request = build(
-            pb.UpdateUserSettingsRequest,
-            user_id=user,
-            user_settings=changes,
-            update_mask=[*changes, *clear],
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.privacy.UpdateUserSettings, request, user, timeout)
-        return read(UserSettings, reply.user_settings)
 
+    @rpc("ClearMemories", "counts")
     def clear_memories(
         self,
         user: str,
@@ -97,15 +82,6 @@ class Privacy(Calling):
         Returns:
             The number of rows, by kind.
         """
-        request = build(
-            pb.ClearMemoriesRequest,
-            user_id=user,
-            include_profile=include_profile,
-            include_conversations=include_conversations,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.privacy.ClearMemories, request, user, timeout)
-        return dict(reply.counts)
 
     def export_user(
         self,
@@ -129,15 +105,23 @@ class Privacy(Calling):
             HithertoCallError: The call failed; what was written so far is incomplete.
             ExportBroken: The data do not match the manifest.
         """
-        manifest = receive_export(
-            self.connection.privacy.ExportUser,
-            self._target.extraction,
-            build(pb.ExportUserRequest, user_id=user, consistency_token=self._tokens.of(user)),
-            into,
-            progress=progress,
-            timeout=timeout,
-        )
-        return read(ExportManifest, manifest)
+        receiver = Receiver()
+        request = build(pb.ExportUserRequest, user_id=user, consistency_token=self._tokens.of(user))
+        stream = self.connection.privacy.ExportUser(request, timeout=timeout)
+        try:
+            for reply in stream:
+                if reply.HasField("manifest"):
+                    receiver.check(reply.manifest)
+                    return read(ExportManifest, reply.manifest)
+                receiver.take(reply.data)
+                into.write(reply.data)
+                if progress is not None:
+                    progress(receiver.progress())
+        except grpc.RpcError as raised:
+            raise self._target.extraction.error(raised) from raised
+        finally:
+            stream.cancel()
+        raise ExportBroken("the export ended without its manifest: ask for it again")
 
     def import_user(
         self,
@@ -166,20 +150,23 @@ class Privacy(Calling):
             HithertoCallError: A record is invalid, or the user may not receive it; what was stored
                 before stays.
         """
+        key = idempotency_key or uuid.uuid4().hex
+        start = export.tell() if export.seekable() else None
+        retry = RetryPolicy(attempts=1) if start is None else self._target.retry
+
+        def attempt(left: float) -> Any:
+            if start is not None:
+                export.seek(start)
+            return self.connection.privacy.ImportUser(
+                pieces(export, user, key, progress), timeout=left
+            )
+
         begun = self._tokens.begin()
-        reply = send_export(
-            self.connection.privacy.ImportUser,
-            self._target.extraction,
-            self._target.retry,
-            user,
-            export,
-            idempotency_key=idempotency_key,
-            progress=progress,
-            timeout=timeout,
-        )
+        reply = repeated(attempt, self._target.extraction, retry, timeout)
         self._tokens.note(user, reply.consistency_token, begun=begun)
         return read(ImportedUser, reply)
 
+    @rpc("EraseUser", "receipt")
     def erase_user(
         self, user: str, *, idempotency_key: str = "", timeout: float | None = CLEAR_SECONDS
     ) -> EraseReceipt:
@@ -188,10 +175,8 @@ class Privacy(Calling):
         Later writes for the user fail with `USER_ERASED` until `reinstate_user`. An interrupted
         call keeps what it has done; the next call does the rest, and its receipt covers all of it.
         """
-        request = build(pb.EraseUserRequest, user_id=user, idempotency_key=idempotency_key)
-        reply = self._write(self.connection.privacy.EraseUser, request, user, timeout)
-        return read(EraseReceipt, reply.receipt)
 
+    @rpc("ReinstateUser", "reinstated")
     def reinstate_user(
         self, user: str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> bool:
@@ -200,10 +185,8 @@ class Privacy(Calling):
         Returns:
             True if the user was erased before.
         """
-        request = build(pb.ReinstateUserRequest, user_id=user, idempotency_key=idempotency_key)
-        reply = self._write(self.connection.privacy.ReinstateUser, request, user, timeout)
-        return reply.reinstated
 
+    @pages("ListAuditEvents")
     def audit_events(
         self,
         user: str = "",
@@ -228,20 +211,3 @@ class Privacy(Calling):
             page_size: Entries per call, 200 at most.
             timeout: Seconds for each page. Unset: 10.
         """
-        request = build(
-            pb.ListAuditEventsRequest,
-            user_id=user,
-            actor=actor,
-            methods=methods,
-            created_after=created_after,
-            created_before=created_before,
-            page_size=page_size,
-        )
-        return self._list(
-            self.connection.privacy.ListAuditEvents,
-            request,
-            user,
-            timeout,
-            rows="audit_events",
-            kind=AuditEvent,
-        )

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_client._sync.calling import Calling
-from hitherto_client._sync.pages import Pages
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.results.memories import Entity, HistoryEvent, Memory
 from hitherto_client.results.search import (
@@ -18,7 +16,6 @@ from hitherto_client.results.search import (
     SearchResults,
     Suggestions,
 )
-from hitherto_client.wire import build, read
 from hitherto_client.words import (
     Confidence,
     EntityType,
@@ -34,6 +31,7 @@ from hitherto_client.words import (
 class Retrieval(Calling):
     """What the assistant asks for before it answers."""
 
+    @rpc("GetContext")
     def get_context(
         self,
         user: str,
@@ -85,29 +83,6 @@ class Retrieval(Calling):
         Raises:
             HithertoCallError: The call failed.
         """
-        request = build(
-            pb.GetContextRequest,
-            user_id=user,
-            query=query,
-            conversation_id=conversation,
-            scopes=scopes,
-            max_memories=max_memories,
-            max_relevant=max_relevant,
-            max_conversations=max_conversations,
-            max_entities=max_entities,
-            max_tokens=max_tokens,
-            memory_order=memory_order,
-            template=template,
-            custom_template=custom_template,
-            line_dates=line_dates,
-            include_provenance=include_provenance,
-            count_access=count_access,
-            as_of=as_of,
-            known_at=known_at,
-            reference_time=reference_time,
-        )
-        reply = self._read(self.connection.retrieval.GetContext, request, user, timeout)
-        return read(Context, reply)
 
     def enhance_prompt(
         self,
@@ -135,6 +110,7 @@ class Retrieval(Calling):
         text = f"{base}\n\n{context.prompt_block}" if base else context.prompt_block
         return EnhancedPrompt(text, enhanced=True)
 
+    @rpc("SearchMemories")
     def search(
         self,
         user: str,
@@ -200,37 +176,8 @@ class Retrieval(Calling):
         Raises:
             HithertoCallError: The call failed.
         """
-        request = build(
-            pb.SearchMemoriesRequest,
-            user_id=user,
-            query=query,
-            limit=limit,
-            scopes=scopes,
-            types=types,
-            tags=tags,
-            statuses=statuses,
-            sources=sources,
-            source_types=source_types,
-            entity=entity,
-            conversation_id=conversation,
-            confidence_min=confidence_min,
-            created_after=created_after,
-            created_before=created_before,
-            min_score=min_score,
-            metadata_filter=metadata_filter,
-            query_embedding=query_embedding,
-            ranking=ranking,
-            weights=weights,
-            as_of=as_of,
-            known_at=known_at,
-            reference_time=reference_time,
-            excerpt_messages=excerpt_messages,
-            explain=explain,
-            count_access=count_access,
-        )
-        reply = self._read(self.connection.retrieval.SearchMemories, request, user, timeout)
-        return read(SearchResults, reply)
 
+    @pages("ListMemories")
     def memories(
         self,
         user: str,
@@ -276,41 +223,14 @@ class Retrieval(Calling):
         Raises:
             HithertoCallError: A page could not be fetched.
         """
-        request = build(
-            pb.ListMemoriesRequest,
-            user_id=user,
-            types=types,
-            tags=tags,
-            statuses=statuses,
-            sources=sources,
-            entity=entity,
-            conversation_id=conversation,
-            confidence_min=confidence_min,
-            created_after=created_after,
-            created_before=created_before,
-            metadata_filter=metadata_filter,
-            as_of=as_of,
-            known_at=known_at,
-            order_by=order_by,
-            page_size=page_size,
-        )
-        return self._list(
-            self.connection.retrieval.ListMemories,
-            request,
-            user,
-            timeout,
-            rows="memories",
-            kind=Memory,
-        )
 
+    @rpc("GetMemory", "memory")
     def get_memory(
         self, user: str, memory_id: str, *, timeout: float | None = None
     ) -> Memory | None:
         """One memory, whatever its status; None if there is none, or memory is switched off."""
-        request = build(pb.GetMemoryRequest, user_id=user, memory_id=memory_id)
-        reply = self._find(self.connection.retrieval.GetMemory, request, user, timeout)
-        return read(Memory, reply.memory) if reply and reply.HasField("memory") else None
 
+    @pages("GetMemoryHistory")
     def memory_history(
         self, user: str, memory_id: str, *, page_size: int = 200, timeout: float | None = None
     ) -> Pages[HistoryEvent]:
@@ -319,19 +239,8 @@ class Retrieval(Calling):
         Raises:
             HithertoCallError: The memory does not exist (`MEMORY_NOT_FOUND`), or the call failed.
         """
-        request = build(
-            pb.GetMemoryHistoryRequest, user_id=user, memory_id=memory_id, page_size=page_size
-        )
-        call = self.connection.retrieval.GetMemoryHistory
-        return self._list(
-            call,
-            request,
-            user,
-            timeout,
-            rows="events",
-            kind=HistoryEvent,
-        )
 
+    @rpc("FindEntities", "entities")
     def find_entities(
         self,
         user: str,
@@ -350,14 +259,9 @@ class Retrieval(Calling):
             limit: How many at most. 0: the default of the service.
             timeout: Seconds, retries included. Unset: 10.
         """
-        request = build(pb.FindEntitiesRequest, user_id=user, name=name, type=type, limit=limit)
-        reply = self._read(self.connection.retrieval.FindEntities, request, user, timeout)
-        return tuple(read(Entity, entity) for entity in reply.entities)
 
+    @rpc("GetSuggestions")
     def get_suggestions(
         self, user: str, *, limit: int = 0, timeout: float | None = None
     ) -> Suggestions:
         """What the user may want to ask next (3 suggestions unless `limit` says otherwise)."""
-        request = build(pb.GetSuggestionsRequest, user_id=user, limit=limit)
-        reply = self._read(self.connection.retrieval.GetSuggestions, request, user, timeout)
-        return read(Suggestions, reply)

@@ -1,19 +1,30 @@
 # Generated from ../_async/upkeep.py by tools/unasync.py. Do not edit.
-"""Upkeep: consolidation, decay, retention, re-embedding, schedules, cost, roll-back."""
+"""Upkeep: consolidation, decay, retention, re-embedding, schedules, cost, roll-back, health."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
+
+import grpc
+from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto_client._sync.calling import Calling
-from hitherto_client._sync.pages import Pages
+from hitherto_client._sync.calling import Calling, Pages, pages, rpc
+from hitherto_client.calls import Endpoint
+from hitherto_client.errors import read_error
 from hitherto_client.results.jobs import Job
 from hitherto_client.results.memories import Memory
-from hitherto_client.results.upkeep import Reembedding, Schedule, UpkeepStart, UsageReport
-from hitherto_client.wire import build, read
+from hitherto_client.results.upkeep import Health, Reembedding, Schedule, UpkeepStart, UsageReport
+from hitherto_client.wire import build
 from hitherto_client.words import ReembedPhase, UsageDimension
+
+_HEALTH_SECONDS = 5.0
+_STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+_NEEDED = {"extraction": ("language-model", "embedder")}
+"""What a service reports the health of beside its own."""
 
 
 class Upkeep(Calling):
@@ -22,6 +33,7 @@ class Upkeep(Calling):
     A user limits upkeep to one person; without one, it concerns everybody of the tenant.
     """
 
+    @rpc("Consolidate")
     def consolidate(
         self,
         user: str = "",
@@ -40,16 +52,8 @@ class Upkeep(Calling):
             idempotency_key: Unset: a new one for each call.
             timeout: Seconds, retries included. Unset: 30.
         """
-        request = build(
-            pb.ConsolidateRequest,
-            user_id=user,
-            tag=tag,
-            dry_run=dry_run,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.maintenance.Consolidate, request, user, timeout)
-        return read(UpkeepStart, reply)
 
+    @rpc("UndoConsolidation", "memories")
     def undo_consolidation(
         self,
         user: str,
@@ -59,15 +63,8 @@ class Upkeep(Calling):
         timeout: float | None = None,
     ) -> tuple[Memory, ...]:
         """Archive a memory that consolidation made, and return its originals, active again."""
-        request = build(
-            pb.UndoConsolidationRequest,
-            user_id=user,
-            memory_id=memory_id,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.maintenance.UndoConsolidation, request, user, timeout)
-        return tuple(read(Memory, memory) for memory in reply.memories)
 
+    @rpc("RunDecay")
     def run_decay(
         self,
         user: str = "",
@@ -77,12 +74,8 @@ class Upkeep(Calling):
         timeout: float | None = None,
     ) -> UpkeepStart:
         """Archive unimportant memories that were not used; `dry_run` only counts them."""
-        request = build(
-            pb.RunDecayRequest, user_id=user, dry_run=dry_run, idempotency_key=idempotency_key
-        )
-        reply = self._write(self.connection.maintenance.RunDecay, request, user, timeout)
-        return read(UpkeepStart, reply)
 
+    @rpc("RunRetention")
     def run_retention(
         self,
         user: str = "",
@@ -92,12 +85,8 @@ class Upkeep(Calling):
         timeout: float | None = None,
     ) -> UpkeepStart:
         """Remove content that is past its retention, for good; `dry_run` only counts it."""
-        request = build(
-            pb.RunRetentionRequest, user_id=user, dry_run=dry_run, idempotency_key=idempotency_key
-        )
-        reply = self._write(self.connection.maintenance.RunRetention, request, user, timeout)
-        return read(UpkeepStart, reply)
 
+    @rpc("Reembed")
     def reembed(
         self,
         phase: ReembedPhase,
@@ -122,27 +111,12 @@ class Upkeep(Calling):
                 (`REEMBEDDING_NOT_READY`), or the credential is not the operator's
                 (`USER_NOT_ALLOWED`).
         """
-        request = build(
-            pb.ReembedRequest,
-            phase=phase,
-            model=model,
-            dimensions=dimensions,
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.maintenance.Reembed, request, "", timeout)
-        return read(Reembedding, reply)
 
+    @pages("ListSchedules")
     def schedules(self, *, page_size: int = 200, timeout: float | None = None) -> Pages[Schedule]:
         """The upkeep that runs by itself, by name, with its last and next runs."""
-        return self._list(
-            self.connection.maintenance.ListSchedules,
-            build(pb.ListSchedulesRequest, page_size=page_size),
-            "",
-            timeout,
-            rows="schedules",
-            kind=Schedule,
-        )
 
+    @rpc("GetUsage")
     def get_usage(
         self,
         user: str = "",
@@ -167,18 +141,6 @@ class Upkeep(Calling):
             page_token: `next_page_token` of the report before. Empty: the first page.
             timeout: Seconds, retries included. Unset: 10.
         """
-        request = build(
-            pb.GetUsageRequest,
-            user_id=user,
-            kinds=kinds,
-            since=since,
-            until=until,
-            group_by=group_by,
-            page_size=page_size,
-            page_token=page_token,
-        )
-        reply = self._read(self.connection.maintenance.GetUsage, request, user, timeout)
-        return read(UsageReport, reply)
 
     def rollback_source(
         self,
@@ -226,3 +188,43 @@ class Upkeep(Calling):
         )
         reply = self._write(self.connection.maintenance.RollbackSource, request, user, timeout)
         return dict(reply.counts)
+
+    def health(self, *, timeout: float | None = None) -> dict[str, Health]:
+        """The answer of each service, by its name; an outage is an answer too.
+
+        `timeout` is the client's, else 5 seconds, for each check.
+        """
+        seconds = timeout if timeout is not None else (self._target.timeout or _HEALTH_SECONDS)
+        found = {}
+        for endpoint in (self._target.retrieval, self._target.extraction):
+            # Straight on the channel: a check that is repeated would hide what it is to show.
+            channel = self.connection.channels[endpoint.service]
+            found[endpoint.service] = _check(channel, endpoint, seconds)
+        return found
+
+
+def _check(channel: grpc.Channel, endpoint: Endpoint, seconds: float) -> Health:
+    # The fields of HealthCheckRequest and HealthCheckResponse have the numbers and types of these
+    # messages, which come with protobuf.
+    call = channel.unary_unary(
+        "/grpc.health.v1.Health/Check",
+        request_serializer=StringValue.SerializeToString,
+        response_deserializer=Int32Value.FromString,
+    )
+    started = time.monotonic()
+    status = _status(call, "", seconds)
+    took = time.monotonic() - started
+    serving = status == "SERVING"
+    without = []
+    for name in _NEEDED.get(endpoint.service, ()) if serving else ():
+        if _status(call, name, seconds) == "NOT_SERVING":
+            without.append(name)
+    return Health(endpoint.service, endpoint.address, serving, status, took, tuple(without))
+
+
+def _status(call: Any, name: str, seconds: float) -> str:
+    try:
+        reply = call(StringValue(value=name), timeout=seconds)
+    except grpc.RpcError as error:
+        return read_error(error).code.name
+    return _STATUSES[reply.value] if reply.value in range(len(_STATUSES)) else str(reply.value)

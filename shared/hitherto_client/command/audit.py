@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hitherto.v1 import privacy_pb2
-from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.local_database import on_database, server_packages
 from hitherto_client.command.options import Argument
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import EVERYBODY, SINCE, UNTIL, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Column, Rows, show_rows
 

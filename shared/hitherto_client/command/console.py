@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.options import Argument, Switch
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import Command
 
 DEFAULT_LISTEN = "127.0.0.1:8090"

@@ -17,8 +17,8 @@ from hitherto_client.command.show import (
     nothing,
     show_record,
     show_rows,
+    word_of,
 )
-from hitherto_client.command.values import word_of
 
 _ROLES = conversation_pb2.Role.DESCRIPTOR
 SUMMARY: tuple[Pair, ...] = (

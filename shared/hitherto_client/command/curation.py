@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from google.protobuf import json_format
 
 from hitherto.v1 import memory_pb2
-from hitherto_client.command.exits import UsageError
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import PAGING, Argument, OneOf, read_text
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import USER, Command, Option, Rpc, given, of
 from hitherto_client.command.show import Column, Rows, show_rows
 
@@ -129,12 +127,7 @@ _FEEDBACK = Rpc(
 
 
 def _text(typed: str) -> str:
-    if typed != "-":
-        return typed
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        raise UsageError("standard input is not UTF-8") from None
+    return read_text(typed).strip() if typed == "-" else typed
 
 
 def _save(options: argparse.Namespace, output: Output) -> int:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import Argument, connect
-from hitherto_client.command.output import Output, as_dict
+from hitherto_client.command.output import FAILED, OK, Output, UsageError, as_dict
 from hitherto_client.command.rpc import USER, Command, CommandGroup, Rpc
-from hitherto_client.command.values import counted
+from hitherto_client.command.show import counted
 
 _SIGNED = ("id", "user_hash", "counts", "key_id")
 

@@ -1,28 +1,33 @@
-"""`hitherto export`: everything that is stored about a user, as JSON lines."""
+"""`hitherto export`, and `import --from hitherto`: all that is stored about a user, and back."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
-from hitherto.v1 import privacy_pb2
-from hitherto_client.command.exits import FAILED, OK, UsageError
-from hitherto_client.command.options import Argument, connect
-from hitherto_client.command.output import Output
-from hitherto_client.command.progress import Bar
+from hitherto.v1 import privacy_pb2, privacy_service_pb2
+from hitherto_client.command.options import Argument, connect, open_file, size_of
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
+from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Command
 from hitherto_client.export import EXPORT_SECONDS, ExportBroken, Received
-from hitherto_client.results import ExportManifest
+from hitherto_client.results import ExportManifest, ImportedUser
 from hitherto_client.wire import build
 
-_MIB = 1024 * 1024
+EXPORTED = "hitherto"
+"""The value of --from for exports of this product."""
+_LEFT = "what was stored stays; importing the same file again stores what is missing"
+_MIB = 2**20
+_TABLES = ("table", "records", "there already", "left out")
 
 
 def _export(options: argparse.Namespace, output: Output) -> int:
@@ -58,22 +63,97 @@ def _export(options: argparse.Namespace, output: Output) -> int:
 
 
 def _whole_or_nothing(file: Path, write: Callable[[BinaryIO], ExportManifest]) -> ExportManifest:
-    """Write beside the file and put it there once it is complete; only the owner may read it."""
+    """Write beside the file and put it there once it is complete; only the owner may read it.
+
+    A pipe or a device gets the data as they come: a file in its place would not reach its reader.
+    """
+    if file.exists() and not file.is_file():
+        try:
+            with file.open("wb") as there:
+                return write(there)
+        except OSError as error:
+            raise UsageError(f"cannot write {file}: {error.strerror}") from None
+    target = file.resolve()
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None
     draft = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as into:
             manifest = write(into)
-        draft.replace(file)
+        draft.replace(target)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
     return manifest
+
+
+def restore(options: argparse.Namespace, output: Output) -> int:
+    """Import one export for `options.user`; with `--dry-run`, count its records."""
+    if len(options.files) != 1:
+        raise UsageError(f"--from {EXPORTED} takes one file: a user has one export")
+    (name,) = options.files
+    if options.dry_run:
+        return _count(name, output)
+    size = size_of(name)
+    with (
+        open_file(name) as export,
+        connect(options) as client,
+        Bar(output, end_known=bool(size)) as bar,
+    ):
+
+        def show(sent: int) -> None:
+            mib = f"{sent / _MIB:.1f} MiB"
+            if size:
+                bar.show(min(sent / size, 1.0), mib)
+            else:
+                bar.count(sent, mib)
+
+        with if_stopped(output, lambda: _LEFT):
+            made = client.import_user(
+                options.user, export, progress=show, timeout=options.timeout or EXPORT_SECONDS
+            )
+    output.result(
+        build(privacy_service_pb2.ImportUserResponse, **asdict(made)),
+        lambda: _show_restored(output, made),
+    )
+    return OK
+
+
+def _count(name: str, output: Output) -> int:
+    counts = Counter[str]()
+    try:
+        with open_file(name) as export:
+            for line in export:
+                counts[_table(name, counts.total() + 1, line)] += 1
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error})") from None
+    if output.as_json:
+        output.document({"records": dict(sorted(counts.items()))})
+        return OK
+    output.table(_TABLES[:2], sorted(counts.items()), numbers=_TABLES[1:])
+    output.note("no language model is called; vectors are computed in the background")
+    return OK
+
+
+def _table(name: str, number: int, line: bytes) -> str:
+    """The table of a record, on the line with this number of the file with this name."""
+    try:
+        return str(json.loads(line)["table"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UsageError(f"{name}, line {number}, is no record of `hitherto export`") from None
+
+
+def _show_restored(output: Output, made: ImportedUser) -> None:
+    counts = (made.imported_counts, made.skipped_counts, made.left_out_counts)
+    rows = [
+        (table, *(count.get(table, 0) for count in counts))
+        for table in sorted({table for count in counts for table in count})
+    ]
+    output.table(_TABLES, rows, numbers=_TABLES[1:])
 
 
 COMMANDS = (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from hitherto_client.command.exits import OK, UNREACHABLE
 from hitherto_client.command.options import connect
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import OK, UNREACHABLE, Output
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.results import Health

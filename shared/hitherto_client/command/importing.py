@@ -14,21 +14,31 @@ from typing import Any, BinaryIO
 from zipfile import BadZipFile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hitherto.v1 import conversation_pb2, item_error_pb2, memory_service_pb2
+from hitherto.v1 import (
+    conversation_pb2,
+    extraction_service_pb2,
+    item_error_pb2,
+    memory_service_pb2,
+)
 from hitherto_client import Hitherto
-from hitherto_client._sync.imports import stream_memories, stream_transcripts
+from hitherto_client._sync.imports import stream
 from hitherto_client.batches import parts
 from hitherto_client.command.cost import ImportPlan, prices
-from hitherto_client.command.exits import FAILED, OK, UsageError
+from hitherto_client.command.export import EXPORTED, restore
 from hitherto_client.command.options import Argument, Switch, connect, open_file, size_of
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.progress import Bar, if_stopped
-from hitherto_client.command.restoring import EXPORTED, restore
 from hitherto_client.command.rpc import Command
 from hitherto_client.command.show import Column, show_rows
 from hitherto_client.importers import FORMATS, ExportPosition, ExportUnreadable, read_export
 from hitherto_client.records import Record, memory_request, read_records
-from hitherto_client.streams import MAX_ERRORS, WINDOW_SECONDS, Progress
+from hitherto_client.streams import (
+    MAX_ERRORS,
+    WINDOW_SECONDS,
+    Progress,
+    memory_requests,
+    transcript_requests,
+)
 from hitherto_client.transcripts import Defaults, FileTranscript, from_record
 
 _SHOWN_ERRORS = 20
@@ -121,30 +131,28 @@ def _import(
         file.accepted, file.turned_away = made.accepted, made.refused
         _show(bar, files)
 
-    with nullcontext() if file.options.source else open_file(file.name) as stream:
-        records = _exported(file) if stream is None else _records(file, stream)
+    with nullcontext() if file.options.source else open_file(file.name) as lines:
+        records = _exported(file) if lines is None else _records(file, lines)
         first = next(records, None)
         if first is None:
             return ""
         _show(bar, files)
-        connection = client.connection
-        how: dict[str, tuple[Any, Any, Any]] = {
-            "memories": (stream_memories, connection.memories.StreamMemories, _memory),
-            "transcripts": (
-                stream_transcripts,
+        records, connection = chain((first,), records), client.connection
+        how: tuple[Any, Iterator[Any], Any] = (
+            (
+                connection.memories.StreamMemories,
+                memory_requests(_items(file, records, _memory)),
+                memory_service_pb2.StreamMemoriesResponse(),
+            )
+            if file.kind == "memories"
+            else (
                 connection.extraction.StreamTranscripts,
-                _transcripts,
-            ),
-        }
-        send, call, make = how[file.kind]
-        reply = send(
-            call,
-            _items(file, chain((first,), records), make),
-            connection.target.extraction,
-            connection.target.retry,
-            progress=progress,
-            timeout=timeout or WINDOW_SECONDS,
+                transcript_requests(_items(file, records, _transcripts)),
+                extraction_service_pb2.StreamTranscriptsResponse(),
+            )
         )
+        seconds = timeout or WINDOW_SECONDS
+        reply = stream(connection, *how, progress=progress, timeout=seconds)
     file.known = getattr(reply, "deduplicated_count", 0)
     # What the service refused, by line.
     told = [(file.line_of(error.index), _in_words(error)) for error in reply.errors]

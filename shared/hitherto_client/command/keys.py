@@ -12,10 +12,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.local_database import on_database
 from hitherto_client.command.options import Argument, natural
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
 from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.command.show import Column, show_rows
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from hitherto_client.command.exits import UsageError
+from hitherto_client.command.output import UsageError
 
 if TYPE_CHECKING:
     from hitherto_shared.database.connect import Pooler

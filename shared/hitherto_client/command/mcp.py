@@ -7,9 +7,8 @@ import asyncio
 import json
 from typing import Any
 
-from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.options import Argument, connect
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import Command
 from hitherto_client.tools import GUIDE, TOOLS, Toolbox, anthropic_tools, openai_tools
 

@@ -11,8 +11,7 @@ from google.protobuf import json_format
 from hitherto.v1 import history_pb2
 from hitherto_client.command.options import Argument
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc
-from hitherto_client.command.show import Column, OneRecord, Pair, Rows
-from hitherto_client.command.values import day, short
+from hitherto_client.command.show import Column, OneRecord, Pair, Rows, day, short
 
 FILTERS = (
     Option("--type", "types", "only memories of this type"),

@@ -1,4 +1,4 @@
-"""The parser's frame, and the options that several sub-commands share."""
+"""Options and arguments of sub-commands: how they are read, and those that several share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import gzip
 import math
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -18,93 +18,9 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 
 from hitherto_client import Hitherto
-from hitherto_client.command.exits import UsageError
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import Output, UsageError
 
 GZIP = ".gz"
-Run = Callable[[argparse.Namespace, Output], int]
-
-
-class Commands:
-    """Where sub-commands are added, in groups that the help shows."""
-
-    def __init__(self, parsers: Any) -> None:
-        self._parsers = parsers
-        self.groups: dict[str, list[tuple[str, str]]] = {}
-        self._group = ""
-
-    def begin(self, group: str) -> None:
-        """Let the sub-commands that are added from now on stand under this heading."""
-        self._group = group
-
-    def add_parser(self, name: str, *, help: str, **options: Any) -> Any:
-        """Add a sub-command; as argparse would, which cannot group them."""
-        self.groups.setdefault(self._group, []).append((name, help))
-        return self._parsers.add_parser(name, **options)
-
-
-class _Parser(argparse.ArgumentParser):
-    commands: Commands
-
-    def format_help(self) -> str:
-        """The help with the sub-commands in their groups."""
-        lines = [f"usage: {self.usage}", "", self.description or ""]
-        for group, commands in self.commands.groups.items():
-            lines += ["", f"{group}:"]
-            lines += [f"  {name:<14} {summary}" for name, summary in commands]
-        lines += [
-            "",
-            "Run hitherto COMMAND --help for the options of a command.",
-            self.epilog or "",
-        ]
-        return "\n".join(lines) + "\n"
-
-
-def make_parser() -> tuple[argparse.ArgumentParser, Commands]:
-    """The parser, and where sub-commands are added."""
-    parser = _Parser(
-        prog="hitherto",
-        usage="hitherto COMMAND [OPTIONS]",
-        description="Submit conversations to Hitherto; read and correct what it remembers.",
-        epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a service cannot be "
-        "reached, 130 interrupted.",
-    )
-    parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
-    parsers = parser.add_subparsers(
-        required=True, metavar="COMMAND", prog="hitherto", parser_class=argparse.ArgumentParser
-    )
-    parser.commands = Commands(parsers)
-    return parser, parser.commands
-
-
-def add_command(commands: Any, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-    """A sub-command that calls services, with the options that all of these have."""
-    parser = add_local_command(commands, name, summary, run)
-    parser.add_argument("--retrieval", metavar="ADDR", help="host:port of the retrieval service")
-    parser.add_argument("--extraction", metavar="ADDR", help="host:port of the extraction service")
-    parser.add_argument(
-        "--api-key",
-        metavar="KEY",
-        help="credential; prefer HITHERTO_API_KEY, which ps does not show",
-    )
-    parser.add_argument(
-        "--timeout", type=seconds, metavar="SECONDS", help="time limit of each call"
-    )
-    return parser
-
-
-def add_local_command(commands: Any, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-    """A sub-command that calls no service."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(run=run)
-    return parser
-
-
-def add_group(commands: Any, name: str, summary: str) -> Any:
-    """A sub-command that has actions of its own; where these are added."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    return parser.add_subparsers(title="actions", required=True, metavar="ACTION")
 
 
 def connect(options: argparse.Namespace, *, token: Callable[[], str] | None = None) -> Hitherto:
@@ -158,20 +74,26 @@ def read_text(name: str) -> str:
         raise UsageError(f"{source} is not UTF-8: save the file as UTF-8 text") from None
 
 
-def open_file(name: str) -> AbstractContextManager[BinaryIO]:
+@contextmanager
+def open_file(name: str) -> Iterator[BinaryIO]:
     """A file, unpacked if its name ends with .gz, or standard input for `-`.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: It cannot be read; or, when that part is read, it cannot be unpacked.
     """
     if name == "-":
-        return nullcontext(sys.stdin.buffer)
+        yield sys.stdin.buffer
+        return
     try:
-        if name.endswith(GZIP):
-            return cast(BinaryIO, gzip.open(name, "rb"))
-        return Path(name).open("rb")
+        opened = gzip.open if name.endswith(GZIP) else open
+        file = cast(BinaryIO, opened(name, "rb"))
     except OSError as error:
         raise UsageError(f"{name} cannot be read ({error.strerror})") from None
+    with file:
+        try:
+            yield file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UsageError(f"{name} cannot be unpacked ({error})") from None
 
 
 def size_of(name: str) -> int | None:
@@ -280,6 +202,14 @@ class OneOf:
             option.add(group, request)
 
 
+JSON = Switch("--json", "print one JSON document")
+OF_SERVICES = (
+    Argument("--retrieval", "host:port of the retrieval service", "ADDR"),
+    Argument("--extraction", "host:port of the extraction service", "ADDR"),
+    Argument("--api-key", "credential; prefer HITHERTO_API_KEY, which ps does not show", "KEY"),
+    Argument("--timeout", "time limit of each call", "SECONDS", type=seconds),
+)
+"""Options of a command that calls services."""
 PAGING = (
     Argument(
         "--limit", "rows per page (default 20)", "N", dest="page_size", type=natural, default=20

@@ -1,4 +1,4 @@
-"""What reaches the terminal: tables for people, one JSON document for machines, notes."""
+"""What reaches the terminal: tables for people, one JSON document for machines, notes, the end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,30 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
+import grpc
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from hitherto_client.errors import HithertoCallError
+
+OK = 0
+FAILED = 1
+"""The work was refused or did not succeed."""
+USAGE = 2
+"""What was asked for is not valid."""
+UNREACHABLE = 3
+"""A service cannot be reached, is not ready, or did not answer in time."""
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class UsageError(ValueError):
+    """The arguments cannot be carried out; the message says what to change."""
+
 
 _PIPE_COLUMNS = 160
 """Width of tables that go to a file or another program."""
@@ -169,9 +187,50 @@ def _console(stream: TextIO) -> Console:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    if os.environ.get("COLUMNS") == "0":
+        # Some terminals and build servers set it so for "unknown"; rich would draw empty tables.
+        del os.environ["COLUMNS"]
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
     return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
 def _is_utf8(stream: TextIO) -> bool:
     return (stream.encoding or "").lower().replace("-", "").startswith("utf8")
+
+
+_OPTIONS = {"retrieval": "--retrieval", "extraction": "--extraction"}
+
+
+def report(error: HithertoCallError, output: Output) -> int:
+    """Say on standard error what went wrong and what to do next; the exit code for it."""
+    service = f"the {error.service} service" if error.service else "the service"
+    at = f" at {error.address}" if error.address else ""
+    if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
+        option = _OPTIONS.get(error.service, "--retrieval or --extraction")
+        output.error(
+            f"cannot reach {service}{at}: start it with `make run`, or name its address with "
+            f"{option}; with TLS, check HITHERTO_TLS_CA_FILE"
+        )
+        return UNREACHABLE
+    if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        output.error(
+            f"{service}{at} did not answer in time: try again, or allow more with --timeout SECONDS"
+        )
+        return UNREACHABLE
+    if error.code is grpc.StatusCode.UNAUTHENTICATED:
+        output.error(
+            f"{service}{at} does not accept the credential: set HITHERTO_API_KEY to a key from "
+            "`hitherto keys create`, or HITHERTO_TOKEN to a token that is in force"
+        )
+        return FAILED
+    told = " ".join(part for part in (error.code.name, error.reason) if part)
+    if error.violations:
+        output.error(f"{service} refuses the request ({told}):")
+        for violation in error.violations:
+            output.error(f"  {violation.field}: {violation.description}", prefix="")
+        return USAGE
+    wait = f"; try again in {error.retry_after:.0f} s" if error.retry_after else ""
+    output.error(f"{service} answers: {error.message} ({told}){wait}")
+    if error.code is grpc.StatusCode.INVALID_ARGUMENT:
+        return USAGE
+    return UNREACHABLE if error.code is grpc.StatusCode.UNAVAILABLE else FAILED

@@ -10,9 +10,8 @@ from typing import Any
 from google.protobuf import json_format
 
 from hitherto.v1 import profile_pb2
-from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.options import Argument, connect
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.rpc import CONSISTENCY, USER, Command, Option, Rpc, of
 from hitherto_client.command.show import Column, OneRecord, Pair, Rows, show_record
 

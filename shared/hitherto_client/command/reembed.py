@@ -10,11 +10,10 @@ from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto.v1.extraction_service_pb2 import GetJobRequest
 from hitherto_client import Hitherto
-from hitherto_client._sync.watch import FINAL
-from hitherto_client.command.exits import OK
-from hitherto_client.command.follow import exit_code, show_jobs
+from hitherto_client._sync.jobs import FINAL
+from hitherto_client.command.jobs import exit_code, show_jobs
 from hitherto_client.command.options import connect, wait
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import OK, Output
 from hitherto_client.command.progress import Bar, if_stopped
 from hitherto_client.command.rpc import Ask, Command, CommandGroup, Option, Rpc
 from hitherto_client.command.show import Pair, show_record

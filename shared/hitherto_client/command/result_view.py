@@ -8,8 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
 from hitherto_client.command.output import Output
-from hitherto_client.command.show import Column, show_rows
-from hitherto_client.command.values import day, minute, short, word_of
+from hitherto_client.command.show import Column, day, minute, short, show_rows, word_of
 
 _ROLES = conversation_pb2.Role.DESCRIPTOR
 _TYPES = memory_pb2.MemoryType.DESCRIPTOR

@@ -16,25 +16,14 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from hitherto.v1 import (
-    extraction_service_pb2,
-    maintenance_service_pb2,
-    memory_service_pb2,
-    privacy_service_pb2,
-    retrieval_service_pb2,
-    session_service_pb2,
-)
 from hitherto_client import Hitherto
-from hitherto_client.command.exits import FAILED, OK, UsageError
 from hitherto_client.command.options import (
+    JSON,
+    OF_SERVICES,
     PAGING,
     YES,
     Argument,
     OneOf,
-    Run,
-    add_command,
-    add_group,
-    add_local_command,
     confirmed,
     connect,
     json_object,
@@ -43,8 +32,9 @@ from hitherto_client.command.options import (
     number,
     whole,
 )
-from hitherto_client.command.output import Output
-from hitherto_client.command.values import words
+from hitherto_client.command.output import FAILED, OK, Output, UsageError
+from hitherto_client.command.show import words
+from hitherto_client.declared import RPCS, rows_of
 from hitherto_client.wire import build
 
 _MAX_PAGE = 200
@@ -117,26 +107,10 @@ SINCE = "only at this time or later"
 UNTIL = "only before this time"
 DRY_RUN = Option("--dry-run", "dry_run", "only count; change nothing")
 
+Run = Callable[[argparse.Namespace, Output], int]
 Show = Callable[[Output, argparse.Namespace, Any], None]
 Ask = Callable[[Hitherto, argparse.Namespace, Output], str]
 """What to ask after a look at what is there; empty: nothing."""
-
-
-_SERVICES = {
-    "retrieval": retrieval_service_pb2,
-    "extraction": extraction_service_pb2,
-    "memories": memory_service_pb2,
-    "sessions": session_service_pb2,
-    "maintenance": maintenance_service_pb2,
-    "privacy": privacy_service_pb2,
-}
-"""By the name of its stub in a connection."""
-_METHODS: dict[str, tuple[str, Any]] = {
-    method.name: (stub, method)
-    for stub, module in _SERVICES.items()
-    for service in module.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-}
 
 
 @dataclass(frozen=True)
@@ -156,14 +130,12 @@ class Rpc:
     @cached_property
     def request(self) -> type[Message]:
         """The kind of its request."""
-        return message_factory.GetMessageClass(_METHODS[self.name][1].input_type)
+        return message_factory.GetMessageClass(RPCS[self.name][1].input_type)
 
     @cached_property
     def rows(self) -> str:
         """Of a list, the field of the reply that pages are joined in; empty for others."""
-        fields = _METHODS[self.name][1].output_type.fields
-        lists = [of.name for of in fields if of.is_repeated]
-        return lists[0] if any(of.name == "next_page_token" for of in fields) else ""
+        return rows_of(RPCS[self.name][1].output_type)
 
     @property
     def taken(self) -> tuple[Option | Argument, ...]:
@@ -194,7 +166,7 @@ class Rpc:
     ) -> Any:
         """The reply; with `--all`, every page of a list in one. `more` as for `make`."""
         request = self.make(options, **more)
-        call = getattr(getattr(client.connection, _METHODS[self.name][0]), self.name)
+        call = getattr(getattr(client.connection, RPCS[self.name][0]), self.name)
         every = bool(self.rows) and options.all
         if every:
             request.page_size = _MAX_PAGE
@@ -272,28 +244,30 @@ class Command:
             run: Does more than to call the RPC and to write its reply.
             local: True if it calls no service.
         """
-        self._name, self._summary, self._rpc = name, summary, rpc
-        self._more, self._run = more, run or (rpc.run if rpc else None)
-        self._add = add_local_command if local else add_command
+        self.name, self.summary = name, summary
+        self._run = run or (rpc.run if rpc else None)
+        self._request = rpc.request if rpc else None
+        self._taken = (JSON, *(() if local else OF_SERVICES), *(rpc.taken if rpc else ()), *more)
 
     def register(self, commands: Any) -> None:
         """Add it to the parser."""
-        assert self._run is not None, f"{self._name} does nothing"
-        parser = self._add(commands, self._name, self._summary, self._run)
-        rpc = self._rpc
-        for each in (*(rpc.taken if rpc else ()), *self._more):
-            each.add(parser, rpc.request if rpc else None)
+        assert self._run is not None, f"{self.name} does nothing"
+        parser = commands.add_parser(self.name, help=self.summary, description=self.summary)
+        parser.set_defaults(run=self._run)
+        for each in self._taken:
+            each.add(parser, self._request)
 
 
 class CommandGroup:
     """A sub-command that has actions of its own."""
 
     def __init__(self, name: str, summary: str, *actions: Command) -> None:
-        self._name, self._summary, self._actions = name, summary, actions
+        self.name, self.summary, self._actions = name, summary, actions
 
     def register(self, commands: Any) -> None:
         """Add it to the parser, with its actions."""
-        actions = add_group(commands, self._name, self._summary)
+        parser = commands.add_parser(self.name, help=self.summary, description=self.summary)
+        actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
         for action in self._actions:
             action.register(actions)
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from types import FrameType
 
 from hitherto_client.command import (
@@ -33,18 +34,17 @@ from hitherto_client.command import (
     submit,
     upkeep,
 )
-from hitherto_client.command.exits import (
+from hitherto_client.command.local_database import DatabaseUnusable
+from hitherto_client.command.output import (
     BROKEN_PIPE,
     FAILED,
     INTERRUPTED,
     UNREACHABLE,
     USAGE,
+    Output,
     UsageError,
     report,
 )
-from hitherto_client.command.local_database import DatabaseUnusable
-from hitherto_client.command.options import make_parser
-from hitherto_client.command.output import Output
 from hitherto_client.command.rpc import Command, CommandGroup
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.transcripts import TranscriptError
@@ -72,11 +72,35 @@ _GROUPS: dict[str, Sequence[Command | CommandGroup]] = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    def format_help(self) -> str:
+        """The help with the sub-commands in their groups, which argparse does not know."""
+        lines = [f"usage: {self.usage}", "", self.description or ""]
+        for group, members in _GROUPS.items():
+            lines += ["", f"{group}:"]
+            lines += [f"  {member.name:<14} {member.summary}" for member in members]
+        lines += [
+            "",
+            "Run hitherto COMMAND --help for the options of a command.",
+            self.epilog or "",
+        ]
+        return "\n".join(lines) + "\n"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every sub-command."""
-    parser, commands = make_parser()
-    for group, members in _GROUPS.items():
-        commands.begin(group)
+    parser = _Parser(
+        prog="hitherto",
+        usage="hitherto COMMAND [OPTIONS]",
+        description="Submit conversations to Hitherto; read and correct what it remembers.",
+        epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a service cannot be "
+        "reached, 130 interrupted.",
+    )
+    parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", prog="hitherto", parser_class=argparse.ArgumentParser
+    )
+    for members in _GROUPS.values():
         for member in members:
             member.register(commands)
     return parser
@@ -109,8 +133,8 @@ def run(given: Sequence[str]) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
-    except (OSError, EOFError) as error:
-        # Such as a full disk under the output, or a packed file that was cut off.
+    except OSError as error:
+        # Such as a full disk under the output.
         _silence_stdout()
         output.error(str(error))
         return FAILED

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hitherto.v1 import entity_pb2
-from hitherto_client.command.exits import UsageError
 from hitherto_client.command.memories import FILTERS, TIME_TRAVEL
 from hitherto_client.command.options import Argument, number, read_text, whole
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.result_view import (
     show_excerpts,
     show_explanations,
@@ -20,8 +19,7 @@ from hitherto_client.command.result_view import (
     warn,
 )
 from hitherto_client.command.rpc import USER, Command, Option, Rpc
-from hitherto_client.command.show import nothing
-from hitherto_client.command.values import word_of
+from hitherto_client.command.show import nothing, word_of
 
 _ENTITY_TYPES = entity_pb2.EntityType.DESCRIPTOR
 REFERENCE_TIME = Option(

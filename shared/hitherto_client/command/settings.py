@@ -11,12 +11,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from hitherto.v1 import memory_pb2, privacy_pb2
 from hitherto_client import Hitherto
 from hitherto_client._sync.privacy import CLEAR_SECONDS
-from hitherto_client.command.exits import UsageError
 from hitherto_client.command.options import Argument
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import Output, UsageError
 from hitherto_client.command.rpc import USER, Command, Option, Rpc
-from hitherto_client.command.show import CountsLine, OneRecord
-from hitherto_client.command.values import words
+from hitherto_client.command.show import CountsLine, OneRecord, words
 
 _FIELDS = {field.name: field for field in privacy_pb2.UserSettings.DESCRIPTOR.fields}
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}

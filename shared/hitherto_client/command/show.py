@@ -1,16 +1,22 @@
-"""How replies are shown to people: rows, a record, counts."""
+"""How replies are shown to people: rows, a record, counts, and the single values in them."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
+from google.protobuf import json_format
+from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto_client.command.output import Output
-from hitherto_client.command.values import counted, free_json, minute, word_of
+from hitherto_client.wire import word
 
 Value = str | Callable[[Any], object]
 """Of a message: the name of a field, or what makes the cell."""
@@ -140,3 +146,50 @@ class CountsLine:
 def nothing(text: str, reason: str) -> str:
     """What is said where there is nothing to show, with the service's reason if it gives one."""
     return f"{text} ({reason})" if reason else text
+
+
+def day(time: Timestamp) -> str:
+    """The date in UTC, or nothing for an unset time."""
+    return minute(time)[:10]
+
+
+def minute(time: Timestamp) -> str:
+    """Date and time in UTC to the minute, or nothing for an unset time."""
+    if not time.seconds and not time.nanos:
+        return ""
+    try:
+        return time.ToDatetime(tzinfo=UTC).strftime("%Y-%m-%d %H:%MZ")
+    except (ValueError, OverflowError):
+        return "(out of range)"
+
+
+def free_json(value: Struct) -> str:
+    """Free JSON in readable lines, or nothing for an empty object."""
+    found = json_format.MessageToDict(value)
+    return json.dumps(found, ensure_ascii=False, indent=2) if found else ""
+
+
+def dollars(amount: float) -> str:
+    """Money in US dollars."""
+    return f"${amount:.4f}"
+
+
+def short(text: str, length: int = 120) -> str:
+    """The beginning of a text, with a sign that there is more."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Counts by name in one line, without the zeros."""
+    shown = (f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items()) if count)
+    return ", ".join(shown)
+
+
+def words(enum: EnumDescriptor) -> list[str]:
+    """The values of an enum as people type them: `MEMORY_TYPE_GOAL` is `goal`."""
+    return [word_of(enum, value.number) for value in enum.values if value.number != 0]
+
+
+def word_of(enum: EnumDescriptor, number: int) -> str:
+    """How a value of an enum is shown; nothing if it is not set."""
+    return word(enum, number).replace("_", "-") if number else ""

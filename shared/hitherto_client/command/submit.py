@@ -13,15 +13,13 @@ from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_client import Hitherto
 from hitherto_client.batches import MAX_TRANSCRIPTS, batches
 from hitherto_client.command.conversations import SUMMARY
-from hitherto_client.command.exits import OK, UsageError
-from hitherto_client.command.follow import exit_code, follow, show_jobs
+from hitherto_client.command.jobs import exit_code, follow, show_jobs
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import Argument, connect, natural, wait
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import OK, Output, UsageError
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import Command
-from hitherto_client.command.show import show_record, show_rows
-from hitherto_client.command.values import dollars, word_of
+from hitherto_client.command.show import dollars, show_record, show_rows, word_of
 from hitherto_client.errors import HithertoCallError, Violation
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 

@@ -9,16 +9,14 @@ from typing import Any
 from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_client import Hitherto
-from hitherto_client._sync.watch import FINAL
-from hitherto_client.command.exits import FAILED, OK
-from hitherto_client.command.follow import exit_code, follow, show_jobs
+from hitherto_client._sync.jobs import FINAL
+from hitherto_client.command.jobs import exit_code, follow, show_jobs
 from hitherto_client.command.memories import MEMORIES
 from hitherto_client.command.options import Argument, OneOf, connect, wait
-from hitherto_client.command.output import Output
+from hitherto_client.command.output import FAILED, OK, Output
 from hitherto_client.command.progress import if_stopped
 from hitherto_client.command.rpc import DRY_RUN, EVERYBODY, SINCE, UNTIL, USER, Command, Option, Rpc
-from hitherto_client.command.show import Column, Rows, show_rows
-from hitherto_client.command.values import counted, dollars, minute, words
+from hitherto_client.command.show import Column, Rows, counted, dollars, minute, show_rows, words
 
 
 def _show_started(output: Output, options: argparse.Namespace, reply: Any) -> None:

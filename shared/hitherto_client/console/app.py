@@ -21,14 +21,11 @@ from hitherto_client.console.pages import (
     conversations,
     data,
     documents,
-    jobs,
     memories,
     memory,
     operations,
     profile,
-    settings,
     signing_in,
-    told,
 )
 from hitherto_client.console.protection import Protection
 from hitherto_client.console.rendering import STATIC, render
@@ -44,10 +41,7 @@ _PAGES = (
     conversations,
     documents,
     profile,
-    told,
-    settings,
     data,
-    jobs,
     operations,
 )
 

@@ -14,23 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from google.protobuf.field_mask_pb2 import FieldMask
 
-from hitherto.v1 import extraction_service_pb2 as extraction
-from hitherto.v1 import maintenance_service_pb2 as maintenance
-from hitherto.v1 import memory_service_pb2 as memories
-from hitherto.v1 import privacy_service_pb2 as privacy
-from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client._async.client import AsyncHitherto
 from hitherto_client.errors import HithertoCallError
 
 _NOBODY = "nobody (asked by the console)"
 """A user that does not exist; always the same, so that the audit log counts it in one line."""
-
-
-_UNUSABLE_CHANGE = memories.UpdateProfileRequest(
-    user_id=_NOBODY, update_mask=FieldMask(paths=["no_such_field"])
-)
 
 
 class SignInRefused(Exception):
@@ -68,31 +57,17 @@ async def find_rights(client: AsyncHitherto, person: str = "", token: str = "") 
         SignInRefused: It cannot read, or it is a person's and does not say whose.
         HithertoCallError: The credential is not valid, or a service cannot be asked.
     """
-    calls = client.connection
-    refusal = await _refusal(
-        calls.retrieval.FindEntities(retrieval.FindEntitiesRequest(user_id=_NOBODY, limit=1))
-    )
+    refusal = await _refusal(client.find_entities(_NOBODY, limit=1))
     if refusal == "SCOPE_MISSING":
         raise SignInRefused("This credential may not read. Use one with the scope read.")
     everybody = not refusal
     whose = "" if everybody else await _person(client, person, token)
     subject = whose or _NOBODY
     write, profiles, maintains, admin = await asyncio.gather(
-        _holds(calls.memories.ForgetMemory(memories.ForgetMemoryRequest(user_id=subject))),
-        _holds(
-            calls.memories.UpdateProfile(_UNUSABLE_CHANGE),
-            "CAPABILITY_MISSING",
-        ),
-        _holds(
-            calls.maintenance.GetUsage(
-                maintenance.GetUsageRequest(user_id="" if everybody else subject, page_size=1)
-            )
-        ),
-        _holds(
-            calls.privacy.ListAuditEvents(
-                privacy.ListAuditEventsRequest(user_id="" if everybody else subject, page_size=1)
-            )
-        ),
+        _holds(client.forget_memory(subject, "")),
+        _holds(client.update_profile(_NOBODY, clear=["no_such_field"]), "CAPABILITY_MISSING"),
+        _holds(client.get_usage("" if everybody else subject, page_size=1)),
+        _holds(client.audit_events("" if everybody else subject, page_size=1).page()),
     )
     return Rights(
         person=whose,
@@ -108,10 +83,8 @@ async def find_rights(client: AsyncHitherto, person: str = "", token: str = "") 
 
 async def _person(client: AsyncHitherto, named: str, token: str) -> str:
     """The person that the credential is bound to; empty if it is a service's for some users."""
-    calls = client.connection
-    own = extraction.ListJobsRequest(page_size=1)
     try:
-        jobs = (await calls.extraction.ListJobs(own)).jobs
+        jobs = (await client.jobs(page_size=1).page()).items
     except HithertoCallError as error:
         if error.code is not grpc.StatusCode.PERMISSION_DENIED:
             raise
@@ -125,10 +98,7 @@ async def _person(client: AsyncHitherto, named: str, token: str) -> str:
         raise SignInRefused(
             "This key belongs to one person. Fill in that person's user id below the credential."
         )
-    refusal = await _refusal(
-        calls.retrieval.FindEntities(retrieval.FindEntitiesRequest(user_id=person, limit=1))
-    )
-    if refusal:
+    if await _refusal(client.find_entities(person, limit=1)):
         raise SignInRefused(f"This credential does not belong to {person!r}.")
     return person
 

@@ -8,7 +8,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 
 from hitherto_client.importers import chats, memories, whatsapp
-from hitherto_client.importers.reading import ExportPosition, ExportUnreadable, json_values, opened
+from hitherto_client.importers.reading import ExportPosition, ExportUnreadable, json_values, texts
 from hitherto_client.importers.values import JsonObject
 
 _JOINED = 1_000
@@ -114,18 +114,17 @@ def _records(
     dates: whatsapp.DateOrder | None,
 ) -> Iterator[JsonObject]:
     wanted = FORMATS[name]
-    with opened(path, wanted.files, position) as texts:
-        for text in texts:
-            if wanted.convert is None:
-                chat = whatsapp.WhatsAppChat(me, _chat_name(path), zone, dates)
-                yield from chat.conversations(text)
-                continue
-            for value in json_values(text):
-                # Some products wrap the list in another one.
-                for one in value if isinstance(value, list) else [value]:
-                    if not isinstance(one, dict):
-                        raise ExportUnreadable(f"is no export of {name}: it holds {one!r:.60}")
-                    yield from wanted.convert(one)
+    for text in texts(path, wanted.files, position):
+        if wanted.convert is None:
+            chat = whatsapp.WhatsAppChat(me, _chat_name(path), zone, dates)
+            yield from chat.conversations(text)
+            continue
+        for value in json_values(text):
+            # Some products wrap the list in another one.
+            for one in value if isinstance(value, list) else [value]:
+                if not isinstance(one, dict):
+                    raise ExportUnreadable(f"is no export of {name}: it holds {one!r:.60}")
+                yield from wanted.convert(one)
 
 
 def _joined(records: Iterator[JsonObject]) -> Iterator[JsonObject]:

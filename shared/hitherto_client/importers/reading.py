@@ -8,9 +8,10 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,11 +38,8 @@ class ExportPosition:
     share: float = 0.0
 
 
-@contextmanager
-def opened(
-    path: Path, members: Sequence[str], position: ExportPosition
-) -> Iterator[Iterator[IO[str]]]:
-    """The texts of an export, one after another.
+def texts(path: Path, members: Sequence[str], position: ExportPosition) -> Iterator[IO[str]]:
+    """The texts of an export, one after another; each is open until the next one is asked for.
 
     Args:
         path: A zip archive, a folder or a file.
@@ -51,49 +49,26 @@ def opened(
     Raises:
         ExportUnreadable: None of the wanted files is there.
     """
-    with _Source(path, members, position) as source:
-        yield source.texts()
-
-
-class _Source:
-    """Opens one wanted file after another and counts the bytes read."""
-
-    def __init__(self, path: Path, members: Sequence[str], position: ExportPosition) -> None:
-        self._path = path
-        self._members = members
-        self._position = position
-        self._archive: zipfile.ZipFile | None = None
-
-    def __enter__(self) -> _Source:
-        if self._path.is_file() and zipfile.is_zipfile(self._path):
+    with ExitStack() as until_the_end:
+        if path.is_file() and zipfile.is_zipfile(path):
             with _unpacking():
-                self._archive = zipfile.ZipFile(self._path)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._archive is not None:
-            self._archive.close()
-
-    def texts(self) -> Iterator[IO[str]]:
-        if self._archive is not None:
-            sizes = {info.filename: info.file_size for info in self._archive.infolist()}
-            names = [name for name in sizes if self._wanted(name.rpartition("/")[2])]
-            streams = ((sizes[name], _member(self._archive, name)) for name in sorted(names))
-        elif self._path.is_dir():
-            files = sorted(file for file in self._path.iterdir() if self._wanted(file.name))
-            names = [file.name for file in files]
-            streams = ((file.stat().st_size, file.open("rb")) for file in files)
+                archive = until_the_end.enter_context(zipfile.ZipFile(path))
+            sizes = {info.filename: info.file_size for info in archive.infolist()}
+            found: list[tuple[int, Callable[..., Any]]] = [
+                (sizes[name], partial(_member, archive, name))
+                for name in sorted(sizes)
+                if name.rpartition("/")[2].startswith(tuple(members))
+            ]
         else:
-            names = [self._path.name]
-            streams = ((self._path.stat().st_size, path.open("rb")) for path in (self._path,))
-        if not names:
-            raise ExportUnreadable(f"holds no {' or '.join(self._members)}")
-        for number, (size, stream) in enumerate(streams):
-            with _TextPieces(stream, max(size, 1), number, len(names), self._position) as counted:
-                yield counted
-
-    def _wanted(self, name: str) -> bool:
-        return any(name.startswith(member) for member in self._members)
+            files = [path]
+            if path.is_dir():
+                files = sorted(one for one in path.iterdir() if one.name.startswith(tuple(members)))
+            found = [(file.stat().st_size, partial(file.open, "rb")) for file in files]
+        if not found:
+            raise ExportUnreadable(f"holds no {' or '.join(members)}")
+        for number, (size, opened) in enumerate(found):
+            with _TextPieces(opened(), max(size, 1), number, len(found), position) as text:
+                yield text
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 
 from hitherto_client._sync.client import Hitherto
+from hitherto_client.batches import groups
 from hitherto_client.errors import HithertoCallError
 from hitherto_client.integrations import missing_package
 from hitherto_client.integrations.kept_items import check_kept
@@ -53,8 +54,6 @@ except ImportError as error:
 _MOST_RESULTS = 200
 """What one search returns at most."""
 _MOST_DOCUMENTS = 100
-_BATCH_CHARACTERS = 1_000_000
-"""Of the documents of one call, which may have 4 MiB."""
 
 
 class HithertoStore(BaseStore):
@@ -248,12 +247,7 @@ class HithertoStore(BaseStore):
 
     def _ingest(self, user: str, documents: list[Any]) -> None:
         jobs = []
-        while documents:
-            size = 0
-            batch: list[Any] = []
-            while documents and len(batch) < _MOST_DOCUMENTS and size < _BATCH_CHARACTERS:
-                batch.append(documents.pop(0))
-                size += len(batch[-1]["content"]) + len(str(batch[-1]["metadata"]))
+        for batch in groups(documents, _size, _MOST_DOCUMENTS):
             job = self._memory.ingest_documents(user, batch).job
             check_kept(job)
             jobs.append(job)
@@ -269,6 +263,11 @@ class HithertoStore(BaseStore):
         except HithertoCallError as error:
             if error.code is not grpc.StatusCode.NOT_FOUND:
                 raise
+
+
+def _size(document: Any) -> int:
+    """The most bytes that a document takes in a request: a character may have four."""
+    return 4 * (len(document["content"]) + len(str(document["metadata"])))
 
 
 def _item(item: StoredItem) -> Item:

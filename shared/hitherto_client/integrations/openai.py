@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import logging
 import threading
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar, overload
 
@@ -39,8 +38,6 @@ except ImportError as error:
 
 SyncClient = TypeVar("SyncClient", bound=OpenAI)
 AsyncClient = TypeVar("AsyncClient", bound=AsyncOpenAI)
-
-logger = logging.getLogger("hitherto_client")
 
 
 @overload
@@ -107,26 +104,18 @@ def remembering(
     Raises:
         TypeError: `client` and `memory` are not both synchronous or both asynchronous.
     """
-    remembrance = Remembrance(
-        memory,
-        user,
-        conversation or str(uuid.uuid4()),
-        timeout,
-        max_tokens,
-        keep,
-        tools,
-    )
+    how = (user, conversation or str(uuid.uuid4()), timeout, max_tokens, keep, tools)
     if isinstance(client, OpenAI) and isinstance(memory, Hitherto):
-        return _wrapped(client, _Remembering(remembrance))
+        return _wrapped(client, _SyncRemembering(memory, *how))
     if isinstance(client, AsyncOpenAI) and isinstance(memory, AsyncHitherto):
-        return _wrapped(client, _AsyncRemembering(remembrance))
+        return _wrapped(client, _AsyncRemembering(memory, *how))
     raise TypeError(
         "remembering takes an OpenAI client with a Hitherto, or an AsyncOpenAI client with an "
         f"AsyncHitherto, not {type(client).__name__} with {type(memory).__name__}"
     )
 
 
-def _wrapped(client: Any, remembering: _Remembering | _AsyncRemembering, **options: Any) -> Any:
+def _wrapped(client: Any, remembering: Remembrance, **options: Any) -> Any:
     """A copy of the client, with the methods that remember in place of its own."""
     # The copy of the class, not of the instance: wrapping twice must not remember twice.
     copied = type(client).copy(client, **options)
@@ -173,119 +162,76 @@ class _Dropped:
 _dropped = _Dropped()
 
 
-class _Remembering:
-    """The methods of a synchronous client."""
-
-    def __init__(self, remembrance: Remembrance) -> None:
-        self._remembrance = remembrance
-
-    def method(self, call: Callable[..., Any], form: Form) -> Callable[..., Any]:
-        """`call`, with memory before and after it."""
-
-        @functools.wraps(call)
-        def remembered(**request: Any) -> Any:
-            if form.key not in request:
-                return call(**request)
-            request = form.whole(request)
-            exchange = self._remembrance.started(form, request)
-            if exchange is None:
-                return call(**request)
-            block = self._context(exchange)
-            given = call(**self._remembrance.extended(form, request, block))
-            if not self._remembrance.keep:
-                return given
-            reply = form.reply(tools=self._remembrance.tools)
-            add = functools.partial(self._add, exchange, reply)
-            if isinstance(given, Stream):
-                _dropped.ready()
-                return RememberedStream(
-                    given,
-                    note=functools.partial(note_event, reply),
-                    ended=add,
-                    dropped=functools.partial(_dropped.add, add),
-                )
-            read_reply(reply, given, request)
-            add()
-            return given
-
-        return remembered
-
-    def _context(self, exchange: Exchange) -> str:
+class _SyncRemembering(Remembrance):
+    def remembered(
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+    ) -> Any:
         try:
-            context = self._remembrance.memory.get_context(**self._remembrance.question(exchange))
+            block = self.memory.get_context(**self.question(exchange)).prompt_block
         except Exception as error:
-            logger.warning("the model answers without memory: %s", error)
-            return ""
-        return str(context.prompt_block)
+            block = self.without(error)
+        given = call(**self.extended(form, request, block))
+        if not self.keep:
+            return given
+        reply = form.reply(tools=self.tools)
+        add = functools.partial(self._add, exchange, reply)
+        if isinstance(given, Stream):
+            _dropped.ready()
+            return RememberedStream(
+                given,
+                note=functools.partial(note_event, reply),
+                ended=add,
+                dropped=functools.partial(_dropped.add, add),
+            )
+        read_reply(reply, given, request)
+        add()
+        return given
 
     def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        adding = self._remembrance.to_add(exchange, reply)
+        adding = self.to_add(exchange, reply)
         if adding is not None:
             try:
-                self._remembrance.memory.add(**adding)
+                self.memory.add(**adding)
             except Exception as error:
-                self._remembrance.not_added(adding, error)
+                self.not_added(adding, error)
 
 
-class _AsyncRemembering:
-    """The methods of an asynchronous client."""
-
-    def __init__(self, remembrance: Remembrance) -> None:
-        self._remembrance = remembrance
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def method(self, call: Callable[..., Awaitable[Any]], form: Form) -> Callable[..., Any]:
-        """`call`, with memory before and after it."""
-
-        @functools.wraps(call)
-        async def remembered(**request: Any) -> Any:
-            if form.key not in request:
-                return await call(**request)
-            request = form.whole(request)
-            exchange = self._remembrance.started(form, request)
-            if exchange is None:
-                return await call(**request)
-            block = await self._context(exchange)
-            given = await call(**self._remembrance.extended(form, request, block))
-            if not self._remembrance.keep:
-                return given
-            reply = form.reply(tools=self._remembrance.tools)
-            if isinstance(given, AsyncStream):
-                loop = asyncio.get_running_loop()
-                start = functools.partial(self._start_adding, exchange, reply)
-                return AsyncRememberedStream(
-                    given,
-                    note=functools.partial(note_event, reply),
-                    ended=lambda: asyncio.shield(start()),
-                    dropped=lambda: _soon(loop, start),
-                )
-            read_reply(reply, given, request)
-            await asyncio.shield(self._start_adding(exchange, reply))
-            return given
-
-        return remembered
-
-    async def _context(self, exchange: Exchange) -> str:
+class _AsyncRemembering(Remembrance):
+    async def remembered(
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+    ) -> Any:
         try:
-            context = await self._remembrance.memory.get_context(
-                **self._remembrance.question(exchange)
-            )
+            block = (await self.memory.get_context(**self.question(exchange))).prompt_block
         except Exception as error:
-            logger.warning("the model answers without memory: %s", error)
-            return ""
-        return str(context.prompt_block)
+            block = self.without(error)
+        given = await call(**self.extended(form, request, block))
+        if not self.keep:
+            return given
+        reply = form.reply(tools=self.tools)
+        start = functools.partial(self._start_adding, exchange, reply)
+        if isinstance(given, AsyncStream):
+            loop = asyncio.get_running_loop()
+            return AsyncRememberedStream(
+                given,
+                note=functools.partial(note_event, reply),
+                ended=lambda: asyncio.shield(start()),
+                dropped=lambda: _soon(loop, start),
+            )
+        read_reply(reply, given, request)
+        await asyncio.shield(start())
+        return given
 
     def _start_adding(self, exchange: Exchange, reply: AnswerSoFar) -> asyncio.Task[None]:
         """Add in a task of its own, which goes on if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(self._add(exchange, reply))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
         return task
 
     async def _add(self, exchange: Exchange, reply: AnswerSoFar) -> None:
-        adding = self._remembrance.to_add(exchange, reply)
+        adding = self.to_add(exchange, reply)
         if adding is not None:
             try:
-                await self._remembrance.memory.add(**adding)
+                await self.memory.add(**adding)
             except Exception as error:
-                self._remembrance.not_added(adding, error)
+                self.not_added(adding, error)

@@ -5,9 +5,12 @@ Nothing here may end a call: what cannot be read or extended is logged, and the 
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
 import threading
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,9 +36,9 @@ _TRY_AGAIN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Remembrance:
-    """Whose memory is used, and how."""
+@dataclass(eq=False)
+class Remembrance(ABC):
+    """Whose memory is used, and how, before and after each call."""
 
     memory: Any
     user: str
@@ -47,6 +50,29 @@ class Remembrance:
     waiting: list[MessageInput] = field(default_factory=list)
     """What could not be added yet."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """Where an asynchronous client adds."""
+
+    def method(self, call: Callable[..., Any], form: Form) -> Callable[..., Any]:
+        """`call`, which remembers."""
+
+        @functools.wraps(call)
+        def remembered(**request: Any) -> Any:
+            if form.key not in request:
+                return call(**request)
+            request = form.whole(request)
+            exchange = self.started(form, request)
+            if exchange is None:
+                return call(**request)
+            return self.remembered(call, form, request, exchange)
+
+        return remembered
+
+    @abstractmethod
+    def remembered(
+        self, call: Callable[..., Any], form: Form, request: dict[str, Any], exchange: Exchange
+    ) -> Any:
+        """The reply to a request that is given what is known; what was said is then added."""
 
     def started(self, form: Form, request: Mapping[str, Any]) -> Exchange | None:
         """What a request says; None if it cannot be read."""
@@ -65,6 +91,11 @@ class Remembrance:
             "max_tokens": self.max_tokens,
             "timeout": self.timeout,
         }
+
+    def without(self, error: Exception) -> str:
+        """The block if memory could not be asked: none."""
+        logger.warning("the model answers without memory: %s", error)
+        return ""
 
     def extended(self, form: Form, request: dict[str, Any], block: str) -> dict[str, Any]:
         """The request with the block, or as it is if it cannot be extended."""

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from openai import AsyncStream, Stream
 
 
-class RememberedStream(Stream[Any]):
-    """A stream that notes its events; in every other respect it is the stream that it replaces."""
+class _Noting:
+    """What both kinds of streams share: events are noted, and the end is told once."""
 
     def __init__(
         self,
-        stream: Stream[Any],
+        stream: Any,
         *,
         note: Callable[[Any], None],
-        ended: Callable[[], None],
+        ended: Callable[[], Any],
         dropped: Callable[[], None],
     ) -> None:
         """Take the place of `stream`.
@@ -30,7 +30,7 @@ class RememberedStream(Stream[Any]):
         Args:
             stream: The stream of the package.
             note: Called with each event; must not raise.
-            ended: Called once, at the end; must not raise.
+            ended: Called once, at the end; must not raise. An asynchronous stream awaits it.
             dropped: Called instead if nobody holds the stream any more; must not block.
         """
         self._stream = stream
@@ -40,6 +40,26 @@ class RememberedStream(Stream[Any]):
         self._open = True
         self._reading = False
         self.response = stream.response
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_stream":
+            raise AttributeError(name)
+        return getattr(self._stream, name)
+
+    def _drop(self) -> None:
+        if self.__dict__.get("_open"):
+            self._open = False
+            self._dropped()
+
+    def __del__(self) -> None:
+        self._drop()
+
+
+class RememberedStream(_Noting, Stream[Any]):
+    """A stream that notes its events; in every other respect it is the stream that it replaces."""
+
+    def __init__(self, stream: Stream[Any], **told: Callable[..., Any]) -> None:
+        super().__init__(stream, **told)
         close, this = stream.response.close, weakref.ref(self)
 
         def closing() -> None:
@@ -49,11 +69,6 @@ class RememberedStream(Stream[Any]):
                 found._end()
 
         stream.response.close = closing  # type: ignore[method-assign]
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_stream":
-            raise AttributeError(name)
-        return getattr(self._stream, name)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -80,31 +95,12 @@ class RememberedStream(Stream[Any]):
             self._open = False
             self._ended()
 
-    def __del__(self) -> None:
-        if self.__dict__.get("_open"):
-            self._open = False
-            self._dropped()
 
-
-class AsyncRememberedStream(AsyncStream[Any]):
+class AsyncRememberedStream(_Noting, AsyncStream[Any]):
     """See RememberedStream. A cancelled reader does not wait for what is kept."""
 
-    def __init__(
-        self,
-        stream: AsyncStream[Any],
-        *,
-        note: Callable[[Any], None],
-        ended: Callable[[], Awaitable[None]],
-        dropped: Callable[[], None],
-    ) -> None:
-        """Take the place of `stream`; the arguments are those of RememberedStream."""
-        self._stream = stream
-        self._note = note
-        self._ended = ended
-        self._dropped = dropped
-        self._open = True
-        self._reading = False
-        self.response = stream.response
+    def __init__(self, stream: AsyncStream[Any], **told: Callable[..., Any]) -> None:
+        super().__init__(stream, **told)
         close, this = stream.response.aclose, weakref.ref(self)
 
         async def closing() -> None:
@@ -114,11 +110,6 @@ class AsyncRememberedStream(AsyncStream[Any]):
                 await found._end()
 
         stream.response.aclose = closing  # type: ignore[method-assign]
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_stream":
-            raise AttributeError(name)
-        return getattr(self._stream, name)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
@@ -147,11 +138,3 @@ class AsyncRememberedStream(AsyncStream[Any]):
         if self._open:
             self._open = False
             await self._ended()
-
-    def _drop(self) -> None:
-        if self.__dict__.get("_open"):
-            self._open = False
-            self._dropped()
-
-    def __del__(self) -> None:
-        self._drop()

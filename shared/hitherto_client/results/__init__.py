@@ -36,7 +36,6 @@ from hitherto_client.results.memories import (
     Profile,
     SavedMemory,
 )
-from hitherto_client.results.pages import Page
 from hitherto_client.results.privacy import (
     EraseReceipt,
     ExportManifest,
@@ -47,6 +46,7 @@ from hitherto_client.results.search import (
     Context,
     EnhancedPrompt,
     LegReport,
+    Page,
     Preview,
     SearchResult,
     SearchResults,

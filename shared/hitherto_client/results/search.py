@@ -1,15 +1,18 @@
-"""Contexts, and what a search found."""
+"""Contexts, what a search found, and pages of lists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Generic, TypeVar
 
 from hitherto_client.results.conversations import ConversationSummary, DocumentChunk, Message
 from hitherto_client.results.jobs import JobResult
 from hitherto_client.results.memories import Entity, Memory, Preference, Profile
 from hitherto_client.words import LegState
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +140,16 @@ class EnhancedPrompt:
     """True if `text` holds what is known; False if it is the base prompt as it was given."""
     problem: str = ""
     """Why nothing was added; empty if there was no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """One page of a list, such as `m.jobs().page()`."""
+
+    items: tuple[Item, ...]
+    next_page_token: str
+    """For the next page; empty if this is the last one."""
+    total_size: int | None
+    """How many items there are on all pages; None for lists that are not counted."""
+    reason: str
+    """Why the list is empty, such as `MEMORY_DISABLED`; empty otherwise."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from hitherto.v1 import entity_pb2, memory_pb2
+from hitherto_client.words import EntityType, MemoryType, SearchScope
 
-SOURCES = ("memories", "messages", "summaries", "documents")
+SOURCES: tuple[str, ...] = get_args(SearchScope)
 """Kinds of items that `retrieve_context` can search."""
 
 DEFAULT_RESULTS = 10
@@ -19,14 +19,8 @@ MOST_RESULTS = 50
 """Results of one call; more would fill the context of a model."""
 
 
-def _words(enum: Any) -> list[str]:
-    """The values of an enum of the contract as lower-case words, without the unspecified one."""
-    prefix = f"{enum.values_by_number[0].name.removesuffix('UNSPECIFIED')}"
-    return [value.name.removeprefix(prefix).lower() for value in enum.values if value.number]
-
-
-MEMORY_TYPES = tuple(_words(memory_pb2.MemoryType.DESCRIPTOR))
-ENTITY_TYPES = tuple(_words(entity_pb2.EntityType.DESCRIPTOR))
+MEMORY_TYPES: tuple[str, ...] = get_args(MemoryType)
+ENTITY_TYPES: tuple[str, ...] = get_args(EntityType)
 
 
 @dataclass(frozen=True, slots=True)

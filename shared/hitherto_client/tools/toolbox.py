@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,16 +83,6 @@ class Toolbox:
         self._checked = allow_unbound
         self._token = ""
         self.session_id = session_id
-        self._handlers: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "save_memory": self._save_memory,
-            "search_memory": self._search_memory,
-            "get_profile": self._get_profile,
-            "retrieve_context": self._retrieve_context,
-            "find_entity": self._find_entity,
-            "get_recent_conversations": self._get_recent_conversations,
-            "query_user_knowledge": self._query_user_knowledge,
-            "prepare_action": self._prepare_action,
-        }
 
     def call(self, name: str, arguments: str | Mapping[str, Any] | None = None) -> ToolResult:
         """Run one tool call.
@@ -116,7 +106,8 @@ class Toolbox:
             check(tool.parameters, given)
             self._require_bound()
             stated = {key: value for key, value in given.items() if value is not None}
-            return ToolResult(results.visible(self._handlers[tool.name](stated)))
+            # Each tool has a method of its name below.
+            return ToolResult(results.visible(getattr(self, f"_{tool.name}")(stated)))
         except ToolArgumentError as error:
             return _failed(str(error))
         except HithertoCallError as error:

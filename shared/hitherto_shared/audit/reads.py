@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import audit_log
-from hitherto_shared.database.audit_log import Read
 from hitherto_shared.database.counts import Counts
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Unavailable
@@ -80,8 +79,8 @@ class AuditedReads:
     async def _write(
         self, connection: Connection, tenant_id: str, counts: Mapping[_Key, int]
     ) -> None:
-        reads = [
-            (Read(actor, method, self._trail.hash(tenant_id, user_id)), times)
+        reads = {
+            (actor, method, self._trail.hash(tenant_id, user_id)): times
             for (actor, method, user_id), times in counts.items()
-        ]
+        }
         await audit_log.count_reads(connection, tenant_id, reads)

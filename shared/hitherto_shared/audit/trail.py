@@ -76,8 +76,9 @@ class Trail:
         call = maybe_current_call()
         if call is not None:
             principal = call.principal
-            await self._append(
-                connection, principal.tenant_id, self.actor(principal), call.method, touched
+            actor = self.actor(principal)
+            await self.note(
+                connection, principal.tenant_id, actor=actor, method=call.method, touched=touched
             )
 
     async def note_replay(self, connection: Connection, touched: Touched) -> None:
@@ -92,15 +93,10 @@ class Trail:
         if others:
             await self.note_call(connection, others)
 
-    async def note_job(
-        self, connection: Connection, tenant_id: str, *, actor: str, kind: str, touched: Touched
+    async def note(
+        self, connection: Connection, tenant_id: str, *, actor: str, method: str, touched: Touched
     ) -> None:
-        """Record what a job of `kind` does, run by `actor`."""
-        await self._append(connection, tenant_id, actor, kind, touched)
-
-    async def _append(
-        self, connection: Connection, tenant_id: str, actor: str, method: str, touched: Touched
-    ) -> None:
+        """Record what `actor` does by an RPC, or by a job of the kind `method`."""
         await audit_log.append(
             connection,
             tenant_id,

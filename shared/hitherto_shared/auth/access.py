@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
-from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 
 from hitherto.v1 import access_pb2
@@ -176,16 +175,6 @@ def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, AccessRule]:
                     declared.installation,
                 )
     return found
-
-
-def reads_of(services: Iterable[ServiceDescriptor]) -> frozenset[str]:
-    """The methods that say they change nothing, by full name."""
-    return frozenset(
-        f"/{service.full_name}/{method.name}"
-        for service in services
-        for method in service.methods
-        if method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
-    )
 
 
 def _path(field: str) -> tuple[str, ...]:

@@ -102,8 +102,15 @@ class KeyRing:
         try:
             body = await self._source.read()
             if body != self._body:
-                self._take(read_key_set(body))
+                self._keys = read_key_set(body)
                 self._body = body
+                logger.log(
+                    logging.INFO if self._keys.keys else logging.WARNING,
+                    "%d keys of %s are active",
+                    len(self._keys.keys),
+                    VARIABLE,
+                    extra={"keys_passed_over": self._keys.passed_over},
+                )
         except (KeysUnreachable, UnusableKeySet) as error:
             logger.warning(
                 "cannot read the keys of %s: %s",
@@ -118,16 +125,6 @@ class KeyRing:
             return "it could not be read; see the log"
         self._read_at = self._monotonic()
         return None
-
-    def _take(self, keys: KeySet) -> None:
-        self._keys = keys
-        say = logger.info if keys.keys else logger.warning
-        say(
-            "%d keys of %s are active",
-            len(keys.keys),
-            VARIABLE,
-            extra={"keys_passed_over": keys.passed_over},
-        )
 
     async def _keep_fresh(self, *, failed: bool) -> None:
         pause = _FIRST_PAUSE_SECONDS

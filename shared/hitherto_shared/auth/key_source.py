@@ -151,7 +151,7 @@ def key_source(place: str) -> KeySource:
     except ValueError:
         url = URL()
     host = url.host or ""
-    if not host or (url.scheme != "https" and not (url.scheme == "http" and _is_local(host))):
+    if not host or (url.scheme != "https" and not (url.scheme == "http" and is_local(host))):
         raise ValueError(
             f"{VARIABLE} must be the path of a file or an https address (http only on loopback): "
             "an attacker who can change the keys in transit can sign any token"
@@ -159,7 +159,8 @@ def key_source(place: str) -> KeySource:
     return KeyAddress(url.with_fragment(None))
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether a host is this machine, by a name or address that no other one has."""
     if host == "localhost":
         return True
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -80,15 +80,6 @@ class AuditEvent:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The key under which reads are counted, besides the tenant and the hour."""
-
-    actor: str
-    method: str
-    user_hash: str
-
-
 async def append(
     connection: Connection,
     tenant_id: str,
@@ -120,18 +111,18 @@ async def append(
 
 
 async def count_reads(
-    connection: Connection, tenant_id: str, reads: Sequence[tuple[Read, int]]
+    connection: Connection, tenant_id: str, reads: Mapping[tuple[str, str, str], int]
 ) -> None:
-    """Add to the counts of the current hour; each `Read` at most once."""
+    """Add to the counts of the current hour, by actor, method and hash of the user."""
     await connection.execute(
         _COUNT,
         {
             "tenant_id": tenant_id,
-            "actors": [read.actor for read, _ in reads],
-            "methods": [read.method for read, _ in reads],
-            "user_hashes": [read.user_hash for read, _ in reads],
+            "actors": [actor for actor, _, _ in reads],
+            "methods": [method for _, method, _ in reads],
+            "user_hashes": [user_hash for _, _, user_hash in reads],
             "event_ids": [uuid7() for _ in reads],
-            "times": [times for _, times in reads],
+            "times": list(reads.values()),
         },
     )
 

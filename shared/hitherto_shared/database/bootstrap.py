@@ -114,7 +114,11 @@ def _missing(
     migrator_password: str | None,
 ) -> list[_BootstrapStep]:
     """The missing statements, in the order in which they must run."""
-    _check_server(connection)
+    major = connection.info.server_version // 10_000
+    if major < _OLDEST_POSTGRES:
+        raise BootstrapError(
+            f"the server runs PostgreSQL {major}; {_OLDEST_POSTGRES} or later is needed"
+        )
     steps = _missing_extension(connection)
     # The existing roles, and whether they may log in.
     known: dict[str, bool] = dict(
@@ -132,7 +136,7 @@ def _missing(
             steps.append(
                 _login(connection, "ALTER ROLE {} LOGIN PASSWORD {}", role, passwords[role])
             )
-        if role not in known or not _may_connect(connection, role):
+        if role not in known or not _may_in_database(connection, role, "CONNECT"):
             steps.append(_plain("GRANT CONNECT ON DATABASE {} TO {}", connection.info.dbname, role))
     if migrator is not None and migrator not in known:
         steps.append(_login(connection, _NEW_LOGIN, migrator, migrator_password))
@@ -140,19 +144,9 @@ def _missing(
     exist = OWNER in known and (migrator is None or migrator in known)
     if not (exist and _may_become(connection, member, OWNER)):
         steps.append(_plain("GRANT {} TO {}", OWNER, member))
-    if OWNER not in known or not _flag(
-        connection, "SELECT has_database_privilege(%s, current_database(), 'CREATE')", [OWNER]
-    ):
+    if OWNER not in known or not _may_in_database(connection, OWNER, "CREATE"):
         steps.append(_plain("GRANT CREATE ON DATABASE {} TO {}", connection.info.dbname, OWNER))
     return steps
-
-
-def _check_server(connection: psycopg.Connection) -> None:
-    major = connection.info.server_version // 10_000
-    if major < _OLDEST_POSTGRES:
-        raise BootstrapError(
-            f"the server runs PostgreSQL {major}; {_OLDEST_POSTGRES} or later is needed"
-        )
 
 
 def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
@@ -200,10 +194,9 @@ def _login(
     )
 
 
-def _may_connect(connection: psycopg.Connection, role: str) -> bool:
-    return _flag(
-        connection, "SELECT has_database_privilege(%s, current_database(), 'CONNECT')", [role]
-    )
+def _may_in_database(connection: psycopg.Connection, role: str, right: str) -> bool:
+    query = "SELECT has_database_privilege(%s, current_database(), %s)"
+    return _flag(connection, query, [role, right])
 
 
 def _may_become(connection: psycopg.Connection, member: str, role: str) -> bool:

@@ -14,10 +14,9 @@ import hashlib
 import hmac
 import os
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import psycopg
-from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
@@ -82,22 +81,6 @@ class DatabaseUnreachable(psycopg.OperationalError):
                 none.
         """
         super().__init__(f"the database cannot be used: {why_unreachable(error, conninfo)}")
-
-
-class ReportingConnection(AsyncConnection[TupleRow]):
-    """A connection whose failures to connect are described in our own words."""
-
-    @classmethod
-    async def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
-        """See psycopg.
-
-        Raises:
-            DatabaseUnreachable: No connection could be made.
-        """
-        try:
-            return await super().connect(conninfo, **kwargs)
-        except psycopg.Error as error:
-            raise DatabaseUnreachable(error) from None
 
 
 def connected(conninfo: str) -> psycopg.Connection[TupleRow]:

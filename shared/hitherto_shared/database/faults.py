@@ -47,11 +47,6 @@ def _is_away(error: BaseException) -> bool:
     return error.sqlstate[:2] in ("08", "53", "57", "58") or error.sqlstate == "25006"
 
 
-def _is_outdated(error: errors.FeatureNotSupported) -> bool:
-    """Whether a migration altered a statement's result after the statement was prepared."""
-    return error.diag.source_function == "RevalidateCachedQuery"
-
-
 class Tolerated(AbstractContextManager[None]):
     """Logs an error of ours or of the database as `what`, and goes on: the work is repeated later.
 
@@ -98,18 +93,32 @@ def translate(error: BaseException) -> HithertoError | None:
             reason="WRITE_CONFLICT",
             retry_after=0.1,
         )
-    if isinstance(error, errors.FeatureNotSupported) and _is_outdated(error):
+    if (
+        isinstance(error, errors.FeatureNotSupported)
+        and error.diag.source_function == "RevalidateCachedQuery"
+    ):
+        # A migration altered a statement's result after the statement was prepared.
         return Conflict(
             "a table was altered while this call ran; try again",
             reason="WRITE_CONFLICT",
             retry_after=0.1,
         )
     if isinstance(error, errors.QueryCanceled):
-        return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+        return no_answer_in_time()
     if isinstance(error, PoolClosed | psycopg.InterfaceError) or _is_away(error):
-        return Unavailable(
-            "the database cannot be reached; try again shortly",
-            reason="DATABASE_UNAVAILABLE",
-            retry_after=1.0,
-        )
+        return out_of_reach()
     return None
+
+
+def no_answer_in_time() -> TooLate:
+    """The error of a call that Postgres kept waiting."""
+    return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+
+
+def out_of_reach() -> Unavailable:
+    """The error while there is no connection to Postgres."""
+    return Unavailable(
+        "the database cannot be reached; try again shortly",
+        reason="DATABASE_UNAVAILABLE",
+        retry_after=1.0,
+    )

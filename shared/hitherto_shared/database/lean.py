@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor, AsyncTransaction
@@ -23,7 +23,7 @@ from psycopg.abc import Params, Query, QueryNoTemplate
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.connect import ReportingConnection
+from hitherto_shared.database.connect import DatabaseUnreachable
 from hitherto_shared.database.exchange import (
     BoundStatement,
     StatementResult,
@@ -59,7 +59,7 @@ class PendingStatements:
         return (yield self)
 
 
-class LeanConnection(ReportingConnection):
+class LeanConnection(AsyncConnection[TupleRow]):
     """A connection in autocommit whose plain statements go through `exchange`.
 
     Attributes:
@@ -75,6 +75,18 @@ class LeanConnection(ReportingConnection):
     lent_for: str | None = None
     _local: LocalSettings | None = None
     proven_at = taken_at = ready_since = 0.0
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
+        """See psycopg.
+
+        Raises:
+            DatabaseUnreachable: No connection could be made.
+        """
+        try:
+            return await super().connect(conninfo, **kwargs)
+        except psycopg.Error as error:
+            raise DatabaseUnreachable(error) from None
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

@@ -142,7 +142,8 @@ def migrate(
             connection.execute("SELECT set_config(%s, %s, false)", [name, value])
         if not _take_lock(connection, wait_seconds, stop or threading.Event()):
             return applied
-        _ensure_ledger(connection)
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
+        connection.execute(_CREATE_LEDGER)
         for migration in _compared(connection)[0]:
             logger.info("applying %s", migration.name)
             _apply(connection, migration)
@@ -195,11 +196,6 @@ def script(conninfo: str) -> str:
             whole = f"BEGIN;\nSET LOCAL lock_timeout = '2s';\n{whole}\nCOMMIT;"
         parts.append(f"-- {one.name}\n{whole}")
     return "\n\n".join(parts)
-
-
-def _ensure_ledger(connection: psycopg.Connection) -> None:
-    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
-    connection.execute(_CREATE_LEDGER)
 
 
 def _compared(connection: psycopg.Connection) -> tuple[list[Migration], list[str]]:

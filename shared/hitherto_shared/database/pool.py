@@ -46,7 +46,7 @@ from hitherto_shared.database.connect import (
 )
 from hitherto_shared.database.conversation import BatchRead, Conversation, exchange_at_once
 from hitherto_shared.database.exchange import BoundStatement, StatementResult
-from hitherto_shared.database.faults import is_lost_connection
+from hitherto_shared.database.faults import is_lost_connection, no_answer_in_time, out_of_reach
 from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.lending import Lender
 from hitherto_shared.database.tenancy import tenant_at_work
@@ -114,6 +114,7 @@ class Database:
         self.role = role
         self.conninfo = with_role(conninfo, role, application=application, pooler=pooler)
         self._pooler = pooler
+        self._configure = configure
         self._abandoned = AbandonedWork()
         self._resting: asyncio.Task[None] | None = None
         self._lost_at = 0.0
@@ -126,7 +127,7 @@ class Database:
             reconnect_timeout=_RECONNECT_SECONDS,
             # `exchange` prepares statements, which a second mechanism would disturb.
             kwargs={"autocommit": True, "prepare_threshold": None},
-            configure=self._configuring(configure),
+            configure=self._prepare,
             name=role,
             open=False,
         )
@@ -282,7 +283,7 @@ class Database:
             try:
                 return cast(Result, await self._ask_at_once(ready, work.asked, timeout))
             except TimeoutError:
-                raise _late() from None
+                raise no_answer_in_time() from None
             except Exception as error:
                 if not is_lost_connection(error):
                     raise
@@ -305,11 +306,7 @@ class Database:
                     if self._lender.all_lent:
                         raise
                     if self._refused > refused:
-                        raise Unavailable(
-                            "the database cannot be reached; try again shortly",
-                            reason="DATABASE_UNAVAILABLE",
-                            retry_after=1.0,
-                        ) from None
+                        raise out_of_reach() from None
 
         async def attempts() -> Result:
             nonlocal lent
@@ -335,7 +332,7 @@ class Database:
         if too_long:
             raise WorkTooLong("the work of a transaction", timeout)
         if not done:
-            raise _late()
+            raise no_answer_in_time()
         return task.result()
 
     def _at_hand(self) -> LeanConnection | None:
@@ -381,33 +378,23 @@ class Database:
         """The number of failed connection attempts so far."""
         return self._pool.get_stats().get("connections_errors", 0)
 
-    def _configuring(
-        self, also: Callable[[LeanConnection], Awaitable[None]] | None
-    ) -> Callable[[LeanConnection], Awaitable[None]]:
-        """The preparation of every new connection, followed by `also`."""
-
-        async def configure(connection: LeanConnection) -> None:
-            try:
-                async with asyncio.timeout(_CONFIGURE_SECONDS):
-                    with suppress(errors.InvalidParameterValue):
-                        if self._pooler == "transaction":
-                            connection.depend_on_transactions_only(SESSION_SETTINGS)
-                            await connection.execute(_TRY_OUT, _NOTICE_ABANDONED)
-                        await connection.keep_setting(*_NOTICE_ABANDONED)
-                    for setting in settings_since(connection.info.server_version).items():
-                        await connection.keep_setting(*setting)
-                    if also is not None:
-                        await also(connection)
-            except BaseException:
-                await connection.close()
-                raise
-            connection.proven_at = time.monotonic()
-
-        return configure
-
-
-def _late() -> TooLate:
-    return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+    async def _prepare(self, connection: LeanConnection) -> None:
+        """Prepare a new connection."""
+        try:
+            async with asyncio.timeout(_CONFIGURE_SECONDS):
+                with suppress(errors.InvalidParameterValue):
+                    if self._pooler == "transaction":
+                        connection.depend_on_transactions_only(SESSION_SETTINGS)
+                        await connection.execute(_TRY_OUT, _NOTICE_ABANDONED)
+                    await connection.keep_setting(*_NOTICE_ABANDONED)
+                for setting in settings_since(connection.info.server_version).items():
+                    await connection.keep_setting(*setting)
+                if self._configure is not None:
+                    await self._configure(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        connection.proven_at = time.monotonic()
 
 
 def _waits_for_us(connection: LeanConnection) -> bool:

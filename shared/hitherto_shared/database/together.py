@@ -70,15 +70,13 @@ async def kept(read: Read) -> Callable[[], Any]:
     except psycopg.Error:
         raise
     except Exception as error:
-        return _raiser(error)
+        failed = error
+
+        def fail() -> Any:
+            raise failed
+
+        return fail
     return lambda: value
-
-
-def _raiser(error: Exception) -> Callable[[], Any]:
-    def fail() -> Any:
-        raise error
-
-    return fail
 
 
 class _Returned:

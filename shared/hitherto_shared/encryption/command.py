@@ -9,14 +9,14 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.encryption.key_store import KeyStore
-from hitherto_shared.encryption.rewrapping import OPENS, REWRAPPED, Outcome, check, rewrap
+from hitherto_shared.encryption.rewrapping import OPENS, REWRAPPED, Outcome, rewrap
 from hitherto_shared.encryption.wrapping import (
     KeyWrapper,
     LocalWrapper,
@@ -68,17 +68,16 @@ async def _run(given: argparse.Namespace, settings: SharedSettings) -> int:
             "HITHERTO_ENCRYPTION_KEY or HITHERTO_KEY_WRAPPER"
         )
     store = KeyStore(user_keys_dir(settings))
-    if given.command == "check":
-        counts = await _each(store, lambda hashed: check(store, hashed, wrapper))
-        wrong = counts.total() - counts[OPENS]
-    else:
-        old = _old(given)
-        counts = await _each(store, lambda hashed: rewrap(store, hashed, old, wrapper))
-        wrong = counts.total() - counts[OPENS] - counts[REWRAPPED]
+    old = None if given.command == "check" else _old(given)
+    total = sum(1 for _ in store.hashes())
+    counts: Counter[Outcome] = Counter()
+    for hashed in store.hashes():
+        counts[await rewrap(store, hashed, old, wrapper)] += 1
+        _show(counts.total(), max(total, counts.total()))
     print(f"{store.root}: {counts.total()} keys")
     for outcome, number in sorted(counts.items()):
         print(f"  {outcome}: {number}")
-    return 1 if wrong else 0
+    return 0 if counts.total() == counts[OPENS] + counts[REWRAPPED] else 1
 
 
 def _old(given: argparse.Namespace) -> KeyWrapper:
@@ -87,17 +86,8 @@ def _old(given: argparse.Namespace) -> KeyWrapper:
     return load_wrapper(given.old_key_wrapper)
 
 
-async def _each(store: KeyStore, work: Callable[[str], Awaitable[Outcome]]) -> Counter[Outcome]:
-    """Process every key, and show the progress on a terminal."""
-    total = sum(1 for _ in store.hashes())
-    counts: Counter[Outcome] = Counter()
-    for hashed in store.hashes():
-        counts[await work(hashed)] += 1
-        _show(counts.total(), max(total, counts.total()))
-    return counts
-
-
 def _show(done: int, total: int) -> None:
+    """Show the progress on a terminal."""
     if not sys.stderr.isatty():
         return
     filled = "#" * (_BAR * done // total)

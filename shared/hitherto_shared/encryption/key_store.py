@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-if sys.platform != "win32":
-    import fcntl
 
 VERSION = 1
 _HASH_DIGITS = 64
@@ -181,8 +178,6 @@ def _make_folder(folder: Path, root: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if sys.platform == "win32":
-        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -193,9 +188,6 @@ def _sync_folder(folder: Path) -> None:
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Lock a folder against replacing and erasing, so that no erased key returns."""
-    if sys.platform == "win32":
-        yield
-        return
     try:
         descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except FileNotFoundError:

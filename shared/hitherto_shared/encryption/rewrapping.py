@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, WrappedKey
 from hitherto_shared.encryption.user_key import KEY_BYTES
-from hitherto_shared.encryption.user_keys import bound_to
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 
 Outcome = str
@@ -18,36 +17,13 @@ DAMAGED: Outcome = "damaged, unchanged"
 GONE: Outcome = "erased or changed meanwhile"
 
 
-async def check(store: KeyStore, hashed: str, wrapper: KeyWrapper) -> Outcome:
-    """Whether the key of a user opens with `wrapper`.
-
-    Args:
-        store: The key store.
-        hashed: The user's hash.
-        wrapper: The key-encryption key.
-
-    Raises:
-        OSError: The folder cannot be read.
-    """
-    try:
-        found = await asyncio.to_thread(store.read, hashed)
-        if found is None:
-            return GONE
-        if found[1].wrapper_id != wrapper.id:
-            return OTHER_KEY
-        await _unwrapped(found[1], hashed, wrapper)
-    except (BrokenRecord, NotUnwrapped):
-        return DAMAGED
-    return OPENS
-
-
-async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper, new: KeyWrapper) -> Outcome:
+async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper | None, new: KeyWrapper) -> Outcome:
     """Wrap the key of a user with `new` if `old` wrapped it; repeated, it changes nothing.
 
     Args:
         store: The key store.
         hashed: The user's hash.
-        old: The present key-encryption key.
+        old: The present key-encryption key; None only checks that the key opens with `new`.
         new: The new key-encryption key.
 
     Raises:
@@ -61,10 +37,10 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper, new: KeyWrapper)
         if record.wrapper_id == new.id:
             await _unwrapped(record, hashed, new)
             return OPENS
-        if record.wrapper_id != old.id:
+        if old is None or record.wrapper_id != old.id:
             return OTHER_KEY
         key = await _unwrapped(record, hashed, old)
-        wrapped = await new.wrap(key, bound_to(record.tenant_id, hashed, record.key_id))
+        wrapped = await new.wrap(key, (record.tenant_id, hashed, record.key_id))
         anew = replace(record, wrapper_id=new.id, wrapped=wrapped)
         # The old one is replaced only by one that opens.
         if await _unwrapped(anew, hashed, new) != key:
@@ -75,8 +51,7 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper, new: KeyWrapper)
 
 
 async def _unwrapped(record: WrappedKey, hashed: str, wrapper: KeyWrapper) -> bytes:
-    binding = bound_to(record.tenant_id, hashed, record.key_id)
-    key = await wrapper.unwrap(record.wrapped, binding)
+    key = await wrapper.unwrap(record.wrapped, (record.tenant_id, hashed, record.key_id))
     if len(key) != KEY_BYTES:
         raise NotUnwrapped
     return key

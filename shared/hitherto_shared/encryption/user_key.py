@@ -52,7 +52,7 @@ class UserKey:
         return f"UserKey(key_id={self.key_id!r})"
 
     def seal(self, values: Mapping[str, Any], place: Sequence[str], *, version: int = 0) -> bytes:
-        """A JSON value, sealed for the row at `place` (see `places`).
+        """A JSON value, sealed for the row at `place` (see `rows`).
 
         Args:
             values: What to seal.

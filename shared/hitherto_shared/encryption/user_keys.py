@@ -78,9 +78,7 @@ class UserKeys:
         store: KeyStore,
         hash_key: bytes,
         *,
-        cached: int = CACHED,
         wrapper_seconds: float = WRAPPER_SECONDS,
-        failure_seconds: float = FAILURE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Configure it.
@@ -89,18 +87,14 @@ class UserKeys:
             wrapper: The key-encryption key; None: not configured.
             store: The store of wrapped keys.
             hash_key: The installation's hash key, which names users in the store.
-            cached: Maximum number of opened keys.
             wrapper_seconds: Time limit of the wrapper for one key.
-            failure_seconds: Time for which a failure to unwrap a key is remembered.
-            clock: A clock in seconds for that.
+            clock: A clock in seconds, for failures that are remembered.
         """
         self.configured = wrapper is not None
         self._wrapper = wrapper
         self._store = store
         self._hash_key = hash_key
-        self._cached = cached
         self._wrapper_seconds = wrapper_seconds
-        self._failure_seconds = failure_seconds
         self._clock = clock
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._pending: dict[_Asked, asyncio.Task[UserKey | _Failed]] = {}
@@ -142,7 +136,7 @@ class UserKeys:
             if opened is not None:
                 return opened
             key, key_id = os.urandom(KEY_BYTES), os.urandom(8).hex()
-            wrapped = await self._in_time(wrapper.wrap(key, bound_to(tenant_id, hashed, key_id)))
+            wrapped = await self._in_time(wrapper.wrap(key, (tenant_id, hashed, key_id)))
             # Read again in the next round, which proves that it opens before anything is sealed.
             await _on_disk(
                 self._store.create, hashed, WrappedKey(tenant_id, key_id, wrapper.id, wrapped)
@@ -220,9 +214,9 @@ class UserKeys:
     ) -> UserKey | _Failed:
         """The key, which is cached, or why it did not open, which is remembered for a moment."""
         hashed, record = asked
-        binding = bound_to(tenant_id, hashed, record.key_id)
+        bound_to = (tenant_id, hashed, record.key_id)
         try:
-            key = await self._in_time(wrapper.unwrap(record.wrapped, binding))
+            key = await self._in_time(wrapper.unwrap(record.wrapped, bound_to))
         except KeyNotOpened:
             return self._fail(asked, _Failed(KeyNotOpened, _CHANGED))
         except KeyServiceUnavailable as error:
@@ -236,9 +230,9 @@ class UserKeys:
 
     def _fail(self, asked: _Asked, failed: _Failed) -> _Failed:
         """Remember a failure for a moment, without its cause, which references much memory."""
-        self._failed[asked] = self._clock() + self._failure_seconds, replace(failed, cause=None)
+        self._failed[asked] = self._clock() + FAILURE_SECONDS, replace(failed, cause=None)
         self._failed.move_to_end(asked)
-        while len(self._failed) > self._cached:
+        while len(self._failed) > CACHED:
             self._failed.popitem(last=False)
         return failed
 
@@ -255,7 +249,7 @@ class UserKeys:
     def _keep(self, hashed: str, held: _Held) -> None:
         self._open[hashed] = held
         self._open.move_to_end(hashed)
-        while len(self._open) > self._cached:
+        while len(self._open) > CACHED:
             self._open.popitem(last=False)
 
     def _required(self) -> KeyWrapper:
@@ -272,8 +266,3 @@ async def _on_disk(work: Callable[Given, Done], *args: Given.args, **kwargs: Giv
         return await asyncio.to_thread(work, *args, **kwargs)
     except OSError as error:
         raise KeyServiceUnavailable("the folder of user keys") from error
-
-
-def bound_to(tenant_id: str, hashed: str, key_id: str) -> tuple[str, str, str]:
-    """The binding of a wrapped key: tenant, user and key cannot be exchanged."""
-    return tenant_id, hashed, key_id

@@ -47,7 +47,7 @@ class KeyWrapper(Protocol):
     id: str
 
     async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
-        """The wrapped key, which opens only with the same `bound_to`."""
+        """The wrapped key, which opens only with the same `bound_to`: tenant, user and key."""
         ...
 
     async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:

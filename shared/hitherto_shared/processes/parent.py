@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 
 from hitherto_shared.metrics import forget_process
 from hitherto_shared.processes.child import ServingPlan, arguments, encoded
@@ -24,13 +25,13 @@ class ServiceProcessFailed(RuntimeError):
     """A child did not start, or did not end properly; the message says which."""
 
 
+@dataclass(slots=True)
 class _Child:
     """One process."""
 
-    def __init__(self, process: asyncio.subprocess.Process, link: socket.socket) -> None:
-        self.process = process
-        self.link = link
-        self.served = False
+    process: asyncio.subprocess.Process
+    link: socket.socket
+    served: bool = False
 
     def send(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
@@ -57,7 +58,7 @@ class Parent:
         """Run them until `end` is set, and return when all have drained.
 
         Raises:
-            ProcessFailed: One ended before all of them had served once, or ended badly at the end.
+            ServiceProcessFailed: One ended before all had served once, or badly at the end.
         """
         keepers = {
             asyncio.create_task(self._keep(number, end), name=f"process {number}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from contextlib import ExitStack
-from typing import Self
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from hitherto_shared.rpc.server import ServerFailed, addresses, check_free
 
@@ -38,43 +39,43 @@ def require_sharing(listen: str, variable: str) -> None:
         )
 
 
-class SharedPort:
-    """Reserves a port for processes that will listen on it; a context manager.
+@contextmanager
+def shared_port(listen: str) -> Iterator[str]:
+    """Reserve a port for processes that will listen on it; 0 takes any free one.
 
-    Attributes:
-        listen: `host:port` with the actual port.
+    Those that listen on it continue when it is released.
+
+    Yields:
+        `host:port` with the actual port.
+
+    Raises:
+        ServerFailed: The port is in use.
     """
-
-    def __init__(self, listen: str) -> None:
-        self.listen = listen
-        self._sockets = ExitStack()
-
-    def __enter__(self) -> Self:
-        """Reserve the port; 0 takes any free one.
-
-        Raises:
-            ServerFailed: The port is in use.
-        """
-        host, _, port = self.listen.rpartition(":")
+    host, _, port = listen.rpartition(":")
+    with ExitStack() as sockets:
         try:
             # Without this, we could silently join other programs that share ports.
-            check_free(self.listen)
-            for family, kind, protocol, address in addresses(self.listen):
-                kept = self._sockets.enter_context(socket.socket(family, kind, protocol))
+            check_free(listen)
+            for family, kind, protocol, address in addresses(listen):
+                kept = sockets.enter_context(socket.socket(family, kind, protocol))
                 kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 if family == socket.AF_INET6:
                     kept.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                kept.bind((address[0], int(port), *address[2:]))
-                port = str(kept.getsockname()[1])
+                port = str(_bind(kept, (address[0], int(port), *address[2:])))
         except OSError as error:
-            self._sockets.close()
             raise ServerFailed(
-                f"cannot listen on {self.listen}: {error.strerror}; is another service there "
-                "already?"
+                f"cannot listen on {listen}: {error.strerror}; is another service there already?"
             ) from None
-        self.listen = f"{host}:{port}"
-        return self
+        yield f"{host}:{port}"
 
-    def __exit__(self, *_: object) -> None:
-        """Release the port; processes that listen on it continue."""
-        self._sockets.close()
+
+def _bind(kept: socket.socket, address: tuple[Any, ...]) -> int:
+    """Bind to an address on which nobody listens, and return the port."""
+    try:
+        kept.bind(address)
+    except OSError:
+        # An earlier process that did not share the port leaves closed connections behind, which
+        # occupy it for a minute.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(address)
+    return int(kept.getsockname()[1])

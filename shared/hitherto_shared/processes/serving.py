@@ -12,7 +12,7 @@ from hitherto_shared.config import SharedSettings
 from hitherto_shared.metrics import label_tenants, lag_measured, shown
 from hitherto_shared.processes.child import ParentLink, ServingPlan
 from hitherto_shared.processes.parent import Parent
-from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
+from hitherto_shared.processes.port import require_sharing, shared_port, usable_cores
 from hitherto_shared.rpc.server import end_signal
 from hitherto_shared.startup import keep_what_stands, locate_unless_ended, serve
 
@@ -57,7 +57,7 @@ async def serve_in_processes(
         ValueError: Several processes cannot share `listen` here, or the port of the metrics is
             taken.
         ServerFailed: The port is in use.
-        ProcessFailed: A process did not start, or did not drain.
+        ServiceProcessFailed: A process did not start, or did not drain.
     """
     label_tenants(settings.metrics_tenants)
     link = ParentLink.inherited(sys.argv[1:])
@@ -88,11 +88,11 @@ async def _serve_as_parent(
     require_sharing(place.listen, spread.variable)
     settings.auth_mode(place.listen)
     settings.check_listen(place.listen)
-    with SharedPort(place.listen) as port:
+    with shared_port(place.listen) as reserved:
         located = await locate_unless_ended(settings, end)
         try:
             if not end.is_set():
-                place = replace(place, conninfo=located.conninfo, listen=port.listen)
+                place = replace(place, conninfo=located.conninfo, listen=reserved)
                 patience = settings.drain_seconds + _AFTER_DRAIN_SECONDS
                 await Parent(spread.module, place, patience=patience).run(end)
         finally:

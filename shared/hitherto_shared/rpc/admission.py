@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from google.protobuf.descriptor import Descriptor, ServiceDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 
-from hitherto_shared.auth.access import AccessRule
+from hitherto_shared.auth.access import AccessRule, rules_of
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.errors import NotPermitted, NotYetAvailable
@@ -16,6 +18,7 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.rpc.call import Call, Context, current_call, enter, seconds_left
 from hitherto_shared.rpc.edge_settings import EdgeSettings
+from hitherto_shared.rpc.planned import PLANNED
 from hitherto_shared.rpc.rates import Meter, limits_of
 
 _CREDENTIAL = "authorization"
@@ -31,7 +34,8 @@ class Requirements:
         method: Full name `/package.Service/Method`.
         rule: Its access rule; None if it declares none and is denied to everybody.
         planned: Why this version does not offer it; None if it does.
-        reads: Whether it changes nothing.
+        reads: Whether it says that it changes nothing.
+        request: The type of its requests; None if it is not one of ours.
         reflection: Whether it is part of server reflection, which any credential may use.
     """
 
@@ -39,7 +43,26 @@ class Requirements:
     rule: AccessRule | None
     planned: str | None = None
     reads: bool = False
+    request: Descriptor | None = None
     reflection: bool = False
+
+
+def requirements_of(services: Iterable[ServiceDescriptor]) -> dict[str, Requirements]:
+    """The requirements of every declared method, by its full name."""
+    services = list(services)
+    rules = rules_of(services)
+    found = {}
+    for service in services:
+        for method in service.methods:
+            name = f"/{service.full_name}/{method.name}"
+            found[name] = Requirements(
+                name,
+                rules.get(name),
+                PLANNED.get(f"{service.name}/{method.name}"),
+                method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS,
+                method.input_type,
+            )
+    return found
 
 
 class Admission:

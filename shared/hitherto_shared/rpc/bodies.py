@@ -8,7 +8,6 @@ size until the call ends. A call without room waits a moment: short bodies relea
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Self
 
 from hitherto_shared.rpc.slots import overloaded
@@ -34,12 +33,7 @@ class Body:
         """Nothing is held yet."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give back what is held."""
         self.holds(0)
 

@@ -30,22 +30,19 @@ COUNTED_BYTES = MAX_ELEMENTS * _SMALLEST
 """Larger requests may contain too many elements."""
 
 
+@dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the requests of one method."""
+    """Decodes the requests of one method.
 
-    def __init__(
-        self, method: str, deserialize: Callable[[bytes], Any], declared: Descriptor | None
-    ) -> None:
-        """A decoder.
+    Attributes:
+        method: Full name of the RPC, for errors.
+        deserialize: The generated code's own.
+        declared: The request's type; None if unknown.
+    """
 
-        Args:
-            method: Full name of the RPC, for errors.
-            deserialize: The generated code's own.
-            declared: The request's type; None if unknown.
-        """
-        self._method = method
-        self._deserialize = deserialize
-        self._declared = declared
+    method: str
+    deserialize: Callable[[bytes], Any]
+    declared: Descriptor | None
 
     def decode(self, data: bytes) -> Any:
         """The request.
@@ -54,9 +51,9 @@ class Decoder:
             InvalidRequest: The bytes are not the message.
             Exhausted: They contain too many elements.
         """
-        if self._declared is not None and len(data) > COUNTED_BYTES:
+        if self.declared is not None and len(data) > COUNTED_BYTES:
             try:
-                overfull = _overfull(_outline(self._declared), data)
+                overfull = _overfull(_outline(self.declared), data)
             except DecodeError:
                 # Not decoded to find the fault: the part before it is not counted.
                 raise self._undecodable(data) from None
@@ -69,20 +66,20 @@ class Decoder:
                     metadata={"max_elements": str(MAX_ELEMENTS), "field": overfull},
                 )
         try:
-            return self._deserialize(data)
+            return self.deserialize(data)
         except Exception:
             raise self._undecodable(data) from None
 
     def _undecodable(self, data: bytes) -> HithertoError:
         found = (
-            undecodable_field(self._declared, data)
-            if self._declared is not None
+            undecodable_field(self.declared, data)
+            if self.declared is not None
             else FieldViolation("request", "is not the protobuf message this call takes")
         )
         return InvalidRequest(
             [
                 FieldViolation(
-                    found.field, found.description, "UNDECODABLE_REQUEST", {"method": self._method}
+                    found.field, found.description, "UNDECODABLE_REQUEST", {"method": self.method}
                 )
             ]
         )

@@ -19,14 +19,12 @@ import asyncio
 import logging
 import math
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import Descriptor
 
 from hitherto_shared.errors import (
     Exhausted,
@@ -37,7 +35,6 @@ from hitherto_shared.errors import (
     TooLate,
     invalid,
 )
-from hitherto_shared.metrics import MeasuredCall
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
 from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
@@ -49,8 +46,6 @@ from hitherto_shared.rpc.rates import Meter
 from hitherto_shared.rpc.repeated_lines import call_lines
 from hitherto_shared.rpc.slots import CallSlots, HealthSlots
 from hitherto_shared.rpc.status import abort, as_hitherto_error
-
-logger = logging.getLogger("hitherto.rpc")
 
 HEALTH = "/grpc.health.v1.Health/"
 REFLECTION = "/grpc.reflection."
@@ -89,7 +84,6 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         settings: EdgeSettings,
         admission: Admission,
         needs: Mapping[str, Requirements],
-        requests: Mapping[str, Descriptor],
     ) -> None:
         """A gateway.
 
@@ -97,12 +91,10 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             settings: The limits.
             admission: Admits callers.
             needs: The requirements of methods, by full name; a missing one cannot be called.
-            requests: The request types of methods, by full name.
         """
         self._settings = settings
         self._admission = admission
         self._needs = needs
-        self._requests = requests
         self._places = CallSlots(settings.max_concurrent_rpcs, settings.tenant_share)
         self._bodies = Bodies(settings.max_body_bytes, settings.tenant_share)
         self._health = HealthSlots()
@@ -132,12 +124,13 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             (True, False): handler.stream_unary,
             (True, True): handler.stream_stream,
         }[streams_requests, streams_responses]
-        ours = name in self._requests
+        needs = self._requirements(name)
+        request = needs.request if needs is not None else None
         method = _Method(
             name,
-            self._requirements(name),
-            Decoder(name, handler.request_deserializer, self._requests.get(name)),
-            None if ours else _MAX_FOREIGN_BYTES,
+            needs,
+            Decoder(name, handler.request_deserializer, request),
+            None if request is not None else _MAX_FOREIGN_BYTES,
             behaviour,
             handler.response_serializer,
             streams_requests,
@@ -159,13 +152,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         slow_seconds = self._settings.slow_call_ms / 1000 if logged else math.inf
 
         async def answer(_: Any, context: Context) -> bytes:
-            started = time.monotonic()
-            metadata = named(context.invocation_metadata() or ())
-            call_id = request_id(metadata)
-            observed = None if method.needs is None else metadata
-            with ObservedCall(method.name, call_id, slow_seconds, observed) as call:
+            with _observed(method, context, slow_seconds) as call:
                 try:
-                    place, body, meter = await self._enter(method, metadata, call_id, context)
+                    place, body, meter = await self._enter(method, call, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
                         reply = await method.behaviour(request, context)
@@ -173,21 +162,16 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                         if meter is not None:
                             meter.count(len(response))
                 except Exception as error:
-                    await self._refuse(context, call.measured, error, call_id)
-            _log_answer(method.name, started)
+                    await self._refuse(context, call, error)
             return response
 
         return answer
 
     def _stream(self, method: _Method) -> Callable[[Any, Context], Awaitable[None]]:
         async def answer(_: Any, context: Context) -> None:
-            started = time.monotonic()
-            metadata = named(context.invocation_metadata() or ())
-            call_id = request_id(metadata)
-            observed = None if method.needs is None else metadata
-            with ObservedCall(method.name, call_id, metadata=observed) as call:
+            with _observed(method, context, math.inf) as call:
                 try:
-                    place, body, meter = await self._enter(method, metadata, call_id, context)
+                    place, body, meter = await self._enter(method, call, context)
                     with place, body:
                         request = await self._request(method, body, meter, context)
                         # If the caller leaves between two replies, the handler's generator must end
@@ -199,19 +183,18 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                                     meter.count(len(data))
                                 await self._send(context, data)
                 except Exception as error:
-                    await self._refuse(context, call.measured, error, call_id)
-            _log_answer(method.name, started)
+                    await self._refuse(context, call, error)
 
         return answer
 
     async def _enter(
-        self, method: _Method, metadata: Mapping[str, Any], call_id: str, context: Context
+        self, method: _Method, call: ObservedCall, context: Context
     ) -> tuple[AbstractContextManager[Any], Body, Meter | None]:
         """The slot of an admitted call, its body, and its meter, if any."""
         if method.needs is None:
             place = self._health.place(context.peer(), watch=method.name.endswith("/Watch"))
             return place, self._health_bodies.body(""), None
-        meter = await self._admission.admit(method.needs, metadata, call_id)
+        meter = await self._admission.admit(method.needs, call.metadata, call.request_id)
         tenant_id = current_call().principal.tenant_id
         return self._places.place(tenant_id), self._bodies.body(tenant_id), meter
 
@@ -299,31 +282,29 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 reason="DEADLINE_EXCEEDED",
             ) from None
 
-    async def _refuse(
-        self, context: Context, measured: MeasuredCall, error: Exception, call_id: str
-    ) -> None:
+    async def _refuse(self, context: Context, observed: ObservedCall, error: Exception) -> None:
         if isinstance(error, grpc.aio.AbortError):
-            measured.code = getattr(context.code(), "name", "UNKNOWN")
+            observed.code = getattr(context.code(), "name", "UNKNOWN")
             raise error  # of the health service, which has given the reason
-        refusal: HithertoError = as_hitherto_error(error, call_id)
-        measured.code, measured.reason = refusal.code.name, refusal.reason
+        refusal: HithertoError = as_hitherto_error(error, observed.request_id)
+        observed.code, observed.reason = refusal.code.name, refusal.reason
         kind = {"code": refusal.code.name, "reason": refusal.reason}
         if (call := maybe_current_call()) is not None:
             kind["tenant_id"] = call.principal.tenant_id
         if isinstance(refusal, NotAuthenticated) and refusal.why:
             kind["why"] = refusal.why
-        facts = {"request_id": call_id}
-        call_lines.say(logging.INFO, f"{measured.method} refused", kind, facts)
+        facts = {"request_id": observed.request_id}
+        call_lines.say(logging.INFO, f"{observed.method} refused", kind, facts)
         await abort(context, refusal)
+
+
+def _observed(method: _Method, context: Context, slow_seconds: float) -> ObservedCall:
+    metadata = named(context.invocation_metadata() or ())
+    traced = method.needs is not None
+    return ObservedCall(method.name, request_id(metadata), slow_seconds, metadata, traced=traced)
 
 
 def _users(method: _Method, request: Any) -> Iterable[str]:
     """The users that a request names."""
     rule = method.needs.rule if method.needs is not None else None
     return rule.named_users(request) if rule is not None else ()
-
-
-def _log_answer(name: str, started: float) -> None:
-    if logger.isEnabledFor(logging.DEBUG):
-        milliseconds = round((time.monotonic() - started) * 1000, 2)
-        logger.debug("%s answered", name, extra={"milliseconds": milliseconds})

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import math
 import time
 from collections.abc import Mapping
-from types import TracebackType
+from functools import cache
 from typing import Any, Self
 
 import grpc
+from prometheus_client import Counter, Histogram
 
-from hitherto_shared import tracing
-from hitherto_shared.metrics import MeasuredCall
+from hitherto_shared import metrics, tracing
 from hitherto_shared.rpc.call import maybe_current_call, name_request
 from hitherto_shared.rpc.repeated_lines import call_lines
 from hitherto_shared.work_record import begin_record
+
+logger = logging.getLogger("hitherto.rpc")
 
 
 class ObservedCall:
@@ -26,57 +28,83 @@ class ObservedCall:
         request_id: The id of the call in logs.
         slow_seconds: Time from which on it is logged with what it waited for; infinity for streams,
             whose callers decide how long they last.
-        metadata: What the caller sent, which may name its span; None for a call without a span.
+        metadata: What the caller sent, by name, which may name its span.
+        traced: Whether the call has a span, if traces are on.
+
+    Attributes:
+        method: Path of the RPC.
+        request_id: The id of the call in logs.
+        metadata: What the caller sent.
+        code: Name of the gRPC status code, OK unless it is set.
+        reason: The ErrorReason without prefix; empty for OK.
     """
 
     __slots__ = (
-        *("_began", "_metadata", "_record", "_request_id", "_slow_seconds", "_span"),
-        "measured",
+        *("_began", "_record", "_slow_seconds", "_span", "_traced"),
+        *("code", "metadata", "method", "reason", "request_id"),
     )
 
     def __init__(
         self,
         method: str,
         request_id: str,
-        slow_seconds: float = math.inf,
-        metadata: Mapping[str, Any] | None = None,
+        slow_seconds: float,
+        metadata: Mapping[str, Any],
+        *,
+        traced: bool,
     ) -> None:
-        self.measured = MeasuredCall(method)
-        self._request_id = request_id
+        self.method = method
+        self.request_id = request_id
+        self.metadata = metadata
+        self.code = "OK"
+        self.reason = ""
         self._slow_seconds = slow_seconds
-        self._metadata = metadata
+        self._traced = traced
 
     def __enter__(self) -> Self:
         self._began = time.perf_counter()
-        name_request(self._request_id)
+        name_request(self.request_id)
         self._record = begin_record()
-        self.measured.__enter__()
-        tracer = tracing.tracer()
-        self._span: tracing.TraceSpan | None = None
-        if tracer is not None and self._metadata is not None:
-            self._span = tracer.call(
-                self.measured.method,
-                self._metadata.get("traceparent"),
-                {"hitherto.request_id": self._request_id},
-            )
+        metrics.RPCS_RUNNING.inc()
+        self._span = None
+        if self._traced and (tracer := tracing.tracer()) is not None:
+            facts = {"hitherto.request_id": self.request_id}
+            self._span = tracer.call(self.method, self.metadata.get("traceparent"), facts)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.measured.__exit__(kind, error, trace)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        metrics.RPCS_RUNNING.dec()
+        if isinstance(error, asyncio.CancelledError):
+            # The caller left, or its deadline passed: gRPC does not say which.
+            self.code = "CANCELLED"
+        elif error is not None and not isinstance(error, grpc.aio.AbortError):
+            self.code = "UNKNOWN"
+        # Without the package of the contract, such as `MemoryService/SaveMemory`.
+        name = self.method.lstrip("/").removeprefix("hitherto.v1.")
         seconds = time.perf_counter() - self._began
-        code = self.measured.code
+        _seconds_of(name).observe(seconds)
+        _outcomes_of(name, self.code, self.reason).inc()
         if self._span is not None:
-            number = grpc.StatusCode[code].value[0]
-            reason = {"hitherto.reason": self.measured.reason} if self.measured.reason else {}
-            self._span.end("" if code == "OK" else code, {"rpc.grpc.status_code": number, **reason})
+            number = grpc.StatusCode[self.code].value[0]
+            reason = {"hitherto.reason": self.reason} if self.reason else {}
+            failed = "" if self.code == "OK" else self.code
+            self._span.end(failed, {"rpc.grpc.status_code": number, **reason})
+        milliseconds = round(seconds * 1000, 1)
+        if error is None:
+            logger.debug("%s answered", self.method, extra={"milliseconds": milliseconds})
         if seconds >= self._slow_seconds:
-            alike = {"method": self.measured.name, "code": code}
+            alike = {"method": name, "code": self.code}
             if (call := maybe_current_call()) is not None:
                 alike["tenant_id"] = call.principal.tenant_id
-            facts = {"milliseconds": round(seconds * 1000, 1), "parts": self._record.parts()}
+            facts = {"milliseconds": milliseconds, "parts": self._record.parts()}
             call_lines.say(logging.WARNING, "slow call", alike, facts)
+
+
+@cache
+def _seconds_of(name: str) -> Histogram:
+    return metrics.RPC_SECONDS.labels(name)
+
+
+@cache
+def _outcomes_of(name: str, code: str, reason: str) -> Counter:
+    return metrics.RPCS.labels(name, code, reason)

@@ -6,18 +6,5 @@ the handlers: an RPC is either listed here or implemented, never both, never nei
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from google.protobuf.descriptor import ServiceDescriptor
-
 PLANNED: dict[str, str] = {}
-
-
-def planned_of(services: Iterable[ServiceDescriptor]) -> dict[str, str]:
-    """The planned methods of `services` by full name `/package.Service/Method`."""
-    return {
-        f"/{service.full_name}/{method.name}": PLANNED[f"{service.name}/{method.name}"]
-        for service in services
-        for method in service.methods
-        if f"{service.name}/{method.name}" in PLANNED
-    }
+"""By service and method, such as `MemoryService/SaveMemory`."""

@@ -126,8 +126,7 @@ class Meter:
         """
         self._require(self._waits())
         self._limits.tenant_calls.take(self._tenant, 1)
-        for person in self._people:
-            self._limits.user_calls.take(person, 1)
+        self._count_people()
 
     def request(self, users: Iterable[str], size: int) -> None:
         """Count the only request of a call that has begun.
@@ -142,8 +141,7 @@ class Meter:
         if not self._personal:
             self._name(users)
             self._require(self._waits_of_people())
-            for person in self._people:
-                self._limits.user_calls.take(person, 1)
+            self._count_people()
         self.count(size)
 
     async def item(self, users: Iterable[str], size: int) -> None:
@@ -158,8 +156,7 @@ class Meter:
         if delayed_by:
             self._count_limit(delayed_by, "delayed")
         self._limits.tenant_calls.take(self._tenant, 1)
-        for person in self._people:
-            self._limits.user_calls.take(person, 1)
+        self._count_people()
         self.count(size)
 
     def count(self, size: int) -> None:
@@ -167,6 +164,10 @@ class Meter:
         self._limits.tenant_bytes.take(self._tenant, size)
         for person in self._people:
             self._limits.user_bytes.take(person, size / len(self._people))
+
+    def _count_people(self) -> None:
+        for person in self._people:
+            self._limits.user_calls.take(person, 1)
 
     def _name(self, users: Iterable[str]) -> None:
         # Anything longer than an id is refused later, and must not be remembered until then.

@@ -23,18 +23,16 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from hitherto_shared.auth.access import reads_of, rules_of
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.metrics import CERTIFICATE_EXPIRY
 from hitherto_shared.private_file import require_private
-from hitherto_shared.rpc.admission import Admission, Requirements
+from hitherto_shared.rpc.admission import Admission, requirements_of
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.gateway import Gateway
 from hitherto_shared.rpc.health import SERVICE, HealthService
-from hitherto_shared.rpc.planned import planned_of
 from hitherto_shared.rpc.repeated_lines import call_lines
 
 logger = logging.getLogger("hitherto.server")
@@ -92,16 +90,6 @@ class Server:
         self._shares_port = shares_port
         servicers = list(servicers)
         descriptors = [servicer.descriptor for servicer in servicers]
-        requests = {
-            f"/{descriptor.full_name}/{method.name}": method.input_type
-            for descriptor in descriptors
-            for method in descriptor.methods
-        }
-        rules, planned, reads = (
-            rules_of(descriptors),
-            planned_of(descriptors),
-            reads_of(descriptors),
-        )
         # Without authentication there is only one tenant.
         alone = settings.auth_mode(listen) == "off"
         gateway = Gateway(
@@ -109,11 +97,7 @@ class Server:
             Admission(
                 authenticator, departments, settings, operator_tenant=settings.operator(listen)
             ),
-            {
-                name: Requirements(name, rules.get(name), planned.get(name), name in reads)
-                for name in requests
-            },
-            requests,
+            requirements_of(descriptors),
         )
         self._settings = settings
         self._server = grpc.aio.server(

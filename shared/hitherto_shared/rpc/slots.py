@@ -41,13 +41,6 @@ class CallSlots:
         Raises:
             Exhausted: All are taken, or all that the tenant may have.
         """
-        self._take(tenant_id)
-        try:
-            yield
-        finally:
-            self._give_back(tenant_id)
-
-    def _take(self, tenant_id: str) -> None:
         if self._free <= 0:
             raise overloaded(
                 "this process has reached its limit of concurrent calls",
@@ -62,13 +55,11 @@ class CallSlots:
             )
         self._free -= 1
         self._of_tenant[tenant_id] = taken + 1
-
-    def _give_back(self, tenant_id: str) -> None:
-        self._free += 1
-        if self._of_tenant[tenant_id] == 1:
-            del self._of_tenant[tenant_id]
-        else:
-            self._of_tenant[tenant_id] -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+            _count_down(self._of_tenant, tenant_id)
 
 
 class HealthSlots:
@@ -85,13 +76,6 @@ class HealthSlots:
         Raises:
             Exhausted: This connection, or all together, have too many.
         """
-        self._take(peer, watch=watch)
-        try:
-            yield
-        finally:
-            self._give_back(peer, watch=watch)
-
-    def _take(self, peer: str, *, watch: bool) -> None:
         # All Unix socket clients share one name; whoever can open one is on this machine.
         limited = not peer.startswith("unix")
         if limited and self._of_peer.get(peer, 0) >= HEALTH_CALLS_OF_A_CONNECTION:
@@ -106,14 +90,17 @@ class HealthSlots:
             )
         self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
         self._watches += watch
+        try:
+            yield
+        finally:
+            self._watches -= watch
+            _count_down(self._of_peer, peer)
 
-    def _give_back(self, peer: str, *, watch: bool) -> None:
-        left = self._of_peer[peer] - 1
-        if left:
-            self._of_peer[peer] = left
-        else:
-            del self._of_peer[peer]
-        self._watches -= watch
+
+def _count_down(counts: dict[str, int], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def overloaded(why: str, *, limit: str) -> Exhausted:

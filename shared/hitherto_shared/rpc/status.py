@@ -7,7 +7,6 @@ import logging
 from typing import NoReturn
 from urllib.parse import quote
 
-import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
@@ -64,7 +63,7 @@ def to_status(error: HithertoError) -> status_pb2.Status:
         key: _cut(value, _MAX_FIELD_BYTES if key == "field" else _MAX_METADATA_BYTES)
         for key, value in error.metadata.items()
     }
-    status = status_pb2.Status(code=_code_number(error.code), message=message)
+    status = status_pb2.Status(code=code_pb2.Code.Value(error.code.name), message=message)
     bad_request = None
     if isinstance(error, InvalidRequest):
         bad_request = error_details_pb2.BadRequest()
@@ -119,7 +118,3 @@ async def abort(context: Context, error: HithertoError) -> NoReturn:
     """End the call with `error`; never returns."""
     await context.abort_with_status(rpc_status.to_status(to_status(error)))
     raise AssertionError("abort_with_status returned")
-
-
-def _code_number(code: grpc.StatusCode) -> int:
-    return int(code_pb2.Code.Value(code.name))

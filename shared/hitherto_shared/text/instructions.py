@@ -52,16 +52,14 @@ _POSES_ANYWHERE = (
     r"(?:^|\n)\s*\[\s*(?:system|developer)[^\]\n]{0,40}\]",
     r"\[end (?:of )?(?:about|system|memor|context|instructions?|prompt|data)[^\]\n]{0,40}\]",
     r"(?:^|\n)\s*-{2,}\s*(?:end|begin|start)\b[^\n]{0,30}\b(?:system|memor\w+|context|"
-    r"instructions?|"
-    r"prompt|data)\b",
+    r"instructions?|prompt|data)\b",
 )
 _OVERRIDES_LATIN = (
     # English
     rf"\b(?:ignor(?:e|es|ing)|disregard(?:s|ing)?|forget(?:s|ting)?|overrid(?:e|es|ing)|"
-    rf"bypass(?:es|ing)?|neglect|drop|discard|circumvent)\b(?:\s+\w+){{0,3}}?\s+"
-    rf"(?:previous|prior|above|earlier|preceding|former|existing|original|initial|all|any|"
-    r"every|your|"
-    rf"its|the assistant's|these|those|system|safety)\b(?:\s+\w+){{0,4}}?\s*\b{_RULES_EN}\b",
+    rf"bypass(?:es|ing)?|neglect|drop|discard|circumvent)\b(?:\s+\w+){{0,3}}?\s+(?:previous|prior|"
+    rf"above|earlier|preceding|former|existing|original|initial|all|any|every|your|its|"
+    rf"the assistant's|these|those|system|safety)\b(?:\s+\w+){{0,4}}?\s*\b{_RULES_EN}\b",
     rf"\b(?:ignore|disregard|forget|override)\s+{_RULES_EN}\s+(?:above|before|given|you)\b",
     r"\b(?:ignore|disregard|forget)\s+(?:everything|anything|all)\s+"
     r"(?:you (?:were|have been|ve been)|that you were)\s+(?:told|taught|instructed|given)\b",
@@ -78,8 +76,7 @@ _OVERRIDES_LATIN = (
     r"don't|grant|approve|obey|act )",
     # Vietnamese
     r"\b(?:bo qua|phot lo|quen(?: het)?|lo di|vuot qua|huy bo|khong (?:can )?(?:tuan theo|"
-    r"lam theo))"
-    r"\b(?:\s+\w+){0,3}?\s+(?:huong dan|chi dan|chi thi|menh lenh|lenh|quy tac|quy dinh|"
+    r"lam theo))\b(?:\s+\w+){0,3}?\s+(?:huong dan|chi dan|chi thi|menh lenh|lenh|quy tac|quy dinh|"
     r"noi quy|loi nhac)\b(?:\s+\w+){0,3}?\s*\b(?:truoc|tren|he thong|cu|ban dau|day|nay|cua ban|"
     r"duoc giao)\b",
     r"\b(?:bo qua|phot lo|quen(?: het)?)\s+(?:moi|tat ca|toan bo)(?:\s+\w+){0,2}?\s+(?:huong dan|"
@@ -149,33 +146,25 @@ _ORDERS_LATIN = (
     rf"{_START}(?:ignore|disregard|forget|override|erase|delete|discard)\s+(?:everything|anything|"
     rf"all|any|what|every|previous|prior|earlier|other|the (?:user|above|previous))\b",
     r"\b(?:supersedes?|overrides?|overrules?|replaces?|cancels?|takes? precedence over|"
-    r"invalidates?)"
-    r"\s+(?:all|any|every(?:thing)?|the)\s*(?:other |the )?(?:earlier|previous|prior|other|"
-    r"existing|"
-    r"former|above|before|older|memor\w+|instructions?|rules?|facts?)?\b(?:\s+\w+){0,2}?\s*\b"
-    r"(?:earlier|previous|prior|before|memor\w+|instructions?|rules?|facts?|statements?|ones?|"
-    r"polic\w+|preferences?)\b",
-    rf"{_START}(?:treat|consider|regard) (?:the |this |every |any |all )?(?:users?|"
-    r"requests?|callers?|"
-    rf"messages?) (?:\w+ ){{0,3}}as (?:an? |the )?(?:\w+ )?(?:admin\w*|root|owner|operator|trusted|"
-    rf"verified|approved|authori[sz]ed|superuser)\b",
-    rf"{_START}(?:grant|give|allow) (?:the |this |every |any |all )?(?:users?|callers?|him|"
-    r"her|them|me) "
-    rf"(?:\w+ ){{0,3}}?(?:access|rights?|permissions?|privileges?|discounts?|refunds?)\b",
+    r"invalidates?)\s+(?:all|any|every(?:thing)?|the)\s*(?:other |the )?(?:earlier|previous|prior|"
+    r"other|existing|former|above|before|older|memor\w+|instructions?|rules?|"
+    r"facts?)?\b(?:\s+\w+){0,2}?\s*\b(?:earlier|previous|prior|before|memor\w+|instructions?|"
+    r"rules?|facts?|statements?|ones?|polic\w+|preferences?)\b",
+    rf"{_START}(?:treat|consider|regard) (?:the |this |every |any |all )?(?:users?|requests?|"
+    rf"callers?|messages?) (?:\w+ ){{0,3}}as (?:an? |the )?(?:\w+ )?(?:admin\w*|root|owner|"
+    rf"operator|trusted|verified|approved|authori[sz]ed|superuser)\b",
+    rf"{_START}(?:grant|give|allow) (?:the |this |every |any |all )?(?:users?|callers?|him|her|"
+    rf"them|me) (?:\w+ ){{0,3}}?(?:access|rights?|permissions?|privileges?|discounts?|refunds?)\b",
     rf"{_START}(?:approve|authori[sz]e|accept|grant) (?:all|any|every)\b",
-    r"\b(?:remember|note|store|save|memori[sz]e) (?:that |to )?(?:you (?:must|should|are|"
-    r"will|always|"
-    r"never)|always|never)\b",
+    r"\b(?:remember|note|store|save|memori[sz]e) (?:that |to )?(?:you (?:must|should|are|will|"
+    r"always|never)|always|never)\b",
     r"\b(?:in|for|on|with) (?:all|every|any) (?:future|subsequent|later) (?:conversations?|"
-    r"repl(?:y|ies)|"
-    r"responses?|answers?|sessions?|messages?|requests?)\s*,?\s*(?:you\b|always\b|never\b|"
-    r"recommend|"
-    r"include|mention|answer|respond|reply|say|approve|add|append|send)",
+    r"repl(?:y|ies)|responses?|answers?|sessions?|messages?|requests?)\s*,?\s*(?:you\b|always\b|"
+    r"never\b|recommend|include|mention|answer|respond|reply|say|approve|add|append|send)",
     r"(?:^|\n)\s*(?:system|developer|assistant|ai|tool|human|admin(?:istrator)?|operator)"
     r"(?: (?:message|prompt|note|notice|instructions?))?\s*:",
-    r"(?:^|\n)\s*(?:important|attention|urgent|notice)?\s*(?:instructions?|note|message|"
-    r"memo|notice) "
-    r"(?:to|for) (?:the |any |all )?(?:ai|assistants?|model|agent|llm|chatbot|bot)s?\b",
+    r"(?:^|\n)\s*(?:important|attention|urgent|notice)?\s*(?:instructions?|note|message|memo|"
+    r"notice) (?:to|for) (?:the |any |all )?(?:ai|assistants?|model|agent|llm|chatbot|bot)s?\b",
     r"</?(?:user|human|tool|function\w*|message|im_\w+)(?:\s[^<>\n]{0,80})?/?>",
     r"!\[[^\]\n]{0,200}\]\(\s*<?(?:https?:|//|data:)",
     # Vietnamese
@@ -185,9 +174,8 @@ _ORDERS_LATIN = (
     r"khong duoc phep|luon phai|hay luon|nhat dinh phai|bay gio la|tu gio la)\b",
     rf"{_START}(?:hay|phai|nho)\s+(?:luon(?: luon)?|dong y|phe duyet|chap thuan|gia vo|dong vai|"
     rf"bo qua|coi)\b",
-    rf"{_START}(?:luon(?: luon)?)\s+(?:phe duyet|chap thuan|dong y|gioi thieu|de xuat|"
-    r"tra loi|khuyen|"
-    rf"chap nhan)\b",
+    rf"{_START}(?:luon(?: luon)?)\s+(?:phe duyet|chap thuan|dong y|gioi thieu|de xuat|tra loi|"
+    rf"khuyen|chap nhan)\b",
     r"\b(?:dung|khong duoc|khong) (?:noi|bao|tiet lo|cho) (?:voi |cho )?(?:nguoi dung|khach hang)"
     r"(?: biet)?\b",
     # Spanish and Portuguese
@@ -195,14 +183,12 @@ _ORDERS_LATIN = (
     r"diante)\s*,?\s*(?:tu |usted |voce |el asistente |o assistente )?(?:eres|debes|debe|deberas|"
     r"tienes que|tiene que|vas a|seras|es|deve|tem que|vai|responde|responda|siempre|"
     r"sempre|nunca)\b",
-    r"\b(?:tu|usted|voce|el asistente|la asistente|o assistente|la ia|a ia)?\s*\b(?:debes|"
-    r"debe|deberas|"
-    r"tienes que|tiene que|deve|tem que)\s+(?:siempre|nunca|sempre|jamas|aprobar|aprovar|obedecer|"
-    r"ignorar|recomendar|conceder)\b",
+    r"\b(?:tu|usted|voce|el asistente|la asistente|o assistente|la ia|a ia)?\s*\b(?:debes|debe|"
+    r"deberas|tienes que|tiene que|deve|tem que)\s+(?:siempre|nunca|sempre|jamas|aprobar|aprovar|"
+    r"obedecer|ignorar|recomendar|conceder)\b",
     r"\b(?:eres ahora|ahora eres|agora voce e|actua como|atue como|finge (?:ser|que))\b",
-    rf"{_START}(?:siempre|nunca|sempre)\s+(?:aprueba|aprobar|recomienda|recomendar|"
-    r"responde|responder|"
-    rf"aprove|recomende|responda|rechaces|digas|reveles|menciones|concede|acepta)\b",
+    rf"{_START}(?:siempre|nunca|sempre)\s+(?:aprueba|aprobar|recomienda|recomendar|responde|"
+    rf"responder|aprove|recomende|responda|rechaces|digas|reveles|menciones|concede|acepta)\b",
     r"\bno (?:le )?(?:digas|informes|avises|cuentes)\s+(?:nada )?(?:al|a la|a el|a ningun) "
     r"(?:usuario|usuaria|cliente)\b",
     # French, German

@@ -10,121 +10,70 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-_GROUPS: tuple[tuple[str, ...], ...] = (
-    (
-        "like likes liked love loves loved enjoy enjoys enjoyed adore adores prefer prefers thích "
-        "yêu mê gusta aime mag",
-        "dislike dislikes disliked hate hates hated detest detests loathe loathes ghét odia "
-        "déteste hasst",
-    ),
-    (
-        "increase increases increased grow grows grew rise rises rose raise raised gain gained "
-        "tăng",
-        "decrease decreases decreased shrink shrank fall fell drop dropped reduce reduces reduced "
-        "lose lost giảm",
-    ),
-    ("left", "right"),
-    ("trái", "phải"),
-    (
-        "morning mornings buổi_sáng sáng",
-        "noon lunchtime buổi_trưa",
-        "afternoon afternoons buổi_chiều chiều",
-        "evening evenings night nights tối buổi_tối đêm ban_đêm",
-    ),
-    ("yesterday hôm_qua", "today tonight hôm_nay", "tomorrow ngày_mai"),
-    ("last trước ngoái", "next sau tới"),
-    ("spring mùa_xuân", "summer mùa_hè", "autumn mùa_thu", "winter mùa_đông"),
-    (
-        "vegetarian vegetarians ăn_chay",
-        "vegan vegans thuần_chay",
-        "meat carnivore ăn_mặn",
-        "pescatarian",
-    ),
-    (
-        "start starts started starting begin begins began beginning bắt_đầu",
-        "stop stops stopped stopping quit quits end ends ended finish finishes finished dừng "
-        "ngừng bỏ kết_thúc",
-    ),
-    (
-        "accept accepts accepted agree agrees agreed approve approved đồng_ý chấp_nhận",
-        "decline declines declined reject rejects rejected refuse refuses refused disagree "
-        "disagrees từ_chối",
-    ),
-    ("more nhiều", "less fewer ít"),
-    ("often frequently usually always thường luôn", "sometimes occasionally", "rarely seldom hiếm"),
-    ("early sớm", "late muộn trễ"),
-    ("buy buys bought purchased mua", "sell sells sold bán"),
-    (
-        "married kết_hôn",
-        "divorced ly_hôn ly_dị separated",
-        "single độc_thân",
-        "engaged",
-        "widowed",
-    ),
-    ("open opens opened mở", "close closes closed đóng"),
-    ("public công_khai", "private riêng_tư"),
-    ("remote remotely từ_xa", "office onsite văn_phòng", "hybrid"),
-    ("light sáng_màu", "dark"),
-    (
-        "short brief concise terse ngắn ngắn_gọn",
-        "long lengthy detailed verbose thorough dài chi_tiết",
-    ),
-    ("formal formally trang_trọng", "informal informally casual casually thân_mật"),
-    ("hot nóng", "cold iced lạnh"),
-    ("indoor indoors", "outdoor outdoors"),
-    ("older", "younger"),
-    ("old cũ", "new mới"),
-    ("full", "part"),
-    ("enable enables enabled bật", "disable disables disabled tắt"),
-    ("allow allows allowed cho_phép", "forbid forbids forbidden deny denied cấm"),
-    ("win wins won", "loses losing"),
-    ("pass passes passed đậu đỗ", "fail fails failed trượt rớt"),
-    ("join joins joined gia_nhập", "leave leaves rời"),
-    ("alive", "dead died deceased mất"),
-    ("max maximum tối_đa", "min minimum tối_thiểu"),
-    ("best tốt_nhất", "worst tệ_nhất"),
-    ("before", "after"),
-    ("mother mom mum mẹ", "father dad bố cha"),
-    ("sister sisters chị_gái em_gái", "brother brothers anh_trai em_trai"),
-    ("wife vợ", "husband chồng", "girlfriend bạn_gái", "boyfriend bạn_trai"),
-    ("daughter daughters con_gái", "son sons con_trai"),
-    ("aunt", "uncle"),
-    ("niece", "nephew"),
-    ("grandmother grandma", "grandfather grandpa"),
-    ("cat cats mèo", "dog dogs chó"),
-    ("tea trà", "coffee cà_phê"),
-    (
-        "red đỏ",
-        "blue",
-        "green",
-        "yellow vàng",
-        "black đen",
-        "white trắng",
-        "purple tím",
-        "orange cam",
-        "pink hồng",
-        "brown nâu",
-        "grey gray xám",
-    ),
-    (
-        "second seconds giây",
-        "minute minutes min mins phút",
-        "hour hours hr hrs tiếng giờ",
-        "day days daily ngày",
-        "week weeks weekly tuần",
-        "month months monthly tháng",
-        "year years yearly annually",
-    ),
-    (
-        "kg kilo kilos kilogram kilograms",
-        "lb lbs pound pounds",
-        "gram grams",
-        "mg milligram milligrams",
-    ),
-    ("km kilometre kilometres kilometer kilometers", "mile miles"),
-    ("$ usd dollar dollars đô", "€ eur euro euros", "£ gbp", "₫ vnd đồng", "¥ yen jpy"),
-    ("👍", "👎"),
-)
+_TABLE = """
+like likes liked love loves loved enjoy enjoys enjoyed adore adores prefer prefers thích yêu mê
+  gusta aime mag | dislike dislikes disliked hate hates hated detest detests loathe loathes ghét
+  odia déteste hasst
+increase increases increased grow grows grew rise rises rose raise raised gain gained tăng |
+  decrease decreases decreased shrink shrank fall fell drop dropped reduce reduces reduced lose lost
+  giảm
+left | right
+trái | phải
+morning mornings buổi_sáng sáng | noon lunchtime buổi_trưa | afternoon afternoons buổi_chiều chiều |
+  evening evenings night nights tối buổi_tối đêm ban_đêm
+yesterday hôm_qua | today tonight hôm_nay | tomorrow ngày_mai
+last trước ngoái | next sau tới
+spring mùa_xuân | summer mùa_hè | autumn mùa_thu | winter mùa_đông
+vegetarian vegetarians ăn_chay | vegan vegans thuần_chay | meat carnivore ăn_mặn | pescatarian
+start starts started starting begin begins began beginning bắt_đầu | stop stops stopped stopping
+  quit quits end ends ended finish finishes finished dừng ngừng bỏ kết_thúc
+accept accepts accepted agree agrees agreed approve approved đồng_ý chấp_nhận | decline declines
+  declined reject rejects rejected refuse refuses refused disagree disagrees từ_chối
+more nhiều | less fewer ít
+often frequently usually always thường luôn | sometimes occasionally | rarely seldom hiếm
+early sớm | late muộn trễ
+buy buys bought purchased mua | sell sells sold bán
+married kết_hôn | divorced ly_hôn ly_dị separated | single độc_thân | engaged | widowed
+open opens opened mở | close closes closed đóng
+public công_khai | private riêng_tư
+remote remotely từ_xa | office onsite văn_phòng | hybrid
+light sáng_màu | dark
+short brief concise terse ngắn ngắn_gọn | long lengthy detailed verbose thorough dài chi_tiết
+formal formally trang_trọng | informal informally casual casually thân_mật
+hot nóng | cold iced lạnh
+indoor indoors | outdoor outdoors
+older | younger
+old cũ | new mới
+full | part
+enable enables enabled bật | disable disables disabled tắt
+allow allows allowed cho_phép | forbid forbids forbidden deny denied cấm
+win wins won | loses losing
+pass passes passed đậu đỗ | fail fails failed trượt rớt
+join joins joined gia_nhập | leave leaves rời
+alive | dead died deceased mất
+max maximum tối_đa | min minimum tối_thiểu
+best tốt_nhất | worst tệ_nhất
+before | after
+mother mom mum mẹ | father dad bố cha
+sister sisters chị_gái em_gái | brother brothers anh_trai em_trai
+wife vợ | husband chồng | girlfriend bạn_gái | boyfriend bạn_trai
+daughter daughters con_gái | son sons con_trai
+aunt | uncle
+niece | nephew
+grandmother grandma | grandfather grandpa
+cat cats mèo | dog dogs chó
+tea trà | coffee cà_phê
+red đỏ | blue | green | yellow vàng | black đen | white trắng | purple tím | orange cam | pink hồng
+  | brown nâu | grey gray xám
+second seconds giây | minute minutes min mins phút | hour hours hr hrs tiếng giờ | day days daily
+  ngày | week weeks weekly tuần | month months monthly tháng | year years yearly annually
+kg kilo kilos kilogram kilograms | lb lbs pound pounds | gram grams | mg milligram milligrams
+km kilometre kilometres kilometer kilometers | mile miles
+$ usd dollar dollars đô | € eur euro euros | £ gbp | ₫ vnd đồng | ¥ yen jpy
+👍 | 👎
+"""
+"""A group on each line, which may go on in the next: its alternatives, and the words for each."""
+_GROUPS = [row.split("|") for row in _TABLE.replace("\n  ", " ").strip().splitlines()]
 
 _NOT = frozenset(
     # No list covers every language; these are the words without a counterpart elsewhere in it.

@@ -77,11 +77,15 @@ _PERIODS = {
     for unit, shift, *words in map(str.split, _TABLE.strip().splitlines())
     for word in words
 }
-_UNITS = {
-    word: unit
-    for unit, *words in map(
-        str.split,
-        """
+
+
+def _by_word(table: str) -> dict[str, str]:
+    """The first word of each line, by the others."""
+    lines = map(str.split, table.strip().splitlines())
+    return {word: first for first, *words in lines for word in words}
+
+
+_UNITS = _by_word("""
 day 天 日 일 วัน día días dia dias jour jours tag tage tagen giorno giorni день дня дней يوم
 day أيام hari
 week 周 週 週間 星期 个星期 個星期 礼拜 주 주일 สัปดาห์ อาทิตย์ semana semanas semaine semaines
@@ -90,15 +94,8 @@ month 个月 個月 か月 ヶ月 カ月 ヵ月 ケ月 개월 달 เดือ�
 month mese mesi месяц месяца месяцев شهر أشهر شهور bulan
 year 年 년 ปี año años ano anos an ans année années jahr jahre jahren anno anni год года лет سنة
 year سنوات عام أعوام tahun
-""".strip().splitlines(),
-    )
-    for word in words
-}
-_NUMBERS = {
-    word: int(number)
-    for number, *words in map(
-        str.split,
-        """
+""")
+_NUMBERS_BY_WORD = _by_word("""
 1 一 한 un una uno um uma une einem einer один одну satu หนึ่ง
 2 二 两 兩 두 dos dois duas deux zwei due два две dua สอง
 3 三 세 tres três trois drei tre три ثلاثة tiga สาม
@@ -109,10 +106,8 @@ _NUMBERS = {
 8 八 여덟 ocho oito huit acht otto восемь ثمانية delapan
 9 九 아홉 nueve nove neuf neun девять تسعة sembilan
 10 十 열 diez dez dix zehn dieci десять عشرة sepuluh
-""".strip().splitlines(),
-    )
-    for word in words
-}
+""")
+_NUMBERS = {word: int(number) for word, number in _NUMBERS_BY_WORD.items()}
 _ALONE = frozenset("неделю месяц год يوم أسبوع شهر سنة عام".split())
 """Units that mean one of them without a number ("неделю назад")."""
 _DUALS = {"يومين": "day", "أسبوعين": "week", "شهرين": "month", "سنتين": "year", "عامين": "year"}

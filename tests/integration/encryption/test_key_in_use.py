@@ -9,12 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
+from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
-from hitherto_extraction.sealing.sweep import SealingSweep
-from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage import consolidation, conversations, profiles, users
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_shared.database.pool import Database
@@ -183,18 +182,19 @@ async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
         database,
         database,
         nothing,
-        ConsolidationRules(3, memory_enabled=True),
         nothing,
         keys=cast(UserKeys, asked),
+        above=3,
+        memory_enabled=True,
     )
-    calls = UpkeepOnDemand(database, {}, merging, max_attempts=1)
+    calls = UpkeepOnDemand({}, merging, max_attempts=1)
     work = await calls.consolidate(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)
     before = list(asked.of)
     assert before == ([] if user_id is None else ["ana"])
 
     async def change(connection: Any) -> dict[str, int]:
         async with connection.transaction():
-            return dict((await work.change(connection)).counts)
+            return dict((await work.change(connection)).params["counts"])
 
     assert (await database.run(change, timeout=120))["groups"] == 0
     assert asked.of == before

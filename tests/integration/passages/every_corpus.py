@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import Backfill, Backlog
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.queue import claims
@@ -118,6 +119,6 @@ async def reembed(stage: Stage, embedder: OfflineEmbedder) -> dict[str, int]:
         await phases.start(connection, TENANT, embedder.name, embedder.dimensions, max_attempts=4)
     async with stage.maintenance.connection() as connection:
         (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
-    job = Fill(stage.maintenance, Embedders(embedder, None), load_prices(None))
+    job = Fill(stage.maintenance, Embedders(embedder, None), load_prices(None), Budget())
     await job.run(held)
     return await stage.counts(held)

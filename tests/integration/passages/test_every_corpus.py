@@ -14,7 +14,7 @@ import pytest
 
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.sealing.steps import seal_passages
-from hitherto_extraction.storage import chunks, reembedding, users
+from hitherto_extraction.storage import documents, reembedding, users
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
@@ -57,7 +57,7 @@ def changing(stage: Stage) -> Callable[[str], Awaitable[None]]:
             ids = [row[0] for row in await stage.rows("SELECT chunk_id FROM document_chunks")]
             async with stage.removal.connection() as connection, connection.transaction():
                 await users.lock_user(connection, ANA)
-                await chunks.delete(connection, ANA, ids)
+                await documents.delete_chunks(connection, ANA, ids)
         elif corpus == "messages":
             async with stage.removal.connection() as connection, connection.transaction():
                 await users.lock_user(connection, ANA)

@@ -124,7 +124,7 @@ async def test_a_table_that_was_never_analysed_is_extended_by_position(
         await connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
         statement = getattr(keyword_index, append).encode()
         columns = keyword_index._columns([("messages", texts)])
-        values = {**keyword_index._of(ANA), **columns, "each_corpus": "messages"}
+        values = ANA.bind(segment=keyword_index.SEGMENT, each_corpus="messages", **columns)
         cursor = await connection.execute(b"EXPLAIN (COSTS OFF) " + statement, values)
         lines = "\n".join(str(line) for (line,) in await cursor.fetchall())
 

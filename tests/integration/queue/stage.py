@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.intake import Intake, IntakeRules
+from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import Accepted
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction
@@ -28,7 +28,7 @@ from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.conversations import IncomingMessage
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.transcripts import IncomingTranscript
-from hitherto_extraction.worker import Runner, Worker, WorkerRules
+from hitherto_extraction.worker import Runner, Worker
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
@@ -37,7 +37,6 @@ from hitherto_shared.startup import configure_vectors
 
 TENANT = "default"
 ANA = Scope(TENANT, "ana")
-RULES = IntakeRules(memory_enabled=True, extract_every=10, debounce_seconds=0.0, max_attempts=4)
 REPLIES = UnusableReplies(bytes(32))
 UNFINISHED = ("queued", "running", "failed")
 Pool = TypeVar("Pool", bound=Database)
@@ -98,8 +97,15 @@ class Stage:
     _admin_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def intake(self, database: Database | None = None, **rules: Any) -> Intake:
-        """An intake; keyword arguments replace fields of its rules."""
-        return Intake(database or self.write, replace(RULES, **rules))
+        """An intake; keyword arguments replace its settings."""
+        usual = Intake(
+            database or self.write,
+            memory_enabled=True,
+            extract_every=10,
+            debounce_seconds=0.0,
+            max_attempts=4,
+        )
+        return replace(usual, **rules)
 
     async def submit(self, *transcripts: IncomingTranscript) -> Accepted:
         """Accept transcripts without an idempotency key."""
@@ -137,7 +143,7 @@ class Stage:
         lease_seconds: float = 60.0,
         backoff_seconds: float = 0.01,
         budget: float = 0.0,
-        rules: WorkerRules | None = None,
+        standstill_seconds: float = 5.0,
         trail: Trail | None = None,
         **others: Runner,
     ) -> Worker:
@@ -149,9 +155,12 @@ class Stage:
             database or self.maintenance,
             self.signals,
             {"memory-extraction": runner, **others},
-            rules or WorkerRules(concurrency, lease_seconds, backoff_seconds),
             Budget(budget),
             trail,
+            concurrency=concurrency,
+            lease_seconds=lease_seconds,
+            backoff_seconds=backoff_seconds,
+            standstill_seconds=standstill_seconds,
         )
         self._stack.push_async_callback(worker.stop, 0.0)
         return worker

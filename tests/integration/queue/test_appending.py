@@ -119,7 +119,9 @@ async def test_two_replicas_sweep_an_idle_conversation_once(stage: Stage) -> Non
         "UPDATE conversations SET updated_at = now() - interval '11 minutes'"
         " WHERE conversation_id = 'c1'"
     )
-    replicas = [Sweeps(stage.maintenance, stage.intake(), idle_minutes=10) for _ in "ab"]
+    replicas = [
+        Sweeps(stage.maintenance, stage.intake(), stage.maintenance, idle_minutes=10) for _ in "ab"
+    ]
     await asyncio.gather(*(sweeps.queue_idle() for sweeps in replicas))
     assert await stage.rows("SELECT conversation_id, range_to FROM jobs") == [("c1", None)]
     await run_all(stage)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from hitherto_extraction.queue import attempts, claims, jobs, leases
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.errors import WrongState
-from tests.integration.queue.stage import TENANT, Stage, transcript
+from hitherto_shared.models import Job
+from tests.integration.queue.stage import TENANT, Stage, transcript, until
 
 MODEL_AWAY: dict[str, Any] = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}
 
@@ -83,7 +88,7 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
     assert held.claim_no > zombie.claim_no
     before = await stage.job(held.job_id)
     async with stage.maintenance.connection() as connection:
-        assert await leases.renew(connection, [zombie], lease_seconds=600) == set()
+        assert await leases.renew(connection, [zombie], lease_seconds=600) == {}
         await attempts.release(connection, zombie)
         await attempts.fail(connection, zombie, error="E: x", reason="E", delay_seconds=0)
         await attempts.wait_out_outage(
@@ -98,7 +103,7 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
             await claims.fix_range(connection, zombie, range_from=1, range_to=2)
     assert await stage.job(held.job_id) == before
     async with stage.maintenance.connection() as connection:
-        assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id}
+        assert await leases.renew(connection, [held], lease_seconds=600) == {held.job_id: False}
 
 
 async def test_a_job_that_loses_every_worker_ends_dead_and_holds_up_nobody(stage: Stage) -> None:
@@ -135,15 +140,6 @@ async def test_the_last_failure_is_the_end_and_keeps_its_reason(stage: Stage) ->
     assert states == ["failed", "failed", "failed", "dead"]
     assert (await stage.job(held.job_id))["error"] == "MODEL_UNUSABLE: x"
     assert await stage.claim() == []
-
-
-async def test_a_hopeless_failure_is_the_end_at_once(stage: Stage) -> None:
-    """What cannot succeed does not use up the user's time."""
-    await stage.submit(transcript())
-    (held,) = await stage.claim()
-    async with stage.maintenance.connection() as connection:
-        await attempts.fail(connection, held, error="E: x", reason="E", delay_seconds=0, final=True)
-    assert await stage.states() == {"dead": 1}
 
 
 async def test_an_outage_burns_no_attempt_for_a_day(stage: Stage) -> None:
@@ -254,6 +250,36 @@ async def test_cancelling_again_changes_nothing(stage: Stage) -> None:
     assert await stage.job(job_id) == before
 
 
+@pytest.mark.parametrize("again", [jobs.cancel_job, jobs.retry_job])
+async def test_of_two_calls_at_once_the_second_is_told_the_present_state(
+    stage: Stage, superuser_conninfo: str, again: Callable[..., Coroutine[Any, Any, Job]]
+) -> None:
+    """B5: as if it had come later: CancelJob changes nothing, RetryJob is refused."""
+    cancelling = again is jobs.cancel_job
+    job_id = await job_in(stage, "running" if cancelling else "cancelled")
+    async with stage.maintenance.connection() as first, stage.maintenance.connection() as second:
+        async with first.transaction():
+            await again(first, TENANT, job_id)
+            waiting = asyncio.ensure_future(again(second, TENANT, job_id))
+            await until(lambda: some_wait_for_a_lock(superuser_conninfo))
+        if cancelling:
+            assert (await waiting).state == "cancelled"
+            return
+        with pytest.raises(WrongState) as refused:
+            await waiting
+    assert refused.value.metadata == {"job_id": str(job_id), "state": "QUEUED"}
+
+
+async def some_wait_for_a_lock(conninfo: str) -> bool:
+    """Whether a statement waits for a row that another transaction has changed."""
+    async with await psycopg.AsyncConnection.connect(conninfo) as looker:
+        found = await looker.execute(
+            "SELECT 1 FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return await found.fetchone() is not None
+
+
 @pytest.mark.parametrize("state", ["succeeded", "dead"])
 async def test_a_job_that_has_ended_cannot_be_cancelled(stage: Stage, state: str) -> None:
     """B5: JOB_STATE_CONFLICT names the state."""
@@ -277,9 +303,8 @@ async def job_in(stage: Stage, state: str) -> Any:
             return job_id
         (held,) = await stage.claim()
         if state in ("failed", "dead"):
-            await attempts.fail(
-                connection, held, error="E: x", reason="E", delay_seconds=0, final=state == "dead"
-            )
+            last = replace(held, max_attempts=held.attempt if state == "dead" else 4)
+            await attempts.fail(connection, last, error="E: x", reason="E", delay_seconds=0)
         elif state == "succeeded":
             await stage.finish(held)
     assert (await stage.job(job_id))["state"] == state

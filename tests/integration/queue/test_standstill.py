@@ -9,16 +9,12 @@ import time
 import pytest
 
 from hitherto_extraction.queue.claims import Claim
-from hitherto_extraction.worker import WorkerRules
 from hitherto_shared.errors import TooLate
 from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.queue.dying_worker import FATAL_USER
 from tests.integration.queue.stage import BOUND, Stage, transcript, until
 
 _STANDSTILL = 0.3
-
-
-RULES = WorkerRules(4, 60.0, 0.01, standstill_seconds=_STANDSTILL)
 
 
 async def test_a_job_that_holds_the_loop_ends_dead_and_others_go_on(stage: Stage) -> None:
@@ -34,7 +30,7 @@ async def test_a_job_that_holds_the_loop_ends_dead_and_others_go_on(stage: Stage
             raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
         raise ModelUnavailable("the model server did not answer in time")
 
-    await stage.worker(run, rules=RULES).start()
+    await stage.worker(run, standstill_seconds=_STANDSTILL).start()
     await stage.settled()
     assert sorted(await stage.rows("SELECT user_id, state, attempt, error_reason FROM jobs")) == [
         ("ana", "succeeded", 1, ""),
@@ -53,7 +49,7 @@ async def test_a_stop_gives_no_attempt_back_to_a_job_that_held_the_loop(stage: S
         held_up.set()
         await asyncio.Event().wait()
 
-    worker = stage.worker(run, rules=RULES)
+    worker = stage.worker(run, standstill_seconds=_STANDSTILL)
     await worker.start()
     await held_up.wait()
     await worker.stop(0.0)

@@ -13,11 +13,11 @@ import pytest
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue import attempts, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.worker import MAX_BACKOFF_SECONDS, JobFailed, Runner
+from hitherto_extraction.worker import MAX_BACKOFF_SECONDS, Runner
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Exhausted, TooLate
-from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
 from tests.integration.queue.chat import CanaryChat, HeldChat
 from tests.integration.queue.stage import BOUND, TENANT, Stage, message, transcript, until
 
@@ -263,7 +263,7 @@ async def test_an_outcome_waits_for_the_database_and_costs_no_attempt(stage: Sta
         refused = 0
 
         async def run(self, work: Any, *, timeout: float, repeatable: bool = False) -> Any:
-            if away and "_wait_out" in work.__qualname__:
+            if away and "Worker._end." in work.__qualname__:
                 self.refused += 1
                 raise TooLate("no answer", reason="DEADLINE_EXCEEDED")
             return await super().run(work, timeout=timeout, repeatable=repeatable)
@@ -347,7 +347,7 @@ async def test_backoff_grows_and_is_bounded(stage: Stage, monkeypatch: pytest.Mo
         await fail(connection, held, delay_seconds=0, **why)
 
     async def run(held: Claim) -> None:
-        raise JobFailed("INTERNAL", "x")
+        raise ModelRefused("x")
 
     monkeypatch.setattr(attempts, "fail", noted)
     await stage.submit(transcript(1, 2))
@@ -429,7 +429,7 @@ async def test_every_attempt_leaves_one_line_in_the_log(
         nonlocal fails
         if fails:
             fails = False
-            raise JobFailed("MODEL_REFUSED", "no")
+            raise ModelRefused("no")
         await stage.finish(held)
 
     def ended() -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import pytest
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.readers import Readers
-from hitherto_retrieval.storage.replica_lag import ReplicaLag
+from hitherto_retrieval.storage.replica_lag import measure
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.consistency import ConsistencyTokens, Position, current_position
 from hitherto_shared.database.connect import with_role
@@ -282,7 +282,7 @@ async def test_the_lag_of_the_standby_is_measured(servers: Servers) -> None:
     replica = Database(servers.standby_conninfo, "hitherto_read", application="test", max_size=1)
 
     async def lag() -> float | None:
-        await ReplicaLag(replica).measure()
+        await measure(replica)
         return REGISTRY.get_sample_value("hitherto_replica_lag_seconds", {"database": "replica"})
 
     async def current() -> bool:

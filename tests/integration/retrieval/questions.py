@@ -9,7 +9,7 @@ import numpy as np
 
 from hitherto_retrieval.storage import passages
 from hitherto_retrieval.storage.candidate import Candidate, Key
-from hitherto_retrieval.storage.statement import Statement, answer_of
+from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -23,7 +23,8 @@ _ANY = TypeVar("_ANY")
 
 async def answer(reader: Database, statement: Statement[Answer]) -> Answer:
     """The answer to a statement."""
-    return await reader.run(lambda connection: answer_of(connection, statement), timeout=120)
+    await reader.run(lambda connection: ask(connection, statement), timeout=120)
+    return statement.answer
 
 
 async def words(

@@ -82,8 +82,8 @@ async def talker(conninfo: str, user: str, seed: int, count: int) -> Person:
                 )
             if chance.random() < 0.1:
                 connection.execute(
-                    "UPDATE memories SET status = 'contradicted', superseded_by = gen_random_uuid(),"
-                    " valid_to = valid_from WHERE memory_id = %s AND status = 'active'",
+                    "UPDATE memories SET status = 'contradicted', valid_to = valid_from,"
+                    " superseded_by = gen_random_uuid() WHERE memory_id = %s AND status = 'active'",
                     [memory_id],
                 )
             for conversation in chance.sample(CONVERSATIONS, chance.randrange(3)):

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from hitherto_retrieval.storage import past_surroundings
+from hitherto_retrieval.storage import conversations, past, people
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_shared.database.pool import Database
 from tests.integration.retrieval.moments import ANA, NOW, day
@@ -45,13 +45,13 @@ async def test_e1_the_profile_is_the_version_that_was_known(
             (day(20), {"summary": "lives in Berlin"}),
         ],
     )
-    assert await answer(reader, past_surroundings.profile(ANA, day(9))) is None
-    first = await answer(reader, past_surroundings.profile(ANA, day(10)))
+    assert await answer(reader, past.profile(ANA, day(9))) is None
+    first = await answer(reader, past.profile(ANA, day(10)))
     assert first is not None
     assert (first.version, first.summary, first.updated_at) == (1, "lives in Lisbon", day(10))
     assert (first.facts, first.current_projects) == (facts, ["x"])
     assert first.last_extracted_at is None
-    second = await answer(reader, past_surroundings.profile(ANA, NOW))
+    second = await answer(reader, past.profile(ANA, NOW))
     assert second is not None
     assert (second.version, second.summary) == (2, "lives in Berlin")
     assert second.last_extracted_at == day(20)
@@ -78,7 +78,7 @@ async def test_summaries_that_were_written_or_talk_that_went_on_later_are_left_o
         (Moment(as_of=day(25), known_at=day(150)), None, 5, ["a"]),
         (Moment(known_at=day(99)), None, 5, []),
     ]:
-        asked = past_surroundings.conversations(ANA, moment, first=first, limit=limit)
+        asked = conversations.recent(ANA, moment=moment, first=first, limit=limit)
         summaries = await answer(reader, asked)
         assert [summary.conversation_id for summary in summaries] == found, moment
 
@@ -92,7 +92,7 @@ async def test_entities_are_those_met_by_then(reader: Database, story: Story) ->
     story.write("UPDATE entities SET created_at = %(at)s WHERE name = 'Max'", at=day(20))
 
     async def known(number: int, *named: str) -> list[str]:
-        asked = past_surroundings.entities(ANA, day(number), named=named, limit=5)
+        asked = people.known_entities(ANA, known_at=day(number), named=named, limit=5)
         return [entity.name for entity in await answer(reader, asked)]
 
     assert await known(9) == []

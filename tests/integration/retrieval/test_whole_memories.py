@@ -13,9 +13,10 @@ from psycopg.types.json import Jsonb
 
 from hitherto_retrieval.storage import memories, past
 from hitherto_retrieval.storage.moment import Moment
-from hitherto_retrieval.storage.statement import Statement, answer_of
+from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Memory, Scope, SourceRef
+from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 SCOPE = Scope(TENANT, "ana")
@@ -94,7 +95,7 @@ async def stored(superuser_conninfo: str) -> Memory:
 
 
 async def read(reader: Database, statement: Statement[list[Memory]]) -> dict[str, Any]:
-    (found,) = await reader.run(lambda connection: answer_of(connection, statement), timeout=120)
+    (found,) = await answer(reader, statement)
     values = {field.name: getattr(found, field.name) for field in fields(Memory)}
     return values | {"supersedes": list(found.supersedes)}
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from hitherto_extraction.queue.enqueueing import enqueue_for_slot
-from hitherto_extraction.scheduler import Scheduler
 from hitherto_extraction.storage import schedules as storage
 from hitherto_extraction.storage.retention import RetentionDays
+from hitherto_extraction.sweeps import Scheduler
 from hitherto_extraction.upkeep.schedules import Schedules, read_schedules
 from hitherto_shared.database.pool import Connection, Database
 from tests.integration.upkeep.stage import BOUND, TENANT, Stage
@@ -48,6 +48,7 @@ def replica(
         idle=idle,
         keep=keep or RetentionDays(0, 0),
         max_attempts=4,
+        audit=nothing,
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from hitherto_shared.auth.claims import Expected
 from hitherto_shared.auth.token_settings import web_token_authentication
 from hitherto_shared.config import SharedSettings, describe
 from hitherto_shared.database.pool import Reads
@@ -157,7 +156,7 @@ async def test_secrets_that_are_refused(tmp_path: Path, held: bytes | None) -> N
         place.chmod(0o600)
     with pytest.raises(ValueError, match="HITHERTO_JWT_SECRET_FILE") as caught:
         async with web_token_authentication(
-            Expected(ISSUER, AUDIENCE), ("HS256",), place=None, secret_file=place
+            settings(tmp_path, jwt_jwks=None, jwt_secret_file=place)
         ):
             raise AssertionError("it started")
     assert "xxx" not in str(caught.value)

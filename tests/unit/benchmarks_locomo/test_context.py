@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks.locomo.context import BLOCK, BUDGETS, ContextFigures, _shares
+from benchmarks.locomo.blocks import (
+    BLOCK,
+    BUDGETS,
+    ContextFigures,
+    Covered,
+    GoldEvidence,
+    NaiveLists,
+    _shares,
+)
 from benchmarks.locomo.data import BenchmarkQuestion
-from benchmarks.locomo.naive import NaiveLists
 from benchmarks.locomo.report import locomo_part
-from benchmarks.locomo.scores import Covered, GoldEvidence
 from benchmarks.report import BenchmarkResult, show_result
 from benchmarks.serving import vectors_of
 from hitherto_retrieval.render.tokens import counter

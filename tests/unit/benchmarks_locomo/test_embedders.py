@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.locomo.embedders import available, model_for
+from benchmarks.locomo.measure import available, model_for
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import ModelUnavailable
 from tests.scripted_model import ScriptedModel, StatusFault, text_vector

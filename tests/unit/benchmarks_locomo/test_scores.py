@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from benchmarks.locomo.scores import score
-from benchmarks.locomo.searching import behind
+from benchmarks.locomo.answers import behind, score
 from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
 from hitherto_client.results import SearchResult
 from hitherto_client.wire import read

@@ -9,8 +9,7 @@ import pytest
 
 from benchmarks.command import run
 from benchmarks.locomo.__main__ import BENCHMARK
-from benchmarks.locomo.data import BenchmarkQuestion, Data
-from benchmarks.locomo.splitting import LEAST, sentences, split_turns
+from benchmarks.locomo.data import LEAST, BenchmarkQuestion, Data, sentences, split_turns
 
 SAID = "I moved to Glasgow in May. Wow! The new flat has a garden with two old apple trees. Bye."
 

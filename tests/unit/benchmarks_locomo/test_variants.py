@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.locomo.variants import ABLATIONS, COSINE, KEYWORD, idle
+from benchmarks.locomo.answers import ABLATIONS, COSINE, KEYWORD, idle
 from hitherto_retrieval.search.ranking.balanced import Balanced
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
+import urllib.request
 
 import numpy as np
 import pytest
 
-from benchmarks.model_server import ModelEndpoint
+from benchmarks.model_server import instant_model
+from benchmarks.retrieval.caller import RequestStream
+from benchmarks.retrieval.plan import FLOORS, SUBJECTS
 from benchmarks.retrieval.recall import share_of_nearest
-from benchmarks.retrieval.requests import KINDS, RequestStream
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 
 USERS = ("p200-0", "p200-1")
 
@@ -19,7 +22,8 @@ USERS = ("p200-0", "p200-1")
 def sent(kind: str, count: int) -> list[retrieval_service_pb2.SearchMemoriesRequest]:
     following = RequestStream(kind, USERS, "seed", 20).requests()
     return [
-        retrieval_service_pb2.SearchMemoriesRequest.FromString(following()) for _ in range(count)
+        retrieval_service_pb2.SearchMemoriesRequest.FromString(next(following))
+        for _ in range(count)
     ]
 
 
@@ -55,13 +59,13 @@ def test_the_callers_own_vector_is_that_of_a_question() -> None:
     assert (request.user_id, request.query, request.limit) == (USERS[0], "", 20)
 
 
-def test_each_kind_goes_to_its_method() -> None:
-    methods = {kind: RequestStream(kind, USERS, "", 20).method.rpartition("/")[2] for kind in KINDS}
-    assert methods["context"] == methods["context_query"] == "GetContext"
-    assert {methods[kind] for kind in KINDS if kind.startswith("search")} == {"SearchMemories"}
-    assert RequestStream("search", USERS, "", 20, floor=True).method.startswith(
-        "/hitherto.benchmark."
-    )
+def test_each_subject_goes_to_its_method() -> None:
+    methods = {subject: RequestStream(subject, USERS, "", 20).method for subject in SUBJECTS}
+    assert {methods.pop(floor) for floor in FLOORS} == {"/hitherto.benchmark.Floor/Take"}
+    assert {methods.pop("context"), methods.pop("context_query")} == {
+        "/hitherto.v1.RetrievalService/GetContext"
+    }
+    assert set(methods.values()) == {"/hitherto.v1.RetrievalService/SearchMemories"}
 
 
 def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
@@ -69,7 +73,7 @@ def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
     assert asking.fault(found(2)) == ""
     assert asking.fault(found(1)) == "too few"
     assert asking.fault(found(2, degraded=True)) == "degraded"
-    floor = RequestStream("search", USERS, "", 2, floor=True)
+    floor = RequestStream("floor_search", USERS, "", 2)
     assert floor.fault(b"\0" * 32) == ""
     assert floor.fault(b"\0" * 16) == "too few"
 
@@ -84,19 +88,25 @@ def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
     assert RequestStream("context", USERS, "", 2).fault(context.SerializeToString()) == "degraded"
 
 
-def test_the_embedder_counts_texts_and_is_as_late_as_it_is_told() -> None:
-    embedder = ModelEndpoint(vector)
-    body = json.dumps({"model": "m", "input": ["one", "two"], "encoding_format": "float"})
-    status, reply = embedder.answer("/v1/embeddings", body.encode())
-    assert status == 200
-    given = [item["embedding"] for item in json.loads(reply)["data"]]
-    assert given[1] == pytest.approx(vector("two"))
-    calls = json.loads(embedder.answer("/calls", b"")[1])
-    assert calls == {"chat": 0, "embeddings": 1, "texts": 2}
-    assert embedder.delay("/v1/embeddings") == 0
-    embedder.answer("/delay/150", b"")
-    assert embedder.delay("/v1/embeddings") == 0.15
-    assert embedder.delay("/calls") == 0
+async def test_the_embedder_counts_calls_and_is_as_late_as_it_is_told() -> None:
+    async with instant_model(vector) as model:
+        embedder = OpenAIEmbedder("m", 1536, base_url=model.base_url)
+        try:
+            given = (await embedder.embed(["one", "two"])).vectors
+        finally:
+            await embedder.close()
+        assert given[1] == pytest.approx(vector("two"))
+        told = [
+            await asyncio.to_thread(_get, f"http://127.0.0.1:{model.port}{path}")
+            for path in ("/calls", "/delay/150")
+        ]
+        assert told == [b'{"embeddings": 1}', b"{}"]
+        assert model.delay == 0.15
+
+
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        return bytes(reply.read())
 
 
 COSINES = np.array([0.9, 0.8, 0.7, 0.2, -0.1, -0.3], dtype=np.float32)

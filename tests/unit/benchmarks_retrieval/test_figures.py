@@ -9,26 +9,18 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from benchmarks.report import (
-    LOAD_BEFORE,
-    BenchmarkResult,
-    JudgedBar,
-    Machine,
-    markdown,
-    percentile,
-    show_result,
-    timed,
-)
-from benchmarks.retrieval.figures import (
-    NO_SIZE,
-    IsolationCost,
+from benchmarks.report import BenchmarkResult, JudgedBar, markdown, percentile, show_result
+from benchmarks.retrieval.plan import NO_SIZE, MeasurementConditions
+from benchmarks.retrieval.report import (
+    COLD,
+    OPEN,
+    WALLED,
+    WARM,
     LatencyFigures,
-    MeasurementConditions,
     Recall,
     RetrievalMeasurements,
-    Start,
+    retrieval_part,
 )
-from benchmarks.retrieval.report import retrieval_part
 
 SMALL, LARGE = 20_000, 1_000_000
 
@@ -71,18 +63,21 @@ REPORT = RetrievalMeasurements(
         row("floor_search", 2.0, store=LARGE, spread=980),
         row("search", 5.6, store=LARGE, spread=980),
     ],
-    start=Start(cold=15.0, warm=5.0),
     recall=[
         Recall(size=2_000, users=3, searches=150, complete=150, recall=1.0, unfiltered=1.0),
         Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98, unfiltered=0.99),
     ],
-    walls=IsolationCost(walled=4.4, open=4.0),
+    alone={COLD: 15.0, WARM: 5.0, WALLED: 4.4, OPEN: 4.0},
 )
 
 
 def with_row(changed: LatencyFigures) -> RetrievalMeasurements:
     kept = [r for r in REPORT.rows if (r.subject, r.place) != (changed.subject, changed.place)]
     return replace(REPORT, rows=[*kept, changed])
+
+
+def with_alone(**changed: float) -> RetrievalMeasurements:
+    return replace(REPORT, alone={**REPORT.alone, **changed})
 
 
 def judged(report: RetrievalMeasurements) -> Mapping[tuple[str, bool | None], list[JudgedBar]]:
@@ -130,9 +125,9 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
         (with_row(row("search", 5.61, store=LARGE, spread=980)), "P3"),
         (with_row(row("context", 2.21)), "P4"),
         (with_row(row("context_query", 4.51)), "P4"),
-        (replace(REPORT, start=Start(cold=15.1, warm=5.0)), "P6"),
-        (replace(REPORT, start=Start(cold=15.0, warm=5.1)), "P6"),
-        (replace(REPORT, walls=IsolationCost(walled=4.41, open=4.0)), "walls"),
+        (with_alone(**{COLD: 15.1}), "P6"),
+        (with_alone(**{WARM: 5.1}), "P6"),
+        (with_alone(**{WALLED: 4.41}), "walls"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
@@ -145,7 +140,7 @@ def test_a_run_beyond_a_bar_says_so(worse: RetrievalMeasurements, name: str) -> 
 
 def test_what_was_not_measured_is_not_judged() -> None:
     small = [r for r in REPORT.rows if r.place.store == SMALL and r.place.size != 2_000]
-    found = judged(replace(REPORT, rows=small, start=None, recall=[], walls=None))
+    found = judged(replace(REPORT, rows=small, recall=[], alone={}))
     assert len(found["P2", None]) == 1
     assert len(found["P3", None]) == 2
     assert len(found["P6", None]) == 2
@@ -153,24 +148,16 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert ("Q2", True) not in found
 
 
-def printed(report: RetrievalMeasurements, machine: Machine) -> tuple[str, str]:
-    result = BenchmarkResult("retrieval", [timed(retrieval_part(report), machine)])
+def printed(report: RetrievalMeasurements) -> tuple[str, str]:
+    result = BenchmarkResult("retrieval", [retrieval_part(report)])
     out = io.StringIO()
     show_result(result, Console(file=out, width=200))
     return out.getvalue(), markdown(result)
 
 
-@pytest.mark.parametrize(("load", "judges"), [(1.0, True), (1.01, False)])
-def test_a_busy_machine_is_held_to_no_bar_and_says_so(load: float, judges: bool) -> None:
-    shown, tables = printed(with_row(row("search", 9.0)), {"cores": 2, LOAD_BEFORE: load})
-    assert ("no bars: " not in shown) == ("MISSED" in shown) == judges
-    assert ("**missed**" in tables) == judges
-    assert "SearchMemories" in shown
-
-
 def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
     busy = replace(row("search", 3.2), caller_share=0.95, faults={"degraded": 3})
-    shown, _ = printed(with_row(busy), {})
+    shown, _ = printed(with_row(busy))
     assert "3 of 10 degraded" in shown
     assert "312*" in shown
     assert "bounded by it" in shown
@@ -180,7 +167,7 @@ def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
 
 def test_the_tables_of_the_readme_come_from_the_result() -> None:
     faulty = replace(row("search", 5.0), faults={"degraded": 2})
-    lines = printed(with_row(faulty), {})[1].splitlines()
+    lines = printed(with_row(faulty))[1].splitlines()
     assert "| P1 | SearchMemories, 200 memories a user, p50 by that of its floor | " in lines[2]
     assert lines[2].endswith("| 2.50 × | ≤ 1.6 × | **missed** |")
     assert sum(line.startswith("| SearchMemories |") for line in lines) == 5

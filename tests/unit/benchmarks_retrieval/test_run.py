@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.retrieval.measure import staged_run
+from benchmarks.command import heard_by
+from benchmarks.retrieval.measure import measure_stores
 from benchmarks.retrieval.plan import RetrievalOptions
+from benchmarks.retrieval.report import OPEN, WALLED
+from benchmarks.retrieval.stage import staged
 
 OPTIONS = RetrievalOptions(
     sizes=(200,), callers=(1, 2), seconds=0.2, extras=False, start=False, recall=5
@@ -13,8 +16,9 @@ OPTIONS = RetrievalOptions(
 async def test_a_tiny_run_has_every_figure_and_no_fault() -> None:
     told: list[tuple[str, int, int]] = []
 
-    async with staged_run(OPTIONS, lambda *seen: told.append(seen)) as run:
-        found = await run.measure(None)
+    with heard_by(lambda *seen: told.append(seen)):
+        async with staged(OPTIONS) as stage:
+            found = await measure_stores(stage, {})
 
     subjects = {"floor_echo", "floor_select", "floor_search", "search", "search_vector"}
     assert {row.subject for row in found.rows} == subjects | {"context", "context_query"}
@@ -30,8 +34,7 @@ async def test_a_tiny_run_has_every_figure_and_no_fault() -> None:
     assert [(each.size, each.users, each.searches) for each in found.recall] == [(200, 20, 100)]
     assert found.recall[0].complete == 100
     assert found.recall[0].unfiltered == found.recall[0].recall == 1.0
-    assert found.walls is not None
-    assert found.walls.walled > 0 < found.walls.open
+    assert found.alone[WALLED] > 0 < found.alone[OPEN]
     assert ("loading", 4_000, 4_000) in told
     for phase in ("measuring", "walls"):
         last = [each for each in told if each[0] == phase][-1]

@@ -20,8 +20,8 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from hitherto_client.command import main
-from hitherto_client.command.exits import UsageError
 from hitherto_client.command.memories import change
+from hitherto_client.command.output import UsageError
 from hitherto_client.command.profiles import read_changes
 from tests.unit.client.command_samples import memory
 from tests.unit.client.fake_services import Failure, Fakes

@@ -337,7 +337,7 @@ class TestDocuments:
         assert not fakes.calls("IngestDocuments")
 
 
-def test_a_packed_file_is_unpacked_and_one_that_was_cut_off_ends_with_a_sentence(
+def test_a_packed_file_is_unpacked(
     ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = Path(write(tmp_path, *(talk(f"c{n}") for n in range(30)))).read_bytes()
@@ -345,9 +345,31 @@ def test_a_packed_file_is_unpacked_and_one_that_was_cut_off_ends_with_a_sentence
     packed.write_bytes(gzip.compress(lines))
     assert main(["import", str(packed)]) == 0
     assert "30" in capsys.readouterr().out
-    packed.write_bytes(gzip.compress(lines)[:-20])
-    assert main(["import", str(packed)]) == 1
-    assert "hitherto: Compressed file ended" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--from", "hitherto", "--dry-run"]])
+@pytest.mark.parametrize("damage", ["cut off", "overwritten", "not packed"])
+def test_a_damaged_packed_file_ends_with_a_sentence(
+    ready: Fakes,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    damage: str,
+) -> None:
+    lines = b"".join(b'{"table": "memories", "content": "%d"}\n' % n for n in range(9))
+    whole = gzip.compress(lines)
+    packed = tmp_path / "items.jsonl.gz"
+    packed.write_bytes(
+        {
+            "cut off": whole[:-20],
+            "overwritten": whole[:10] + b"\xff" * 20 + whole[30:],
+            "not packed": lines,
+        }[damage]
+    )
+    assert main(["import", "--user", "ana", *options, str(packed)]) == 2
+    captured = capsys.readouterr()
+    assert f"hitherto: {packed} cannot be unpacked" in captured.err
+    assert captured.out == ""
 
 
 def test_parts_of_a_conversation_are_one(ready: Fakes, tmp_path: Path) -> None:

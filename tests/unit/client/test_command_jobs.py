@@ -17,7 +17,8 @@ from hitherto.v1 import (
     job_pb2,
 )
 from hitherto_client import Hitherto
-from hitherto_client.command import follow, main
+from hitherto_client.command import jobs as job_commands
+from hitherto_client.command import main
 from tests.unit.client.command_samples import NOWHERE, lines_file
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -173,7 +174,7 @@ class TestJobs:
         waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
         waiting.put("j1")
         heard: queue.SimpleQueue[job_pb2.Job | Exception] = queue.SimpleQueue()
-        follow._watch(connection, waiting, heard, threading.Event())
+        job_commands._watch_some(connection, waiting, heard, threading.Event())
         assert isinstance(heard.get_nowait(), ValueError)
 
     def test_watch_one_that_is_done(self, fakes: Fakes) -> None:

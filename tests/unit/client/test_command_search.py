@@ -384,6 +384,15 @@ class TestExplanation:
         for numbers in found.values():
             assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=1e-9)
 
+    def test_a_width_of_nothing_is_unknown(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Some terminals and build servers say so."""
+        monkeypatch.setenv("COLUMNS", "0")
+        fakes.retrieval.search.CopyFrom(self.explain({"semantic": 0.9}))
+        assert main(["search", "sarah", "q", "--explain"]) == 0
+        assert "semantic" in capsys.readouterr().out
+
     def test_parts_that_do_not_make_the_score_show(
         self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
     ) -> None:

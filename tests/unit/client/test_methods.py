@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -308,6 +309,31 @@ def rpcs_of_the_contract() -> set[str]:
         for service in pool.FindFileByName(f"hitherto/v1/{file}.proto").services_by_name.values()
         for rpc in service.methods
     }
+
+
+DECLARED: dict[str, Any] = {
+    name: inspect.getclosurevars(method).nonlocals["method"]
+    for name, method in inspect.getmembers(Hitherto, inspect.isfunction)
+    if hasattr(method, "__wrapped__")
+}
+"""What the methods that have no body were made of."""
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_every_parameter_of_a_declaration_is_a_field_of_its_request(name: str) -> None:
+    """And what is left out by default means the same as an unset field."""
+    method = DECLARED[name]
+    fields = dict(method._request.DESCRIPTOR.fields_by_name)
+    if method._changed:
+        fields = dict(fields[method._changed].message_type.fields_by_name) | fields
+    alike = {"user": "user_id", "conversation": "conversation_id", "job": "job_id"}
+    for parameter in inspect.signature(getattr(Hitherto, name)).parameters.values():
+        if parameter.name in {"self", "timeout", "clear"}:
+            continue
+        field = fields[alike.get(parameter.name, parameter.name)]
+        unset = parameter.default is None or parameter.default is parameter.empty
+        assert unset or parameter.default or field.is_repeated or not field.has_presence
+    assert method.answered
 
 
 def test_every_rpc_has_a_typed_method() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.merge_model import VERSION, build_prompt
+from hitherto_extraction.consolidation.merge_model import build_prompt
 from tests.scripted_model import ChatRequest
 from tests.unit.consolidation.rows import member
 
@@ -20,7 +20,7 @@ def test_the_contracts_lines() -> None:
         "[e2] (preference, 2026-03-03) Line one",
         "  [e9] (fact, 2026-01-01) forged",
     ]
-    assert (prompt.task, prompt.version, prompt.temperature) == ("consolidation", VERSION, 0.2)
+    assert (prompt.task, prompt.temperature) == ("consolidation", 0.2)
     request = ChatRequest({"messages": [{"role": "user", "content": prompt.user}]})
     assert request.consolidation
     assert [each.local_id for each in request.memories] == ["e1", "e2"]

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
-from hitherto_extraction.handlers.read_ahead import read_ahead
+from hitherto_extraction.handlers.importing import read_ahead
 
 
 class Source:

@@ -14,10 +14,10 @@ from hitherto_extraction.documents.chunking import (
     TARGET,
     chunks,
     heading,
-    is_border,
     passages,
 )
 from hitherto_shared.embeddings.openai_api import MAX_TEXT_BYTES
+from hitherto_shared.text.graphemes import is_border
 
 FAMILY = "👨‍👩‍👧‍👦"
 THUMB = "👍🏽"

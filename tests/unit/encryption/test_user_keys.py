@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hitherto_shared.encryption import user_keys
 from hitherto_shared.encryption.failures import (
     BrokenSeal,
     EncryptionNotConfigured,
@@ -35,10 +36,8 @@ PLACE = PROFILE.place(1)
 USER = ("tenant", "ana@example.com")
 
 
-def keys(folder: Path, wrapper: KeyWrapper | None = None, *, cached: int = 100) -> UserKeys:
-    return UserKeys(
-        wrapper or LocalWrapper(KEK), KeyStore(folder), HASH_KEY, cached=cached, wrapper_seconds=60
-    )
+def keys(folder: Path, wrapper: KeyWrapper | None = None) -> UserKeys:
+    return UserKeys(wrapper or LocalWrapper(KEK), KeyStore(folder), HASH_KEY, wrapper_seconds=60)
 
 
 def file_of(folder: Path, tenant: str = USER[0], user: str = USER[1]) -> Path:
@@ -235,9 +234,12 @@ class TestHook:
             assert (await held.open(*USER)).key_id == made.key_id
         assert cloud.asked == asked
 
-    async def test_h3_the_key_that_was_not_used_for_longest_goes(self, tmp_path: Path) -> None:
+    async def test_h3_the_key_that_was_not_used_for_longest_goes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(user_keys, "CACHED", 2)
         cloud = CloudWrapper()
-        held = keys(tmp_path, cloud, cached=2)
+        held = keys(tmp_path, cloud)
         for user in "ab":
             await held.make("t", user)
         await held.open("t", "a")

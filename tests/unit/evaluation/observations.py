@@ -10,8 +10,10 @@ from benchmarks.extraction.rows import (
     Existing,
     MemoryOutcome,
     Observation,
-    ObservedMemory,
 )
+from hitherto.v1 import memory_pb2
+from hitherto_client.results import Memory
+from hitherto_client.wire import build, read
 
 
 def row(*said: str, **more: Any) -> ConversationCase:
@@ -25,13 +27,13 @@ def row(*said: str, **more: Any) -> ConversationCase:
     )
 
 
-def seen(content: str, **more: Any) -> ObservedMemory:
+def seen(content: str, **more: Any) -> Memory:
     """A memory as it was read back."""
-    given = {"type": "fact", "importance": 0.5, "status": "active", "version": 1, **more}
-    return ObservedMemory(id=given.pop("id", content), content=content, **given)
+    given = {"id": content, "type": "fact", "importance": 0.5, "status": "active", "version": 1}
+    return read(Memory, build(memory_pb2.Memory, content=content, **{**given, **more}))
 
 
-def observed(of: ConversationCase, *learnt: ObservedMemory, **more: Any) -> Observation:
+def observed(of: ConversationCase, *learnt: Memory, **more: Any) -> Observation:
     """The row after a job that learnt these."""
     return Observation(row=of, new=learnt, **more)
 

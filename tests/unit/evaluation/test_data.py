@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.extraction.loading import load
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, TYPES, ConversationCase
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, TYPES, ConversationCase, load
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, add, judge_row, ratio
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import language_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.extraction.judge import Judge, question, read_opinion
+from benchmarks.extraction.judge import judging, question, read_opinion
 from hitherto_extraction.config import ExtractionSettings
 from tests.scripted_model import ChatAnswer, ScriptedModel, StatusFault
 from tests.unit.evaluation.observations import observed, row, seen
@@ -49,9 +49,9 @@ def test_no_answer(body: dict[str, Any]) -> None:
 async def test_a_judge_is_asked_once_a_row_and_an_outage_leaves_the_rules_alone() -> None:
     answer = ChatAnswer.of(matches=[["e0", "m0"]], unsupported=["m1"])
     async with ScriptedModel(lambda _: answer) as model:
-        judge = Judge("referee", ExtractionSettings(openai_base_url=model.base_url))
-        try:
-            opinion, empty = await judge.opinions([SEEN, observed(HOME)])
+        settings = ExtractionSettings(openai_base_url=model.base_url)
+        async with judging("referee", settings) as ask:
+            opinion, empty = await ask(SEEN), await ask(observed(HOME))
             assert opinion is not None
             assert opinion.supported == {0: True, 1: False}
             assert empty is not None
@@ -59,14 +59,13 @@ async def test_a_judge_is_asked_once_a_row_and_an_outage_leaves_the_rules_alone(
             assert model.chat_requests[0].model == "referee"
             assert "Resides in Porto." in model.chat_requests[0].user
             model.always(StatusFault(500))
-            assert await judge.opinions([SEEN]) == [None]
-        finally:
-            await judge.close()
+            assert await ask(SEEN) is None
 
 
-def test_without_a_server_there_is_no_judge() -> None:
+async def test_without_a_server_there_is_no_judge() -> None:
     with pytest.raises(ValueError, match="OPENAI_API_KEY"):
-        Judge("referee", ExtractionSettings())
+        async with judging("referee", ExtractionSettings()):
+            pass
 
 
 def test_the_question() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.extraction.loading import BadData, choose, load
+from benchmarks.extraction.rows import BadData, choose, load
 
 GOOD = """\
 id: r1

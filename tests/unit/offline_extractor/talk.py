@@ -43,7 +43,7 @@ async def answer(
         ),
         time_zone=time_zone,
     )
-    prompt = Prompt(system="", user="", batch=batch, schema={}, version="1")
+    prompt = Prompt(system="", user="", batch=batch, schema={})
     found: dict[str, Any] = json.loads((await OfflineExtractor().complete(prompt)).text)
     return found
 

@@ -25,7 +25,7 @@ async def test_it_is_a_chat_model_that_costs_nothing() -> None:
     model: ChatModel = OfflineExtractor()
     assert (model.extractor, model.model) == ("offline", "offline-rules-2")
     message = PromptMessage("m1", "user", "", "I live in Graz.", SATURDAY)
-    prompt = Prompt("", "", Batch({}, None, (), (message,)), {}, "1")
+    prompt = Prompt("", "", Batch({}, None, (), (message,)), {})
     first, second = await model.complete(prompt), await model.complete(prompt)
     assert first == second
     assert (first.calls, first.input_tokens, first.output_tokens) == (0, 0, 0)

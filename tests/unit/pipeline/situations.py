@@ -13,8 +13,8 @@ from hitherto_extraction.pipeline.answer import Answer, ClosedItem, NewItem, Upd
 from hitherto_extraction.pipeline.caps import ChangeAllowance, Changes
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.operations import Plan
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.operations import Plan, Situation
+from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
 
@@ -86,9 +86,7 @@ def planned(
                         m.type,
                         m.content,
                         m.status,
-                        m.origin,
                         cosine,
-                        m.valid_from,
                         m.updated_at,
                     )
                     for m in near

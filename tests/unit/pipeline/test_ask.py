@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hitherto_extraction.pipeline.batches import halves
-from hitherto_extraction.pipeline.model_call import ASKS, TooMuch, ask
+from hitherto_extraction.pipeline.model_call import ASKS, TooMuch, ask, halves
 from hitherto_extraction.pipeline.prompt import build_prompt
 from hitherto_extraction.provider.protocol import (
     Batch,

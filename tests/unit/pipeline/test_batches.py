@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.pipeline.batches import split
+from hitherto_extraction.pipeline.model_call import split
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.model_api import estimate_tokens
 

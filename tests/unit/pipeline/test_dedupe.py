@@ -22,9 +22,7 @@ def known(content: str = "User prefers short answers", **changes: Any) -> Neighb
         "type": "preference",
         "content": content,
         "status": "active",
-        "origin": "user",
         "cosine": 0.9,
-        "valid_from": NOON,
         "updated_at": NOON,
         **changes,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto_extraction.pipeline.guards.people import speaks_of_another
+from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
 from tests.unit.pipeline.situations import closed, known, new, planned
 
 

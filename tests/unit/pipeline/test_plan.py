@@ -15,7 +15,8 @@ from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.operations import Situation
+from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 from tests.unit.pipeline.situations import (
@@ -124,7 +125,7 @@ def test_row_67_an_assistant_only_adds_its_source_to_what_the_user_said() -> Non
 
 def test_two_statements_that_both_repeat_one_memory_make_versions_in_a_row() -> None:
     before = known(content=BERLIN)
-    near = Neighbour(before.memory_id, "fact", BERLIN, "active", "user", 0.9, NOON, NOON)
+    near = Neighbour(before.memory_id, "fact", BERLIN, "active", 0.9, NOON)
     plan = make_plan(
         Situation(
             answer=Answer(new=[new(0, BERLIN, tags=("a",)), new(1, BERLIN, tags=("b",))]),

@@ -17,7 +17,8 @@ from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.caps import ChangeAllowance
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.operations import Situation
+from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.storage.conversations import StoredMessage
 from tests.unit.pipeline.situations import (
     BERLIN,
@@ -106,10 +107,7 @@ def test_a_statement_does_not_contradict_itself() -> None:
 
 def test_row_39_two_memories_never_replace_each_other() -> None:
     one, two = known(1, content=LISBON), known(2, content=BERLIN)
-    near = [
-        Neighbour(m.memory_id, "fact", m.content, "active", "user", 0.99, NOON, NOON)
-        for m in (one, two)
-    ]
+    near = [Neighbour(m.memory_id, "fact", m.content, "active", 0.99, NOON) for m in (one, two)]
     said = StoredMessage(1, "c1", "user", "", "I left Lisbon for Berlin", LATER)
     plan = make_plan(
         Situation(

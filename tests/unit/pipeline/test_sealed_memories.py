@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hitherto_extraction.pipeline.events import events_of
 from hitherto_extraction.pipeline.operations import Closure, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of
+from hitherto_extraction.pipeline.write import events_of
 from hitherto_extraction.storage.sealed_rows import without_words
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics, score

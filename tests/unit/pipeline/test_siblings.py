@@ -70,7 +70,7 @@ PARAPHRASES = [
 
 
 def known(number: int, content: str) -> Neighbour:
-    return Neighbour(UUID(int=number), "fact", content, "active", "user", 1.0, NOON, NOON)
+    return Neighbour(UUID(int=number), "fact", content, "active", 1.0, NOON)
 
 
 @pytest.mark.parametrize(("one", "other"), SIBLINGS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from hitherto_extraction.pipeline.summarise import FIELDS, merge_summary
 from hitherto_shared.models import Summary
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ HELD = Summary(
 
 @pytest.mark.parametrize("nothing", [None, "", "  ", [], {}, 7, [None, "", 3], "\ud800"])
 def test_what_says_nothing_keeps_what_is_held(nothing: Any) -> None:
-    patch = SummaryPatch(nothing, nothing, nothing, nothing, nothing, nothing)
+    patch = dict.fromkeys(FIELDS, nothing)
     merged = merge_summary(HELD, patch, first_user_words="hi")
     assert merged.title == HELD.title
     assert merged.summary == HELD.summary
@@ -39,14 +39,14 @@ def test_what_says_nothing_keeps_what_is_held(nothing: Any) -> None:
 
 
 def test_what_is_given_replaces_what_is_held() -> None:
-    patch = SummaryPatch(
-        title=" Compose \n files ",
-        summary=" And compose. ",
-        outcome="NEEDS_FOLLOWUP",
-        key_topics=["compose", "Compose", " yaml "],
-        technical_topics=["yaml"],
-        followup_suggestions=["Write a file"],
-    )
+    patch = {
+        "title": " Compose \n files ",
+        "summary": " And compose. ",
+        "outcome": "NEEDS_FOLLOWUP",
+        "key_topics": ["compose", "Compose", " yaml "],
+        "technical_topics": ["yaml"],
+        "followup_suggestions": ["Write a file"],
+    }
     merged = merge_summary(HELD, patch, first_user_words="hi")
     assert merged.title == "Compose files"
     assert merged.summary == "And compose."
@@ -57,21 +57,17 @@ def test_what_is_given_replaces_what_is_held() -> None:
 
 
 def test_an_unknown_outcome_is_left_out() -> None:
-    assert (
-        merge_summary(HELD, SummaryPatch(outcome="done"), first_user_words="").outcome == "resolved"
-    )
-    assert (
-        merge_summary(None, SummaryPatch(outcome="done"), first_user_words="").outcome == "ongoing"
-    )
+    assert merge_summary(HELD, {"outcome": "done"}, first_user_words="").outcome == "resolved"
+    assert merge_summary(None, {"outcome": "done"}, first_user_words="").outcome == "ongoing"
 
 
 def test_the_bounds_hold() -> None:
-    patch = SummaryPatch(
-        title="t" * 1_000,
-        summary="s" * 1_000_000,
-        key_topics=[f"topic {number} " + "x" * 200 for number in range(50)],
-        followup_suggestions=[f"try {number} " + "x" * 200 for number in range(50)],
-    )
+    patch = {
+        "title": "t" * 1_000,
+        "summary": "s" * 1_000_000,
+        "key_topics": [f"topic {number} " + "x" * 200 for number in range(50)],
+        "followup_suggestions": [f"try {number} " + "x" * 200 for number in range(50)],
+    }
     merged = merge_summary(None, patch, first_user_words="")
     assert len(merged.title) == 255
     assert len(merged.summary) == 8_000
@@ -95,4 +91,4 @@ def test_the_bounds_hold() -> None:
     ],
 )
 def test_a_title_is_made_of_the_first_words_of_the_user(words: str, title: str) -> None:
-    assert merge_summary(None, SummaryPatch(title=""), first_user_words=words).title == title
+    assert merge_summary(None, {"title": ""}, first_user_words=words).title == title

@@ -13,7 +13,8 @@ import pytest
 
 from hitherto_extraction.pipeline.profile import MAX_BYTES
 from hitherto_extraction.rollback import profile as of_profile
-from hitherto_extraction.rollback.replay import MemoryVersion, rebased, replay
+from hitherto_extraction.rollback.replay import rebased, replay
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import Profile
 
@@ -40,8 +41,8 @@ FIRST: Mapping[str, Any] = {
 }
 
 
-def version(number: int, job: int | None = 1, **changed: Any) -> MemoryVersion:
-    return MemoryVersion(
+def version(number: int, job: int | None = 1, **changed: Any) -> StoredVersion:
+    return StoredVersion(
         number, UUID(int=job) if job else None, NOON + timedelta(days=number), {**FIRST, **changed}
     )
 
@@ -164,7 +165,7 @@ def content(**fields: Any) -> dict[str, Any]:
 
 
 def rebuilt(
-    versions: list[of_profile.ProfileVersion], statements: list[StoredStatement], *skipped: int
+    versions: list[StoredVersion], statements: list[StoredStatement], *skipped: int
 ) -> Profile:
     profile, _ = of_profile.replay(
         Profile("ana", version=9), versions, statements, skipped=skipped, said_at={}
@@ -172,10 +173,8 @@ def rebuilt(
     return profile
 
 
-def of(number: int, job: int | None = 1, **fields: Any) -> of_profile.ProfileVersion:
-    return of_profile.ProfileVersion(
-        number, UUID(int=job) if job else None, NOON, content(**fields)
-    )
+def of(number: int, job: int | None = 1, **fields: Any) -> StoredVersion:
+    return StoredVersion(number, UUID(int=job) if job else None, NOON, content(**fields))
 
 
 def test_a_profile_keeps_no_shells_of_what_is_gone() -> None:

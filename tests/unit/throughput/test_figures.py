@@ -3,92 +3,85 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks.model_server import ModelEndpoint
-from benchmarks.report import LOAD_BEFORE, BenchmarkResult, Machine, show_result, timed
-from benchmarks.throughput import report
-from benchmarks.throughput.driver import MESSAGES, request
-from benchmarks.throughput.report import KINDS, resident_memory, spread, throughput_part
-from benchmarks.watching import Sample
+from benchmarks import throughput
+from benchmarks.model_server import instant_model
+from benchmarks.report import BenchmarkResult, show_result
+from benchmarks.throughput import (
+    KINDS,
+    MESSAGES,
+    request,
+    resident_memory,
+    spread,
+    throughput_part,
+)
 from benchmarks.words import vector
 from hitherto_extraction.pipeline.answer_parsing import read_answer
+from tests.scripted_model import ChatAnswer, ChatRequest
 
 MIB = 2**20
 
 FIGURES = {kind.name: 1.0 for kind in KINDS} | {
-    report.SERVICE_CPU: 12.0,
-    report.CPU_OF["postgres"]: 7.0,
-    report.RATE: 70.0,
-    f"{report.START_WHEN_IDLE}, p50": 50.0,
-    report.MEMORY_GROWTH: 10.0,
+    throughput.SERVICE_CPU: 12.0,
+    throughput.CPU_OF["postgres"]: 7.0,
+    throughput.RATE: 70.0,
+    f"{throughput.START_WHEN_IDLE}, p50": 50.0,
+    throughput.MEMORY_GROWTH: 10.0,
 }
 
 
-def printed(
-    machine: Machine, changed: Mapping[str, float] | None = None, transcripts: int = 20_000
-) -> str:
+def printed(changed: Mapping[str, float] | None = None, transcripts: int = 20_000) -> str:
     part = throughput_part("a run", FIGURES | dict(changed or {}), transcripts)
     out = io.StringIO()
-    result = BenchmarkResult("throughput", [timed(part, machine)])
-    show_result(result, Console(file=out, width=140))
+    show_result(BenchmarkResult("throughput", [part]), Console(file=out, width=140))
     return out.getvalue()
 
 
-@pytest.mark.parametrize(("load", "judged"), [(1.0, True), (1.01, False), (8.0, False)])
-def test_a_busy_machine_is_held_to_no_bar_and_says_so(load: float, *, judged: bool) -> None:
-    told = printed({"cores": 2, LOAD_BEFORE: load}, {report.RATE: 1.0})
-    assert ("MISSED" in told, " met " in told) == (judged, judged)
-    assert ("no bars: the load average" in told) is not judged
-    assert ("≥ 70" in told) == judged
-    assert f"load average before: {load}" in told
-
-
 def test_a_run_at_its_bars_misses_none() -> None:
-    told = printed({})
+    told = printed()
     assert "MISSED" not in told
     assert told.count(" met ") == 7
-    assert report.BY_FLOOR in told
+    assert throughput.BY_FLOOR in told
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        (report.SERVICE_CPU, 12.1),
-        (report.CPU_OF["postgres"], 7.1),
-        (report.RATE, 69.9),
-        (report.CALLS_OF["chat"], 1.001),
-        (report.CALLS_OF["embeddings"], 0.999),
-        (f"{report.START_WHEN_IDLE}, p50", 50.1),
-        (report.MEMORY_GROWTH, 10.1),
+        (throughput.SERVICE_CPU, 12.1),
+        (throughput.CPU_OF["postgres"], 7.1),
+        (throughput.RATE, 69.9),
+        (throughput.CALLS_OF["chat"], 1.001),
+        (throughput.CALLS_OF["embeddings"], 0.999),
+        (f"{throughput.START_WHEN_IDLE}, p50", 50.1),
+        (throughput.MEMORY_GROWTH, 10.1),
     ],
 )
 def test_a_run_beyond_a_bar_says_so(name: str, value: float) -> None:
-    assert printed({}, {name: value}).count("MISSED") == 1
+    assert printed({name: value}).count("MISSED") == 1
 
 
 def test_a_short_run_is_not_judged_by_its_memory() -> None:
-    assert "MISSED" not in printed({}, {report.MEMORY_GROWTH: 350.0}, transcripts=100)
+    assert "MISSED" not in printed({throughput.MEMORY_GROWTH: 350.0}, transcripts=100)
 
 
 def test_memory_is_compared_from_a_tenth_of_the_load_on() -> None:
     samples = [
-        Sample(0, 50 * MIB),
-        Sample(99, 60 * MIB),
-        Sample(100, 80 * MIB),
-        Sample(600, 82 * MIB),
-        Sample(1_000, 84 * MIB),
+        (0, 50 * MIB),
+        (99, 60 * MIB),
+        (100, 80 * MIB),
+        (600, 82 * MIB),
+        (1_000, 84 * MIB),
     ]
     memory = resident_memory(samples, 1_000)
-    of_load = (report.MEMORY_START, report.MEMORY_WARM, report.MEMORY_END)
+    of_load = (throughput.MEMORY_START, throughput.MEMORY_WARM, throughput.MEMORY_END)
     assert [memory[name] for name in of_load] == [50.0, 80.0, 84.0]
-    assert memory[report.MEMORY_GROWTH] == pytest.approx(5.0)
-    assert memory[report.MEMORY_PER_1000] == pytest.approx(4 / 0.9)
+    assert memory[throughput.MEMORY_GROWTH] == pytest.approx(5.0)
+    assert memory[throughput.MEMORY_PER_1000] == pytest.approx(4 / 0.9)
 
 
 def test_the_spread_of_times() -> None:
@@ -96,28 +89,27 @@ def test_the_spread_of_times() -> None:
     assert spread("t", [7.0]) == {"t, p50": 7.0, "t, p95": 7.0}
 
 
-def test_every_answer_of_the_model_is_whole_and_new() -> None:
-    model = ModelEndpoint()
+async def test_every_answer_of_the_model_is_whole_and_new() -> None:
+    model = instant_model(vector)
     seen = set()
     for _ in range(20):
-        status, reply = model.answer("/v1/chat/completions", b'{"model": "m"}')
-        assert status == 200
-        text = _content(reply)
+        said = model.script(ChatRequest({}, {}))
+        assert isinstance(said, ChatAnswer)
+        assert said.content is not None
         ids = [f"m{i}" for i in range(1, MESSAGES + 1)]
-        answer = read_answer(text, messages=ids, memories=[])
+        answer = read_answer(said.content, messages=ids, memories=[])
         assert answer.dropped == 0
         assert len(answer.new) == 3
         assert answer.summary is not None
         seen |= {item.content for item in answer.new}
     assert len(seen) == 60
-    assert model.calls == {"chat": 20, "embeddings": 0, "texts": 0}
 
 
 def test_vectors_are_of_length_one_and_apart() -> None:
-    one, other = vector("one", 1536), vector("other", 1536)
+    one, other = vector("one"), vector("other")
     assert np.linalg.norm(one) == pytest.approx(1.0, abs=1e-5)
     assert abs(float(one @ other)) < 0.2
-    assert (vector("one", 1536) == one).all()
+    assert (vector("one") == one).all()
 
 
 def test_transcripts_are_the_same_in_every_run_and_spread_over_users() -> None:
@@ -126,7 +118,3 @@ def test_transcripts_are_the_same_in_every_run_and_spread_over_users() -> None:
     assert len({transcript.user_id for transcript in sent}) == 5
     assert len({transcript.conversation_id for transcript in sent}) == 10
     assert all(len(transcript.messages) == MESSAGES for transcript in sent)
-
-
-def _content(reply: bytes) -> str:
-    return str(json.loads(reply)["choices"][0]["message"]["content"])

@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.upkeep.cron import Cron
-from hitherto_extraction.upkeep.schedules import read_line
+from hitherto_extraction.upkeep.schedules import Cron, read_line
 from hitherto_shared.config import describe
 
 SUNDAY = datetime(2026, 3, 1, tzinfo=UTC)

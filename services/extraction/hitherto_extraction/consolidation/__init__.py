@@ -11,7 +11,7 @@ call of a run. Automatic runs keep the two levels of trust apart, so that nobody
 in what the user said by adding a similar statement; a caller of `Consolidate` requests one result,
 whose trust is the lowest of its originals.
 
-The model's answer is untrusted (`reply`, `faithfulness`). An item needs two originals that were
+The model's answer is untrusted (`merging`, `faithfulness`). An item needs two originals that were
 shown and that no earlier item took. It may add no name and no number, may neither reverse nor lose
 a denial, and must be about the same subject and the same things. Items that fail are dropped and
 counted. These checks replace the limit on status changes, because replacing its originals is the
@@ -21,6 +21,6 @@ The call holds no lock. Afterwards one transaction locks the user, reads the ori
 skips every item with a changed original. The originals become SUPERSEDED; the merged memory names
 them, holds since the last of them began to hold, and has their sources, mentions and tags. The
 remaining group of a tag is recorded by its fingerprint, so that an unchanged group costs no second
-call. `UndoConsolidation` (`undo`) restores the originals, and memories that a person has taken
-apart are merged again only if a person requests it for their tag and the tag has a newer memory.
+call. `UndoConsolidation` restores the originals, and memories that a person has taken apart are
+merged again only if a person requests it for their tag and the tag has a newer memory.
 """

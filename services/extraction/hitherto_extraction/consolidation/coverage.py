@@ -79,7 +79,7 @@ def _covered(clause: _Text, sentence: _Text, originals: Sequence[_Text], new_pai
     return any(
         not each.heard.lacking(left)
         and not numbers & each.heard.lacking_numbers(clause.tokens)
-        and _longest_new(clause.run, each.heard) < new_pairs
+        and longest_new(clause.run, each.heard) < new_pairs
         and (2 * each.shared(clause) >= most or each.is_whole_in(sentence))
         for each in originals
     )
@@ -100,7 +100,7 @@ def _is_blend(clause: _Text, originals: Sequence[_Text]) -> bool:
     return False
 
 
-def _longest_new(run: str, heard: JoinedWords) -> int:
+def longest_new(run: str, heard: JoinedWords) -> int:
     """The longest run of consecutive pairs of characters that a text lacks."""
     strange = (not heard.has_term(one + two) for one, two in pairwise(run))
     return max((sum(1 for _ in each) for new, each in groupby(strange) if new), default=0)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 
-from hitherto_extraction.consolidation.coverage import uncovered
+from hitherto_extraction.consolidation.coverage import longest_new, uncovered
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
 from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
@@ -26,6 +26,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     Token,
     kept_for_a_while,
     tokenise,
+    without_possessive,
 )
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms
@@ -140,7 +141,11 @@ def _read(text: str) -> _Read:
                 words.append(token.lower)
     return _Read(
         tokens,
-        frozenset(fold(_bare(token)) for token in tokens if token.kind in (WORD, UNCASED, NUMBER)),
+        frozenset(
+            fold(without_possessive(token.text))
+            for token in tokens
+            if token.kind in (WORD, UNCASED, NUMBER)
+        ),
         frozenset(term for term in count_terms(text) if term not in _FILLING),
         frozenset(affirmed),
         tuple(words),
@@ -153,10 +158,6 @@ def _denial(word: str) -> str:
     if markers([word]).get("not"):
         return "not"
     return "dislike" if word in _AVOIDING or opposed(["like"], [word]) else ""
-
-
-def _bare(token: Token) -> str:
-    return token.text.removesuffix("'s").removesuffix("'")
 
 
 def _numbers(new: _Read, old: Sequence[_Read]) -> list[str]:
@@ -181,7 +182,7 @@ def _names(new: _Read, old: Sequence[_Read]) -> list[str]:
         and not token.first  # the subject is compared separately
         and not is_date_word(token)
         and token.lower not in _NOT_NAMES
-        and fold(_bare(token)) not in known
+        and fold(without_possessive(token.text)) not in known
     ]
 
 
@@ -266,10 +267,8 @@ def _invented(new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> lis
     counts = _counting(new, old)
     missing = said.lacking(new.tokens)
     found = [f"invented: {token.text}" for token in missing if counts(token)]
-    run = unspaced(new.tokens)
-    strange = (not said.has_term(one + two) for one, two in pairwise(run))
-    longest = max((sum(1 for _ in each) for new_, each in groupby(strange) if new_), default=0)
-    return [*found, "invented: characters"] if longest >= _NEW_PAIRS else found
+    invented = longest_new(unspaced(new.tokens), said) >= _NEW_PAIRS
+    return [*found, "invented: characters"] if invented else found
 
 
 def _scattered(

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.pipeline.guards.subjects import USER, subject
-from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, tokenise
+from hitherto_extraction.pipeline.guards.tokens import (
+    UNCASED,
+    WORD,
+    Token,
+    tokenise,
+    without_possessive,
+)
 from hitherto_extraction.storage.consolidation import ConsolidationMark, Member
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.vocabulary.opposites import alternatives
@@ -80,15 +86,6 @@ def plan_groups(
     ]
 
 
-def halves(group: Group) -> list[Group]:
-    """A group in two halves, for a reply that was cut off."""
-    middle = len(group.members) // 2
-    return [
-        Group(group.members[:middle], group.subject),
-        Group(group.members[middle:], group.subject),
-    ]
-
-
 def fit_together(type_: str, other: str) -> bool:
     """Whether memories of two types may be merged."""
     return type_ == other or (type_ in _GO_TOGETHER and other in _GO_TOGETHER)
@@ -107,7 +104,7 @@ def subject_of(content: str, type_: str, names: Collection[str] = ()) -> Subject
     found = words or ((first,) if _possessive(first) else ())
     if not found or set(found) & _called(names):
         return (USER,)
-    others = {word.removesuffix("'s").removesuffix("'") for word in found} & _PEOPLE
+    others = {without_possessive(word) for word in found} & _PEOPLE
     about_user = USER in found or any(word in _USERS_OWN for word in found)
     if not others and (about_user or (type_ in _ABOUT_STYLE and not _named(tokens, found))):
         return (USER,)

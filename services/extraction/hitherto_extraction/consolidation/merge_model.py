@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC
-from importlib import resources
-from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.merging import accept
-from hitherto_extraction.consolidation.reply import read_reply
+from hitherto_extraction.consolidation.merging import accept, read_reply
 from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
-from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.model_call import ask_for
-from hitherto_extraction.pipeline.prompt import one_line
+from hitherto_extraction.pipeline.prompt import load_prompt, memory_line
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import (
     CONSOLIDATION,
@@ -29,7 +24,7 @@ from hitherto_extraction.provider.protocol import (
     PromptMemory,
 )
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
-from hitherto_shared.model_api import ModelError, ModelUsage
+from hitherto_shared.model_api import ModelError
 
 logger = logging.getLogger("hitherto.consolidation")
 
@@ -37,9 +32,7 @@ _FEWEST_TO_HALVE = 4
 
 VERSION = "consolidation_2"
 
-_folder = resources.files("hitherto_extraction.prompts")
-_SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")
-_SCHEMA: Mapping[str, Any] = json.loads((_folder / f"{VERSION}.json").read_text("utf-8"))
+_SYSTEM, _SCHEMA = load_prompt(VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +66,16 @@ class MergeProposals:
     embedded_by: str
 
 
+@dataclass(eq=False)
 class MergeModel:
     """Sends groups to the language model."""
 
-    def __init__(
-        self,
-        chat: ChatModel,
-        embedder: Embedder,
-        prices: Prices,
-        *,
-        temperature: float,
-        max_tokens: int,
-    ) -> None:
-        self._chat = chat
-        self._embedder = embedder
-        self._prices = prices
-        self._temperature = temperature
-        self._max_tokens = max_tokens
-        self.extractor = chat.extractor
-        self.version = VERSION
+    chat: ChatModel
+    embedder: Embedder
+    prices: Prices
+    _: KW_ONLY
+    temperature: float
+    max_tokens: int
 
     async def ask(
         self, group: Group, background: Background, wasted: Sequence[Completion]
@@ -103,11 +87,11 @@ class MergeModel:
             ModelError: There was no usable answer.
         """
         prompt = await asyncio.to_thread(
-            build_prompt, group, temperature=self._temperature, max_tokens=self._max_tokens
+            build_prompt, group, temperature=self.temperature, max_tokens=self.max_tokens
         )
         shown = [memory.local_id for memory in prompt.batch.memories]
         reply = await ask_for(
-            self._chat,
+            self.chat,
             prompt,
             lambda text: read_reply(text, shown),
             divisible=len(shown) >= _FEWEST_TO_HALVE,
@@ -117,19 +101,17 @@ class MergeModel:
             accept, reply.answer, group, names=background.names, apart=background.apart
         )
         merges = [
-            EmbeddedMerge(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))
-            for each in accepted
+            EmbeddedMerge(each, source_words(background.words, each.originals)) for each in accepted
         ]
-        model = self._embedder.name
+        model = self.embedder.name
         merges, embedding = await self._embed(merges)
-        charges = [*self.wasted(wasted), self._prices.charge("consolidation", reply)]
+        charges = [
+            *self.prices.wasted("consolidation", wasted),
+            self.prices.charge("consolidation", reply),
+        ]
         if embedding is not None:
-            charges.append(self._prices.embedding_charge(model, embedding.calls, embedding.tokens))
+            charges.append(self.prices.embedding_charge(model, embedding.calls, embedding.tokens))
         return MergeProposals(merges, dropped, refused, charges, reply.model, model)
-
-    def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
-        """The cost of calls with unusable replies."""
-        return [self._prices.charge("consolidation", each) for each in spent]
 
     async def _embed(
         self, merges: list[EmbeddedMerge]
@@ -140,7 +122,7 @@ class MergeModel:
         if not texts:
             return [], None
         try:
-            embedding = await self._embedder.embed(texts)
+            embedding = await self.embedder.embed(texts)
         except ModelError as error:
             # Memories are stored without vectors, found by their words, and back-filled.
             logger.warning("the embedder is unreachable: %s", error)
@@ -160,16 +142,10 @@ def build_prompt(group: Group, *, temperature: float, max_tokens: int) -> Prompt
     ]
     return Prompt(
         system=_SYSTEM,
-        user="\n".join(["MEMORIES:", *map(_line, memories)]),
+        user="\n".join(["MEMORIES:", *(memory_line(each, UTC) for each in memories)]),
         batch=Batch(profile={}, summary=None, memories=memories, messages=[]),
         schema=_SCHEMA,
-        version=VERSION,
         temperature=temperature,
         max_tokens=max_tokens,
         task=CONSOLIDATION,
     )
-
-
-def _line(memory: PromptMemory) -> str:
-    day = memory.date.astimezone(UTC).date().isoformat()
-    return f"[{memory.local_id}] ({memory.type}, {day}) {one_line(memory.content)}"

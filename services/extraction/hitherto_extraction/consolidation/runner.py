@@ -9,17 +9,28 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.attempt import COUNTS, ConsolidationAttempt, result_after
-from hitherto_extraction.consolidation.groups import Group, halves
-from hitherto_extraction.consolidation.merge_model import Background, MergeModel, MergeProposals
+from hitherto_extraction.consolidation.groups import Group
+from hitherto_extraction.consolidation.merge_model import (
+    VERSION,
+    Background,
+    MergeModel,
+    MergeProposals,
+)
 from hitherto_extraction.consolidation.merging import Merge
-from hitherto_extraction.consolidation.tag_review import ConsolidationTarget, TagReview, read_board
+from hitherto_extraction.consolidation.tag_review import (
+    COUNTS,
+    ConsolidationAttempt,
+    ConsolidationTarget,
+    TagReview,
+    read_board,
+    result_after,
+)
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.model_call import TooMuch
+from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
 from hitherto_extraction.queue import attempts, claims, jobs
@@ -43,18 +54,11 @@ _SECONDS = 30.0
 _USERS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationRules:
-    """When a tag is crowded, and whether memory is on for users who did not choose."""
-
-    above: int
-    memory_enabled: bool
-
-
 class _NotWanted(Exception):
     """The user is gone, or has switched learning off."""
 
 
+@dataclass(eq=False)
 class Consolidation:
     """Merges memories: reads across users as hitherto_maintenance, writes as hitherto_write.
 
@@ -63,25 +67,20 @@ class Consolidation:
     last consolidation, `dropped` items of replies that were unusable or unfaithful,
     `refused_by_guard` the unfaithful ones among them, and `skipped_changed` merges that came too
     late, because an original had changed meanwhile.
+
+    A tag is crowded if more than `above` memories share it; `memory_enabled` applies to users who
+    did not choose.
     """
 
-    def __init__(
-        self,
-        maintenance: Database,
-        write: Database,
-        asking: MergeModel,
-        rules: ConsolidationRules,
-        account: FailedAttempts,
-        budget: Budget | None = None,
-        keys: UserKeys | None = None,
-    ) -> None:
-        self._maintenance = maintenance
-        self._write = write
-        self._asking = asking
-        self._rules = rules
-        self._account = account
-        self._budget = budget or Budget()
-        self._keys = keys
+    maintenance: Database
+    write: Database
+    asking: MergeModel
+    account: FailedAttempts
+    budget: Budget = field(default_factory=Budget)
+    keys: UserKeys | None = None
+    _: KW_ONLY
+    above: int
+    memory_enabled: bool
 
     def wanted(self, params: Mapping[str, object]) -> ConsolidationTarget:
         """The target that a job's parameters specify."""
@@ -89,7 +88,7 @@ class Consolidation:
         return ConsolidationTarget(
             tag if isinstance(tag, str) and tag else None,
             params.get("asked") is True,
-            self._rules.above,
+            self.above,
         )
 
     async def count(
@@ -139,8 +138,8 @@ class Consolidation:
         """
         result = replace(
             Result.of(held.result).with_counts(COUNTS),
-            extractor=self._asking.extractor,
-            prompt_version=self._asking.version,
+            extractor=self.asking.chat.extractor,
+            prompt_version=VERSION,
         )
         run = ConsolidationAttempt(held, self.wanted(held.params), result)
         if held.user_id is not None:
@@ -155,7 +154,7 @@ class Consolidation:
                     logger.info("a user has switched learning off; skipping consolidation")
         if run.why is not None:
             raise run.why
-        await self._write.run(
+        await self.write.run(
             lambda connection: claims.finish(connection, held, run.result.stored()),
             timeout=_SECONDS,
         )
@@ -163,7 +162,7 @@ class Consolidation:
     async def _users(self, run: ConsolidationAttempt) -> AsyncIterator[Scope]:
         tenant_id, after = run.held.tenant_id, ""
         while True:
-            found, last = await self._maintenance.run(
+            found, last = await self.maintenance.run(
                 lambda connection: self._page(connection, tenant_id, run.wanted, after),  # noqa: B023
                 timeout=_SECONDS,
                 repeatable=True,
@@ -198,19 +197,19 @@ class Consolidation:
                 await attempts.discard(connection, held, why)
             return why is None
 
-        return await self._write.run(work, timeout=_SECONDS)
+        return await self.write.run(work, timeout=_SECONDS)
 
     def _why_not(self, state: UserWriteState | None) -> str | None:
-        return users.why_not_learning(state, self._rules.memory_enabled)
+        return users.why_not_learning(state, self.memory_enabled)
 
     async def key_of_names(self, scope: Scope) -> UserKey | None:
         """The key that opens the user's name in a sealed profile, if available.
 
         A key-management service may be slow: call it outside transactions.
         """
-        if self._keys is not None and self._keys.configured:
+        if self.keys is not None and self.keys.configured:
             with suppress(KeyUnavailable, KeyServiceUnavailable):
-                return await self._keys.open(scope.tenant_id, scope.user_id)
+                return await self.keys.open(scope.tenant_id, scope.user_id)
         return None
 
     async def _user(self, run: ConsolidationAttempt, scope: Scope) -> None:
@@ -221,7 +220,7 @@ class Consolidation:
 
         # Only for the name: a memory that was sealed since must not open, and is not merged.
         with keys_at_hand(await self.key_of_names(scope)):
-            board = await self._write.run(look, timeout=_SECONDS, repeatable=True)
+            board = await self.write.run(look, timeout=_SECONDS, repeatable=True)
         for crowded in board.tags:
             ours = crowded.job_id == run.held.job_id
             if board.unchanged(crowded) and (ours or not run.wanted.again):
@@ -251,28 +250,27 @@ class Consolidation:
         """One model call and the transaction of its effects."""
 
         async def read(connection: Connection) -> Background:
-            await self._budget.require(connection, scope.tenant_id, run.held.kind)
+            await self.budget.require(connection, scope.tenant_id, run.held.kind)
             return await _read(connection, scope, board, group, run.wanted)
 
-        background = await self._write.run(read, timeout=_SECONDS, repeatable=True)
+        background = await self.write.run(read, timeout=_SECONDS, repeatable=True)
         try:
-            answered = await self._asking.ask(group, background, wasted)
+            answered = await self.asking.ask(group, background, wasted)
         except TooMuch as error:
             logger.info("the reply was cut off; splitting the group in two")
-            first, second = halves(group)
+            first, second = (Group(tuple(part), group.subject) for part in halves(group.members))
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())
             return
         except ModelError as error:
-            run.result = await self._account.settle(
-                run.held, run.result, self._asking.wasted(wasted), error, scope=scope
-            )
+            spent = self.asking.prices.wasted("consolidation", wasted)
+            run.result = await self.account.settle(run.held, run.result, spent, error, scope=scope)
             raise
         run.answered += 1
         try:
             written, run.result = await self._commit(run, scope, answered)
         except Exception as error:
-            await self._account.settle(run.held, run.result, answered.charges, error, scope=scope)
+            await self.account.settle(run.held, run.result, answered.charges, error, scope=scope)
             raise
         for merge, made in written:
             board.replace(merge.originals, made)
@@ -325,7 +323,7 @@ class Consolidation:
                 )
             return written, result
 
-        done = await patiently(self._write, work, seconds=_SECONDS)
+        done = await patiently(self.write, work, seconds=_SECONDS)
         if done is None:
             raise _gone(held)
         return done
@@ -334,13 +332,12 @@ class Consolidation:
         """Record the results for a user's tags so far."""
 
         async def work(connection: Connection) -> bool:
-            async with connection.transaction():
-                if await self._lock(connection, run.held, scope) is None:
-                    return False
-                await consolidation.mark(connection, scope, board.marks(), job_id=run.held.job_id)
+            if await self._lock(connection, run.held, scope) is None:
+                return False
+            await consolidation.mark(connection, scope, board.marks(), job_id=run.held.job_id)
             return True
 
-        if not await self._write.run(work, timeout=_SECONDS):
+        if not await self.write.transact(work, timeout=_SECONDS):
             raise _gone(run.held)
 
     async def _lock(

@@ -1,16 +1,17 @@
-"""Writes merges: the merged memory, its superseded originals, history, indexes and vectors.
+"""Writes merges, with history, indexes and vectors, and reverts them.
 
+A merge supersedes its originals. Reverted, they are active again and the merged memory is archived.
 Runs in the transaction of a caller that holds the user's row.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_extraction.consolidation.groups import mark_of
 from hitherto_extraction.consolidation.merging import Merge, merged_row
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import terms_of
@@ -19,9 +20,10 @@ from hitherto_extraction.storage import (
     consolidation,
     editing,
     keyword_index,
+    known_memories,
     ledger,
     memories,
-    sources,
+    users,
 )
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
@@ -30,12 +32,15 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.at_hand import KeyNeeded
 from hitherto_shared.identifiers import uuid7
-from hitherto_shared.models import Scope
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
 ACTOR = "consolidation"
 _REASON = "merged with memories that say much the same"
 _SOURCES = 4
 """Number of an original's newest messages whose words count for the merged memory."""
+_UNDONE = "the merge was undone"
+_UNDOABLE = (*CURRENT_STATUSES, "quarantined", "forgotten", "archived")
+_CURRENT = (*CURRENT_STATUSES, "quarantined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,18 @@ async def write_merge(
     originals = [found[memory_id] for memory_id in ids]
     vector = ready.content_vector if model is not None else None
     row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
-    words = "" if encrypts else await _words_now(connection, scope, merge.originals)
+    said = {} if encrypts else await read_words(connection, scope, ids)
+    words = source_words(said, merge.originals)
     terms = terms_of(row["content"], words, row["keywords"], row["questions"])
-    row |= await _index(connection, scope, terms)
-    row["embedding_state"] = "pending" if vector is None else "stored"
+    number = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=1, documents=1, terms=terms.total()
+    )
+    await keyword_index.append(connection, scope, {number: terms})
+    row |= {
+        "lexical_no": number,
+        "lexical_length": terms.total(),
+        "embedding_state": "pending" if vector is None else "stored",
+    }
     merged_id: UUID = row["memory_id"]
     await memories.insert(connection, scope, [row])
     await consolidation.inherit(connection, scope, ids, into=merged_id)
@@ -106,7 +119,20 @@ async def write_merge(
         )
     ]
     for original in originals:
-        events.append(await _supersede(connection, scope, original, merged_id, at, job_id))
+        after = original.changed(status="superseded", superseded_by=merged_id)
+        events.append(
+            await write_next(
+                connection,
+                scope,
+                original,
+                after,
+                "superseded",
+                _REASON,
+                at=at,
+                job_id=job_id,
+                related=merged_id,
+            )
+        )
     await ledger.record(connection, scope, job_id, events, actor=ACTOR)
     return Member(
         memory_id=merged_id,
@@ -129,48 +155,149 @@ def _changed(shown: Member, now: EditableMemory | None) -> bool:
     )
 
 
-async def _index(connection: Connection, scope: Scope, terms: Counter[str]) -> dict[str, int]:
-    number = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=1, documents=1, terms=terms.total()
-    )
-    await keyword_index.append(connection, scope, {number: terms})
-    return {"lexical_no": number, "lexical_length": terms.total()}
-
-
-async def _supersede(
-    connection: Connection,
-    scope: Scope,
-    original: EditableMemory,
-    by: UUID,
-    at: datetime,
-    job_id: UUID,
-) -> ChangeEvent:
-    after = original.changed(status="superseded", superseded_by=by)
-    return await write_next(
-        connection, scope, original, after, "superseded", _REASON, at=at, job_id=job_id, related=by
-    )
-
-
 async def read_words(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, list[str]]:
     """For each memory the words of its messages that are stored in clear."""
-    said = await sources.read_words(
+    said = await known_memories.source_words(
         connection, scope, memory_ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
     )
     return {memory_id: [text for _, text in found] for memory_id, found in said.items()}
 
 
-async def _words_now(connection: Connection, scope: Scope, originals: Sequence[Member]) -> str:
-    """The present `source_words` of these memories, under the lock."""
-    words = await read_words(connection, scope, [each.memory_id for each in originals])
-    return source_words(words, originals, MAX_SOURCE_TEXT)
+def source_words(words: Mapping[UUID, Sequence[str]], originals: Sequence[Member]) -> str:
+    """The source words of several memories together, each once, up to `MAX_SOURCE_TEXT`."""
+    said = (text for each in originals for text in words.get(each.memory_id, ()) if text)
+    return "\n".join(dict.fromkeys(said))[:MAX_SOURCE_TEXT]
 
 
-def source_words(
-    words: Mapping[UUID, Sequence[str]], originals: Sequence[Member], characters: int
-) -> str:
-    """The source words of several memories together, each once, up to a number of characters."""
-    return "\n".join(
-        dict.fromkeys(text for each in originals for text in words.get(each.memory_id, ()) if text)
-    )[:characters]
+async def undo(
+    connection: Connection, scope: Scope, memory_id: UUID, *, actor: str
+) -> list[Memory]:
+    """A call of UndoConsolidation, in its transaction; see `undo_merge`.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    await users.enter_alone(connection, scope)
+    return await undo_merge(connection, scope, memory_id, actor=actor)
+
+
+async def read_originals(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> list[Memory]:
+    """The present state of the originals of a merge that was undone, the oldest first."""
+    found = await editing.read(connection, scope, memory_ids)
+    held = [each.memory for each in found.values()]
+    return sorted(held, key=lambda memory: (memory.created_at, memory.memory_id))
+
+
+async def undo_merge(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    actor: str,
+    reason: str = _UNDONE,
+    share: bool = False,
+) -> list[Memory]:
+    """Take a merged memory apart; returns the originals, ACTIVE again, the oldest first.
+
+    With `share`, a merged memory of any status is taken apart, and its status is passed on to its
+    originals: a contradicted one leaves contradicted ones.
+
+    The caller holds the user's row. Originals with another status since stay unchanged. The merged
+    memory becomes ARCHIVED: neither reads nor the duplicate search find it any more. The tags
+    concerned count as processed, so that nothing merges them again at once.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: It was not created by consolidation, was replaced, or replaces nothing any more.
+    """
+    merged = await editing.read_one(connection, scope, memory_id)
+    if merged.memory.source != "consolidation":
+        raise editing.status_conflict(
+            merged.memory, "this memory was not made by consolidation, so there is nothing to undo"
+        )
+    if merged.memory.status not in _UNDOABLE and not share:
+        raise editing.status_conflict(
+            merged.memory,
+            f"this memory is {merged.memory.status.upper()}: see the memory that replaced it",
+        )
+    held = await editing.read(connection, scope, merged.memory.supersedes)
+    originals = [
+        each
+        for each in held.values()
+        if each.memory.status == "superseded" and each.memory.superseded_by == memory_id
+    ]
+    if not originals:
+        raise editing.status_conflict(
+            merged.memory,
+            "this memory no longer replaces any memory, so there is nothing to restore",
+        )
+    at = await users.database_now(connection)
+    events = []
+    back = {each.memory.memory_id for each in originals}
+    ended = merged.memory if share and merged.memory.status not in _CURRENT else None
+    for each in originals:
+        after = each.changed(status="active", superseded_by=None)
+        events.append(
+            await write_next(
+                connection, scope, each, after, "restored", reason, at=at, related=memory_id
+            )
+        )
+        if ended is not None and ended.superseded_by != each.memory.memory_id:
+            events.append(await _end_too(connection, scope, after, ended, reason, at))
+    if merged.memory.superseded_by is not None:
+        await memories.remove_superseded(
+            connection, scope, memory_id, by=merged.memory.superseded_by
+        )
+    left = [each for each in merged.memory.supersedes if each not in back]
+    archived = replace(merged, challenges=()).changed(
+        status="archived", superseded_by=None, supersedes=left
+    )
+    events.append(await write_next(connection, scope, merged, archived, "archived", reason, at=at))
+    await ledger.record(connection, scope, None, events, actor=actor)
+    await _mark(connection, scope, originals)
+    return await read_originals(connection, scope, sorted(back))
+
+
+async def _end_too(
+    connection: Connection,
+    scope: Scope,
+    original: EditableMemory,
+    ended: Memory,
+    reason: str,
+    at: datetime,
+) -> ChangeEvent:
+    """Let an original that is active again end as its merged memory has ended."""
+    before = original.changed(version=original.memory.version + 1)
+    valid_to = max(ended.valid_to, before.memory.valid_from) if ended.valid_to else None
+    after = before.changed(
+        status=ended.status, superseded_by=ended.superseded_by, valid_to=valid_to
+    )
+    if ended.superseded_by is not None:
+        await memories.add_superseded(
+            connection, scope, before.memory.memory_id, by=ended.superseded_by
+        )
+    return await write_next(
+        connection,
+        scope,
+        before,
+        after,
+        ended.status,
+        reason,
+        at=at,
+        # By the job that ended the merged memory, so that it is rolled back with that job.
+        job_id=ended.job_id,
+        related=ended.superseded_by,
+    )
+
+
+async def _mark(connection: Connection, scope: Scope, originals: Sequence[EditableMemory]) -> None:
+    # A record holds the tag in clear, and sealed memories are never merged by it.
+    tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
+    members = await consolidation.read_members(connection, scope, tags)
+    await consolidation.mark(
+        connection, scope, [mark_of(tag, members) for tag in tags], job_id=None
+    )

@@ -19,15 +19,16 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Answer, ClosedItem
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
-from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
+from hitherto_extraction.pipeline.caps import Changes
 from hitherto_extraction.pipeline.commit import room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction import Extraction
-from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
-from hitherto_extraction.pipeline.operations import Occasion, Plan
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt, read_prompt
+from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.write import Vectors, write_plan
+from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue import attempts, claims
 from hitherto_extraction.queue.claims import Claim
@@ -55,27 +56,18 @@ class _Question:
     asked: ExtractionPrompt
 
 
+@dataclass(frozen=True, slots=True)
 class Check:
-    """Runs extraction jobs that name a memory instead of messages; the role is hitherto_write."""
+    """Runs extraction jobs that name a memory instead of messages; the role is hitherto_write.
 
-    def __init__(
-        self,
-        database: Database,
-        extraction: Extraction,
-        *,
-        memory_enabled: bool,
-        keys: UserKeys | None = None,
-        daily_changes: int = DAILY_CHANGES,
-    ) -> None:
-        """Work on `database`; `memory_enabled` applies to users who did not choose.
+    `memory_enabled` applies to users who did not choose, and `daily_changes` is as for `Commit`.
+    """
 
-        `daily_changes` is as for `Commit`.
-        """
-        self._daily_changes = daily_changes
-        self._database = database
-        self._keys = keys
-        self._extraction = extraction
-        self._memory_enabled = memory_enabled
+    database: Database
+    extraction: Extraction
+    memory_enabled: bool
+    keys: UserKeys
+    daily_changes: int
 
     async def run(self, held: Claim) -> None:
         """Check one memory; one that is gone or no longer current contradicts nothing.
@@ -86,25 +78,25 @@ class Check:
             KeyUnavailable: The user has encryption on, and the key is unavailable.
             KeyServiceUnavailable: The same, temporarily.
         """
-        with keys_at_hand(await key_of(self._database, self._keys, held.scope)):
+        with keys_at_hand(await key_of(self.database, self.keys, held.scope)):
             await self._run(held)
 
     async def _run(self, held: Claim) -> None:
-        question = await self._database.transact(
+        question = await self.database.transact(
             lambda connection: self._open(connection, held), timeout=_SECONDS
         )
         if question is None:
             return
         result, charges = Result.of(held.result), list[Charge]()
         try:
-            outcome = await self._extraction.answer(question.asked, "", result, closing_only=True)
+            outcome = await self.extraction.answer(question.asked, "", result, closing_only=True)
             charges = list(outcome.charges)
-            await self._database.transact(
+            await self.database.transact(
                 lambda connection: self._commit(connection, held, question.saved, outcome),
                 timeout=_SECONDS,
             )
         except Exception as error:
-            await self._extraction.account.settle(held, result, charges, error)
+            await self.extraction.account.settle(held, result, charges, error)
             raise
 
     async def _open(self, connection: Connection, held: Claim) -> _Question | None:
@@ -117,8 +109,8 @@ class Check:
         if saved is not None:
             role = _SPEAKERS.get(saved.origin, saved.origin)
             said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
-            asked = await self._extraction.prompt(
-                connection, held.scope, "", [said], without={memory_id}
+            asked = await read_prompt(
+                connection, held.scope, "", [said], self.extraction.rules, without={memory_id}
             )
             if asked.local_memories:
                 return _Question(saved, asked)
@@ -129,7 +121,7 @@ class Check:
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has switched memory off."""
-        why = users.why_not_learning(state, self._memory_enabled)
+        why = users.why_not_learning(state, self.memory_enabled)
         if why not in ("USER_ERASED", "MEMORY_DISABLED"):
             return False
         await attempts.discard(connection, held, why)
@@ -147,10 +139,10 @@ class Check:
         result = outcome.result
         saved = await _current(connection, held, asked_about.memory_id)
         if saved is not None and saved.content == asked_about.content:
-            plan = await _plan(connection, held, saved, outcome, daily=self._daily_changes)
+            plan = await _plan(connection, held, saved, outcome, daily=self.daily_changes)
             at = await users.database_now(connection)
             occasion = Occasion(scope, held.job_id, None, at, encrypts=encrypts)
-            await write_plan(connection, occasion, plan, Vectors("", {}, {}))
+            await write_plan(connection, occasion, plan, Vectors())
             result = result.with_plan(plan, outcome.answer.dropped)
         await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
         await claims.finish(connection, held, result.stored())
@@ -200,16 +192,3 @@ async def _plan(
 
 def _by_the_saved(items: Sequence[ClosedItem]) -> list[ClosedItem]:
     return [replace(item, by=_SAVED, source_ids=None) for item in items]
-
-
-class ExtractionRunner:
-    """Gives an extraction job to the runner for its input: messages, or a saved memory."""
-
-    def __init__(self, extraction: Extraction, check: Check) -> None:
-        self._extraction = extraction
-        self._check = check
-
-    async def run(self, held: Claim) -> None:
-        """Run the job; see `Extraction.run` and `Check.run`."""
-        reader = self._check if "memory_id" in held.params else self._extraction
-        await reader.run(held)

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hitherto_extraction.curation.profiles import CLEARABLE, update_profile
+from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, first_ids, once
 from hitherto_extraction.pipeline.message_removal import delete_conversation
+from hitherto_extraction.pipeline.profile import FIELDS
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import clearing, profiles, users
@@ -55,6 +56,7 @@ class _Extent:
     conversations: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
 class Clearing:
     """Clears a user's memory.
 
@@ -66,20 +68,11 @@ class Clearing:
         keys: Opens a sealed profile.
     """
 
-    def __init__(
-        self,
-        write: Database,
-        removal: Database,
-        *,
-        max_attempts: int,
-        trail: Trail | None = None,
-        keys: UserKeys | None = None,
-    ) -> None:
-        self._write = write
-        self._removal = removal
-        self._trail = trail
-        self._max_attempts = max_attempts
-        self._keys = keys
+    write: Database
+    removal: Database
+    max_attempts: int
+    trail: Trail
+    keys: UserKeys
 
     async def run(
         self, identity: Identity | None, wanted: ClearRequest, *, timeout: float
@@ -103,16 +96,16 @@ class Clearing:
             return ends - asyncio.get_running_loop().time()
 
         counts = Counter[str]()
-        extent = await self._write.transact(
+        extent = await self.write.transact(
             lambda connection: self._begin(connection, identity, wanted), timeout=left()
         )
         if extent is not None:
-            while done := await self._write.transact(
+            while done := await self.write.transact(
                 lambda connection: _forget(connection, wanted, extent.before), timeout=left()
             ):
                 counts["memories"] += done
             for name in extent.conversations:
-                removed = await self._removal.transact(
+                removed = await self.removal.transact(
                     lambda connection: _remove(connection, wanted.scope, name),  # noqa: B023
                     timeout=left(),
                 )
@@ -124,7 +117,7 @@ class Clearing:
 
         async def finish() -> IdempotentResult[Counts]:
             return await once(
-                self._removal,
+                self.removal,
                 identity,
                 IdempotentOperation(
                     lambda connection: _finish(connection, wanted, counts),
@@ -133,10 +126,10 @@ class Clearing:
                     users=lambda _: [wanted.scope.user_id],
                 ),
                 timeout=left(),
-                trail=self._trail,
+                trail=self.trail,
             )
 
-        return await with_keys(self._keys, [wanted.scope], finish)
+        return await with_keys(self.keys, [wanted.scope], finish)
 
     async def _begin(
         self, connection: Connection, identity: Identity | None, wanted: ClearRequest
@@ -148,7 +141,7 @@ class Clearing:
         await users.enter_alone(connection, scope)
         # No accepted message is left for a later job, nor for one that is run again.
         backlog = await clearing.lock_backlog(connection, scope)
-        await cancelling.own_backlog(connection, scope, backlog, max_attempts=self._max_attempts)
+        await cancelling.own_backlog(connection, scope, backlog, max_attempts=self.max_attempts)
         await clearing.pass_backlog(connection, scope)
         for job_id in await cancelling.cancel_learning(connection, scope):
             await announce(connection, str(job_id))
@@ -206,7 +199,7 @@ async def _empty_profile(connection: Connection, wanted: ClearRequest) -> int:
     """
     held, _ = await profiles.read_profile(connection, wanted.scope)
     emptied = await update_profile(
-        connection, wanted.scope, {}, [(name,) for name in CLEARABLE], version=0, actor=wanted.actor
+        connection, wanted.scope, {}, [(name,) for name in FIELDS], version=0, actor=wanted.actor
     )
     ways = await clearing.drop_preferences(connection, wanted.scope)
     return int(emptied.version != held.version or ways > 0)

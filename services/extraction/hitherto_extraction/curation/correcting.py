@@ -19,7 +19,6 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, MAX_EVENT_CHARACTERS
-from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.free_json import (
     ABSENT,
     MAX_STRUCT_BYTES,
@@ -29,17 +28,15 @@ from hitherto_extraction.pipeline.free_json import (
     put_at,
 )
 from hitherto_extraction.pipeline.guards.questions import kept
-from hitherto_extraction.pipeline.indexing import terms_of
+from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.versions import check_version, write_next
 from hitherto_extraction.storage import (
     editing,
-    keyword_index,
     ledger,
     memories,
     sealed_memories,
-    sources,
     users,
 )
 from hitherto_extraction.storage import profiles as people
@@ -71,7 +68,6 @@ FIELDS = (
 )
 STRUCTS = ("context", "metadata")
 _CORRECTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
-_SOURCES = 20
 _CLEARED: Mapping[str, Any] = {
     "detail": "",
     "type": "fact",
@@ -206,7 +202,7 @@ async def _write_clear(
     """Store the next version in clear; a memory that was sealed is indexed like a new one."""
     before, after = held.memory, edited.memory
     memory_id = after.memory_id
-    edited = await _indexed(connection, scope, replace(edited, sealed=False), held)
+    edited = replace(edited, sealed=False)
     active = await active_model(connection)
     reworded = after.content != before.content
     vectors: list[tuple[str, Vector]] = []
@@ -218,6 +214,8 @@ async def _write_clear(
     if reworded or held.sealed:
         edited = replace(edited, embedding_state="stored" if stored else "pending")
     event = await write_next(connection, scope, held, edited, *_change(before, after), at=at)
+    if held.sealed or edited.indexed_text != held.indexed_text:
+        await reindex(connection, scope, [memory_id], sweep=False, new=True)
     for model, each in vectors if stored else ():
         await memories.write_vectors(
             connection, scope, [(memory_id, after.status, each)], model=model
@@ -284,26 +282,6 @@ def _is_new_order(before: Memory, held: Mapping[str, Any]) -> bool:
 
 def _named_once(names: Sequence[str]) -> list[str]:
     return list({fold(name): name for name in reversed(names)}.values())[::-1]
-
-
-async def _indexed(
-    connection: Connection, scope: Scope, edited: EditableMemory, held: EditableMemory
-) -> EditableMemory:
-    """The memory with new keyword index entries, if its words have changed."""
-    after, before = edited.memory, held.memory
-    same = (after.content, list(after.keywords)) == (before.content, list(before.keywords))
-    if same and list(edited.questions) == list(held.questions) and not held.sealed:
-        return edited
-    words = await sources.read_words(
-        connection, scope, [after.memory_id], newest=_SOURCES, characters=MAX_SOURCE_TEXT
-    )
-    said = "\n".join(text for _, text in words.get(after.memory_id, ()))[:MAX_SOURCE_TEXT]
-    terms = terms_of(after.content, said, after.keywords, edited.questions)
-    number = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=1, documents=0, terms=terms.total() - edited.lexical_length
-    )
-    await keyword_index.append(connection, scope, {number: terms})
-    return replace(edited, lexical_no=number, lexical_length=terms.total())
 
 
 def _change(before: Memory, after: Memory) -> tuple[str, str]:

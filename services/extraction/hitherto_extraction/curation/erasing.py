@@ -17,7 +17,7 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
@@ -52,18 +52,17 @@ _ROUNDS = 20
 Done = TypeVar("Done")
 
 
+@dataclass(frozen=True, slots=True)
 class Erasing:
     """Erases and reinstates. `removal` is the database with the role hitherto_removal.
 
     Neither the user of a call nor its idempotency key is stored in clear.
     """
 
-    def __init__(self, removal: Database, signer: Signer, trail: Trail, keys: UserKeys) -> None:
-        self._removal = removal
-        self._keys = keys
-        self._signer = signer
-        self._trail = trail
-        self._hash_key = trail.key
+    removal: Database
+    signer: Signer
+    trail: Trail
+    keys: UserKeys
 
     async def erase(self, call: UserCall, *, timeout: float) -> IdempotentResult[Receipt]:
         """Erase a user, or return the receipt of the completed erasure.
@@ -83,13 +82,13 @@ class Erasing:
             return ends - asyncio.get_running_loop().time()
 
         async def step(work: Callable[[Connection], Awaitable[Done]]) -> Done:
-            return await self._removal.transact(work, timeout=left())
+            return await self.removal.transact(work, timeout=left())
 
         async def change(connection: Connection) -> Receipt:
-            return await erasure.read(connection, scope.tenant_id, receipt.receipt_id)
+            return await erasure.hold(connection, scope.tenant_id, receipt.receipt_id)
 
         async def again(connection: Connection, ids: Sequence[str]) -> Receipt:
-            return await erasure.read(connection, scope.tenant_id, UUID(ids[0]))
+            return await erasure.hold(connection, scope.tenant_id, UUID(ids[0]))
 
         with _naming_the_key(call.identity):
             receipt = await step(lambda connection: self._begin(connection, scope, identity))
@@ -99,7 +98,7 @@ class Erasing:
             # step.
             await step(lambda connection: self._erase_key(connection, scope, receipt.receipt_id))
             return await once(
-                self._removal,
+                self.removal,
                 identity,
                 IdempotentOperation(
                     change, ids=lambda made: [str(made.receipt_id)], again=again, users=_nobody
@@ -130,7 +129,7 @@ class Erasing:
                     metadata={"user_id": scope.user_id},
                 )
             # No earlier text may be opened with the new key of a returning user.
-            await self._keys.erase(scope.tenant_id, scope.user_id)
+            await self.keys.erase(scope.tenant_id, scope.user_id)
             await erasure.reinstate(connection, scope.tenant_id, receipt.receipt_id)
             return True
 
@@ -139,7 +138,7 @@ class Erasing:
 
         with _naming_the_key(call.identity):
             return await once(
-                self._removal,
+                self.removal,
                 self._hidden(call.identity),
                 IdempotentOperation(
                     change,
@@ -149,7 +148,7 @@ class Erasing:
                     touched=lambda _: {scope.user_id: []},
                 ),
                 timeout=timeout,
-                trail=self._trail,
+                trail=self.trail,
             )
 
     async def _begin(
@@ -158,13 +157,13 @@ class Erasing:
         """The receipt for this idempotency key, or of the completed, running or new erasure."""
         first = await first_ids(connection, identity)
         if first is not None:
-            return await erasure.read(connection, scope.tenant_id, UUID(first[0]))
+            return await erasure.hold(connection, scope.tenant_id, UUID(first[0]))
         await erased.keep_all_out(connection, scope)
         marked = await erasure.find_mark(connection, scope, self._hash_of(scope))
         if marked is not None and marked.erased_at is not None:
             return marked
         receipt_id = uuid7() if marked is None else marked.receipt_id
-        await self._trail.note_call(connection, {scope.user_id: [str(receipt_id)]})
+        await self.trail.note_call(connection, {scope.user_id: [str(receipt_id)]})
         if marked is not None:
             return marked
         await erasure.begin(
@@ -172,9 +171,9 @@ class Erasing:
             scope,
             receipt_id,
             user_hash=self._hash_of(scope),
-            hash_key_id=hash_key_id(self._hash_key),
+            hash_key_id=hash_key_id(self.trail.key),
         )
-        return await erasure.read(connection, scope.tenant_id, receipt_id)
+        return await erasure.hold(connection, scope.tenant_id, receipt_id)
 
     async def _empty(
         self,
@@ -228,7 +227,7 @@ class Erasing:
     async def _remove_jobs(self, connection: Connection, scope: Scope, receipt_id: UUID) -> bool:
         removed = await cancelling.remove_some(connection, scope, limit=BATCH)
         if removed:
-            await erasure.count_jobs(connection, scope, receipt_id, len(removed))
+            await erasure.count(connection, scope, receipt_id, erasure.JOBS, len(removed))
         for job_id in removed:
             await announce(connection, str(job_id))
         return bool(removed)
@@ -258,17 +257,19 @@ class Erasing:
         # As with the profile: until here, a credential with a list of users may also continue.
         await erasure.leave_lists(connection, scope, receipt_id)
         await erasure.require_none_left(connection, scope, tables)
-        await erasure.count_tables(connection, scope, receipt_id, tables)
+        for table in tables:
+            # Also those that held nothing.
+            await erasure.count(connection, scope, receipt_id, table, 0)
         ended = replace(
-            await erasure.read(connection, scope.tenant_id, receipt_id),
+            await erasure.hold(connection, scope.tenant_id, receipt_id),
             erased_at=await users.database_now(connection),
         )
-        payload = signed_payload(self._signer, ended)
+        payload = signed_payload(self.signer, ended)
         signed = replace(
             ended,
             signed_payload=payload,
-            signature=self._signer.sign(payload.encode()),
-            key_id=self._signer.key_id,
+            signature=self.signer.sign(payload.encode()),
+            key_id=self.signer.key_id,
         )
         await erasure.complete(connection, scope.tenant_id, signed)
         connection.once_committed(metrics.ERASURES.labels("user").inc)
@@ -278,17 +279,17 @@ class Erasing:
         """Erase the user's data key, unless the user was reinstated and may have a new one."""
         held = await erasure.hold(connection, scope.tenant_id, receipt_id)
         if held.erased_at is not None and held.reinstated_at is None:
-            await self._keys.erase(scope.tenant_id, scope.user_id)
+            await self.keys.erase(scope.tenant_id, scope.user_id)
 
     def _hash_of(self, scope: Scope) -> str:
-        return user_hash(self._hash_key, scope.tenant_id, scope.user_id)
+        return user_hash(self.trail.key, scope.tenant_id, scope.user_id)
 
     def _hidden(self, identity: Identity | None) -> Identity | None:
         """The caller's identity as keyed hashes: its body names the user, and its key may."""
         if identity is None:
             return None
-        named = hmac.new(self._hash_key, b"idempotency\0" + identity.key.encode(), hashlib.sha256)
-        body = hmac.new(self._hash_key, b"body\0" + identity.body_hash, hashlib.sha256)
+        named = hmac.new(self.trail.key, b"idempotency\0" + identity.key.encode(), hashlib.sha256)
+        body = hmac.new(self.trail.key, b"body\0" + identity.body_hash, hashlib.sha256)
         return replace(identity, key=named.hexdigest(), body_hash=body.digest())
 
 

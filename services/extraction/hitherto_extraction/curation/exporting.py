@@ -17,25 +17,35 @@ export ends before its first line instead.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
+from uuid import UUID
 from weakref import WeakValueDictionary
 
-from hitherto_extraction.curation.export_lines import ExportLines
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.storage import erased, exports, holdings, sealing, users
 from hitherto_extraction.storage.exports import UserStatus
 from hitherto_extraction.storage.holdings import UserTable
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.failures import KeyGone, KeyServiceUnavailable, KeyUnavailable
-from hitherto_shared.encryption.user_key import UserKey
+from hitherto_shared.encryption.failures import (
+    BrokenSeal,
+    KeyGone,
+    KeyServiceUnavailable,
+    KeyUnavailable,
+)
+from hitherto_shared.encryption.rows import BY_TABLE, REPLY
+from hitherto_shared.encryption.user_key import UserKey, version_of
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import Exhausted, TooLate
 from hitherto_shared.models import Scope
+from hitherto_shared.sealing import BrokenToken
 
 PIECE_BYTES = 256 * 1024
 """Maximum bytes of one piece."""
@@ -48,6 +58,8 @@ TURN_SECONDS = 3.0
 _FENCE_SECONDS = 5.0
 _SILENCE_SECONDS = 10.0
 """Maximum silence of the database. It may be frozen, and then enforces no limit itself."""
+_ANY = 2**32
+_REPLIES = "unusable_replies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,9 @@ class _Going:
 
     scope: Scope
     begun: UserStatus | None = None
-    ready: asyncio.Queue[bytes | Manifest] = field(default_factory=lambda: asyncio.Queue(_AHEAD))
+    ready: asyncio.Queue[bytes | Manifest | Exception] = field(
+        default_factory=lambda: asyncio.Queue(_AHEAD)
+    )
 
     async def put(self, piece: bytes | Manifest) -> None:
         """Hand over the next piece.
@@ -89,18 +103,76 @@ class _Going:
             ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class _ExportLines:
+    """Formats the lines of one user's export.
+
+    Attributes:
+        scope: The user.
+        key: The user's data key; None: there is none, and what it has sealed is lost.
+        replies: Opens replies that were sealed with the installation's secret.
+    """
+
+    scope: Scope
+    key: UserKey | None
+    replies: UnusableReplies
+
+    def line(self, table: str, row: str, sealed: bytes | None) -> bytes:
+        """One line; with `"lost":true` if part of the row can no longer be opened.
+
+        Args:
+            table: The table of the row.
+            row: The row as a JSON object, without its sealed values.
+            sealed: The sealed values.
+        """
+        if sealed is not None:
+            found = json.loads(row)
+            return _line(table, *self._opened(table, found, sealed))
+        if table == _REPLIES:
+            return _line(table, *self._reply(json.loads(row)))
+        return _line(table, row)
+
+    def _opened(
+        self, table: str, found: dict[str, Any], sealed: bytes
+    ) -> tuple[dict[str, Any], bool]:
+        if self.key is None:
+            return found, True
+        kind = BY_TABLE[table]
+        if version_of(sealed) > found.get(kind.version, _ANY):
+            # It belongs to a later version, and was moved here.
+            return found, True
+        try:
+            columns = kind.open(self.key, sealed, *(found[name] for name in kind.ids))
+        except BrokenSeal:
+            return found, True
+        return found | columns, False
+
+    def _reply(self, found: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """An unusable reply, with the model's text in clear."""
+        job_id, sealed = UUID(found["job_id"]), found["sealed_reply"]
+        try:
+            if not found["of_user_key"]:
+                found["reply"] = self.replies.open(self.scope, job_id, sealed)
+                return found, False
+            if self.key is None:
+                return found, True
+            found |= REPLY.open(self.key, base64.b64decode(sealed), job_id, found["claim_no"])
+        except (BrokenToken, BrokenSeal):
+            # The secret or key with which it was sealed no longer exists.
+            return found, True
+        return found, False
+
+
+@dataclass(frozen=True, slots=True)
 class Exporting:
     """Exports. The database role is hitherto_write."""
 
-    def __init__(
-        self, database: Database, trail: Trail, replies: UnusableReplies, keys: UserKeys
-    ) -> None:
-        self._database = database
-        self._trail = trail
-        self._replies = replies
-        self._keys = keys
-        # A turn lasts as long as an export holds it or waits for it.
-        self._turns: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
+    database: Database
+    trail: Trail
+    replies: UnusableReplies
+    keys: UserKeys
+    # A turn lasts as long as an export holds it or waits for it.
+    _turns: WeakValueDictionary[Scope, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def run(
         self, scope: Scope, *, fence: Database, timeout: float
@@ -126,7 +198,7 @@ class Exporting:
 
         async def work(connection: Connection) -> None:
             # Before anything is revealed: an interrupted export has revealed something too.
-            await self._trail.note_call(connection, {scope.user_id: []})
+            await self.trail.note_call(connection, {scope.user_id: []})
             async with connection.transaction():
                 await self._read(connection, going, key, again=False)
 
@@ -134,45 +206,44 @@ class Exporting:
             # Released when the reading ends, and not when the caller notices.
             async with self._turn(scope):
                 try:
-                    await self._database.run(work, timeout=timeout)
+                    await self.database.run(work, timeout=timeout)
                 except _OtherKey:
                     # Opened outside the transaction, because a key-management service may be slow.
                     other = await self._key(scope)
 
                     async def once_more(connection: Connection) -> None:
-                        async with connection.transaction():
-                            await self._read(connection, going, other, again=True)
+                        await self._read(connection, going, other, again=True)
 
                     left = ends - asyncio.get_running_loop().time()
-                    await self._database.run(once_more, timeout=left)
+                    await self.database.transact(once_more, timeout=left)
 
-        reading = asyncio.create_task(read())
-        taking = asyncio.ensure_future(going.ready.get())
+        async def read_to_the_end() -> None:
+            try:
+                await read()
+            except Exception as error:
+                await going.ready.put(error)
+
+        reading = asyncio.create_task(read_to_the_end())
         try:
             while True:
-                await asyncio.wait(
-                    {taking, reading}, timeout=_SILENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                )
-                if not (taking.done() or reading.done()):
+                try:
+                    async with asyncio.timeout(_SILENCE_SECONDS):
+                        piece = await going.ready.get()
+                except TimeoutError:
                     raise TooLate(
                         "the database did not answer in time; call ExportUser again from the start",
                         reason="DEADLINE_EXCEEDED",
-                    )
-                if not taking.done() and going.ready.empty():
-                    # It ended without a manifest: the reason is its own.
-                    await reading
-                    return
-                piece = await taking
+                    ) from None
+                if isinstance(piece, Exception):
+                    raise piece
                 if not isinstance(piece, Manifest) or piece.total_bytes:
                     await self._refuse_erased(going, fence)
                 yield piece
                 if isinstance(piece, Manifest):
                     return
-                taking = asyncio.ensure_future(going.ready.get())
         finally:
             reading.cancel()
-            taking.cancel()
-            await asyncio.gather(reading, taking, return_exceptions=True)
+            await asyncio.gather(reading, return_exceptions=True)
 
     @asynccontextmanager
     async def _turn(self, scope: Scope) -> AsyncIterator[None]:
@@ -207,7 +278,7 @@ class Exporting:
     async def _key(self, scope: Scope) -> UserKey | KeyUnavailable | KeyServiceUnavailable:
         """The user's data key, or why it is unavailable; needed only if something is sealed."""
         try:
-            return await self._keys.open(scope.tenant_id, scope.user_id)
+            return await self.keys.open(scope.tenant_id, scope.user_id)
         except (KeyUnavailable, KeyServiceUnavailable) as why:
             return why
 
@@ -251,7 +322,7 @@ class Exporting:
                         raise _OtherKey
                 else:
                     raise key
-            opening = ExportLines(scope, key if isinstance(key, UserKey) else None, self._replies)
+            opening = _ExportLines(scope, key if isinstance(key, UserKey) else None, self.replies)
             async with aclosing(self._lines(connection, opening, tables, counts)) as lines:
                 async for line in lines:
                     held += line
@@ -264,22 +335,29 @@ class Exporting:
     async def _lines(
         self,
         connection: Connection,
-        opening: ExportLines,
+        opening: _ExportLines,
         tables: Sequence[UserTable],
         counts: dict[str, int],
     ) -> AsyncGenerator[bytes]:
         """Every line, counted by table."""
         scope = opening.scope
-        hashed = self._trail.hash(scope.tenant_id, scope.user_id)
+        hashed = self.trail.hash(scope.tenant_id, scope.user_id)
         for holding in tables:
             counts[holding.name] = 0
             async for row, sealed in exports.rows(connection, scope, holding, hashed):
                 counts[holding.name] += 1
                 yield opening.line(holding.name, row, sealed)
-        async for row in exports.lists(connection, scope):
-            counts[exports.CREDENTIALS] += 1
-            yield opening.line(exports.CREDENTIALS, row, None)
         counts[exports.CALLS] = 0
-        async for row in exports.calls(connection, scope):
-            counts[exports.CALLS] += 1
-            yield opening.line(exports.CALLS, row, None)
+        async for table, row in exports.shared_rows(connection, scope):
+            counts[table] += 1
+            yield opening.line(table, row, None)
+
+
+def _line(table: str, row: str | dict[str, Any], lost: bool = False) -> bytes:
+    if not isinstance(row, str):
+        row = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+    # A lone surrogate is not UTF-8; JSON escapes it just as Python does.
+    mark = ',"lost":true' if lost else ""
+    return f'{{"table":{json.dumps(table)},"row":{row}{mark}}}\n'.encode(
+        "utf-8", "backslashreplace"
+    )

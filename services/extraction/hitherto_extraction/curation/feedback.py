@@ -66,7 +66,7 @@ async def record_feedback(
         )
     at = await users.database_now(connection)
     moved = FeedbackEffects([], [])
-    if state.why_not_learning(memory_enabled) is None:
+    if users.why_not_learning(state, memory_enabled) is None:
         known = await preferences.read_preferences(connection, scope)
         if feedback.rating is None:
             seen = behaviour.observe_edit(feedback.original or "", feedback.edited or "")

@@ -21,33 +21,11 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import Profile, Scope
 
-FIELDS = (
-    "department",
-    "summary",
-    "current_projects",
-    "preferences",
-    "frequent_intents",
-    "access_level",
-    "facts",
-    "metadata",
-)
+_EMPTY: Mapping[str, Any] = profiles.profile_content(Profile(""))
+FIELDS = tuple(_EMPTY)
 STRUCTS = ("preferences", "facts", "metadata")
 RESERVED = ("department", "access_level")
 """Fields that only a credential that manages profiles may change; statements never do."""
-
-CLEARABLE = tuple(name for name in FIELDS if name not in RESERVED)
-"""Fields that a person may clear."""
-
-_EMPTY: Mapping[str, Any] = {
-    "department": "",
-    "summary": "",
-    "current_projects": (),
-    "preferences": {},
-    "frequent_intents": (),
-    "access_level": "standard",
-    "facts": {},
-    "metadata": {},
-}
 
 
 async def update_profile(

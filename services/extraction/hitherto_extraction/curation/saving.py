@@ -25,13 +25,14 @@ from hitherto_extraction.pipeline.dedupe import find_duplicate
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
 from hitherto_extraction.pipeline.nearby_memories import look_around
-from hitherto_extraction.pipeline.operations import Occasion, Plan
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.pipeline.write import Vectors, write_plan
+from hitherto_extraction.pipeline.write import write_plan
 from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -86,31 +87,24 @@ def vectors_of(model: str, vector: Vector | None) -> Vectors:
 
     None: it is saved without one.
     """
-    return Vectors(model, {} if vector is None else {("new", _ONLY): vector}, {})
+    return Vectors(model, {} if vector is None else {("new", _ONLY): vector})
 
 
+@dataclass(frozen=True, slots=True)
 class Saving:
     """Saves statements.
 
-    Args:
+    Attributes:
         threshold: The cosine from which two statements may be duplicates.
         memory_enabled: Whether memory is on for users who did not choose.
         max_attempts: Of the check for contradictions.
-        crowding: Detects crowded tags; without it no consolidation is queued.
+        crowding: Detects crowded tags.
     """
 
-    def __init__(
-        self,
-        threshold: Callable[[], float],
-        *,
-        memory_enabled: bool,
-        max_attempts: int,
-        crowding: Crowding | None = None,
-    ) -> None:
-        self._threshold = threshold
-        self.memory_enabled = memory_enabled
-        self._max_attempts = max_attempts
-        self._crowding = crowding
+    threshold: Callable[[], float]
+    memory_enabled: bool
+    max_attempts: int
+    crowding: Crowding
 
     async def save(
         self,
@@ -129,7 +123,7 @@ class Saving:
                 JSON.
         """
         state = await users.enter_alone(connection, scope)
-        if state.why_not_learning(self.memory_enabled) == "MEMORY_DISABLED":
+        if users.why_not_learning(state, self.memory_enabled) == "MEMORY_DISABLED":
             raise users.memory_disabled(scope, "nothing was saved")
         encrypts = users.must_seal(state, scope)
         at = await users.database_now(connection)
@@ -162,8 +156,7 @@ class Saving:
         if not created and _ONLY in plan.stated:
             await _join(connection, occasion, memory_id, statement, plan)
         found = (await editing.read_one(connection, scope, memory_id)).memory
-        if self._crowding is not None:
-            await self._crowding.look(connection, scope, tags_touched(plan))
+        await self.crowding.look(connection, scope, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
             await self.enqueue_check(connection, scope, memory_id)
         return Saved(found, deduplicated=not created)
@@ -176,7 +169,7 @@ class Saving:
             "memory-extraction",
             user_id=scope.user_id,
             params={"memory_id": str(memory_id)},
-            max_attempts=self._max_attempts,
+            max_attempts=self.max_attempts,
         )
 
     async def _plan(
@@ -204,7 +197,7 @@ class Saving:
             origin=None,
         )
         known, neighbours = await look_around(
-            connection, scope, [item], vectors, also=(), threshold=self._threshold()
+            connection, scope, [item], vectors, also=(), threshold=self.threshold()
         )
         # A caller that saves a statement gives all of it, whatever is known already.
         words = "\n".join(filter(None, (statement.content, statement.detail)))
@@ -218,8 +211,8 @@ class Saving:
                 local_memories={},
                 known=known,
                 neighbours=neighbours,
-                vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
-                threshold=self._threshold(),
+                vectors=vectors.of_new,
+                threshold=self.threshold(),
                 # No model affects what is saved.
                 room=ChangeAllowance(active_count=0),
             ),
@@ -233,7 +226,7 @@ class Saving:
             item.type,
             item.content,
             near,
-            self._threshold(),
+            self.threshold(),
         )
         return plan, duplicate.memory_id if duplicate is not None else None
 

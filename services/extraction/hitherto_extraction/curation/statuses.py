@@ -44,8 +44,8 @@ async def restore(
 ) -> Memory:
     """Restore a FORGOTTEN or ARCHIVED memory; an active one stays unchanged.
 
-    It returns to its earlier status: ACTIVE, or another one (`storage.lapsed`). So does its expiry,
-    unless that has passed: a restored memory is meant to be read.
+    It returns to its earlier status: ACTIVE, or another one (`editing.before_it_lapsed`). So does
+    its expiry, unless that has passed: a restored memory is meant to be read.
 
     Raises:
         NotFound: The user has no such memory.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from hitherto_extraction.storage import erased, user_settings, users
+from hitherto_extraction.storage import erased, users
 from hitherto_extraction.storage import sealing as sealed_storage
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.failures import EncryptionNotConfigured
@@ -99,7 +99,7 @@ async def read_settings(
     connection: Connection, scope: Scope, installation: UserSettings
 ) -> UserSettings:
     """The effective settings of a user; for an unknown one, those of the installation."""
-    chosen = await user_settings.read(connection, scope)
+    chosen = await users.read_settings(connection, scope)
     return replace(
         installation, **{name: value for name, value in chosen.items() if value is not None}
     )
@@ -137,5 +137,11 @@ async def change_settings(
             )
         await users.note_key(connection, scope, sealing.key.key_id)
         await users.leave_to_seal(connection, scope)
-    await user_settings.write(connection, scope, values, names)
+    before = await users.read_settings(connection, scope)
+    after = before | {name: values.get(name) for name in names}
+    # The decision on encryption never becomes undecided again: readers look for sealed items only
+    # of users who have ever decided on it, and some items may remain sealed.
+    if after["encrypt_sensitive"] is None and before["encrypt_sensitive"] is not None:
+        after["encrypt_sensitive"] = False
+    await users.write_settings(connection, scope, after)
     return await read_settings(connection, scope, installation)

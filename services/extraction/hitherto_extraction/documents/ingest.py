@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.queue.attempts import WHY_NOT
-from hitherto_extraction.storage import chunks, document_mentions, documents, users
+from hitherto_extraction.storage import document_mentions, documents, users
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
@@ -56,7 +56,7 @@ async def ingest(
         WrongState: The user was erased.
     """
     state = await users.enter_user(connection, scope)
-    if state.why_not_learning(rules.memory_enabled) == _OFF:
+    if users.why_not_learning(state, rules.memory_enabled) == _OFF:
         refused = await enqueueing.enqueue_cancelled(
             connection,
             scope,
@@ -77,7 +77,7 @@ async def ingest(
         for i, d in enumerate(batch)
         if i in held and held[i].content_hash != d.content_hash
     }
-    await documents.store(connection, scope, new=new, changed=changed)
+    await documents.store(connection, scope, new | changed)
     same = [held[i] for i in range(len(batch)) if i in held and ids[i] not in changed]
     known = {
         job.job_id: job
@@ -182,8 +182,8 @@ async def delete_expired(connection: Connection, scope: Scope, document_id: UUID
 
 
 async def _remove(connection: Connection, scope: Scope, document_id: UUID) -> dict[str, int]:
-    held = await chunks.read(connection, scope, document_id)
-    deleted = await chunks.delete(connection, scope, [chunk.chunk_id for chunk in held])
+    held = await documents.read_chunks(connection, scope, document_id)
+    deleted = await documents.delete_chunks(connection, scope, [chunk.chunk_id for chunk in held])
     mentioned = await document_mentions.withdraw(connection, scope, document_id)
     entities = await document_mentions.drop_unmentioned(connection, scope, mentioned)
     return {

@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.documents import chunking, indexing
-from hitherto_extraction.documents.entities import mentioned
-from hitherto_extraction.documents.indexing import PreparedDocument
+from hitherto_extraction.documents import chunking
+from hitherto_extraction.documents.entities import Mention, mentioned, settle
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.queue import attempts, claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.commit_retry import patiently
-from hitherto_extraction.storage import chunks, documents, ledger, users
-from hitherto_extraction.storage.chunks import IndexedChunk
-from hitherto_extraction.storage.corpora.documents import indexed_text
-from hitherto_extraction.storage.documents import StoredDocument
+from hitherto_extraction.storage import document_mentions, documents, ledger, users
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora import vectors as store
+from hitherto_extraction.storage.corpora.corpus import EmbeddableText
+from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
+from hitherto_extraction.storage.documents import IndexedChunk, StoredDocument
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.identifiers import uuid7
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.models import Scope
+from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms
 
 logger = logging.getLogger("hitherto.documents")
@@ -49,23 +53,16 @@ class ContentChanged(Exception):
     """The document has different content from what was prepared."""
 
 
+@dataclass(eq=False)
 class Ingestion:
     """Runs the job. The database role is hitherto_write."""
 
-    def __init__(
-        self,
-        database: Database,
-        embedder: Embedder,
-        prices: Prices,
-        *,
-        memory_enabled: bool,
-        budget: Budget | None = None,
-    ) -> None:
-        self._database = database
-        self._embedder = embedder
-        self._prices = prices
-        self._memory_enabled = memory_enabled
-        self._budget = budget or Budget()
+    database: Database
+    embedder: Embedder
+    prices: Prices
+    _: KW_ONLY
+    memory_enabled: bool
+    budget: Budget = field(default_factory=Budget)
 
     async def run(self, held: Claim) -> None:
         """Ingest the documents of the job, from where an earlier attempt stopped.
@@ -74,7 +71,7 @@ class Ingestion:
             ClaimLost: The claim was lost; nothing was written after that.
             BudgetSpent: The tenant's budget does not allow for the next documents.
         """
-        if not await self._database.run(
+        if not await self.database.run(
             lambda connection: self._admit(connection, held), timeout=_READ_SECONDS
         ):
             return
@@ -82,17 +79,13 @@ class Ingestion:
         result = Result.of(held.result).with_counts(_COUNTS)
         done = held.done_to or 0
         if done >= len(wanted):
-            await self._database.run(
+            await self.database.run(
                 lambda connection: claims.finish(connection, held, result.stored(), done_to=done),
                 timeout=_READ_SECONDS,
             )
         while done < len(wanted):
             if done > (held.done_to or 0):
-                await self._database.run(
-                    lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
-                    timeout=_READ_SECONDS,
-                    repeatable=True,
-                )
+                await self.budget.check(self.database, held.tenant_id, held.kind)
             group = await self._prepare(held.scope, wanted[done:])
             group, charges = await self._embed(group)
             for prepared in group:
@@ -133,13 +126,13 @@ class Ingestion:
             return (
                 document,
                 state.heading if state is not None else "",
-                await chunks.read(connection, scope, document_id),
+                await documents.read_chunks(connection, scope, document_id),
             )
 
         group: list[PreparedDocument] = []
         texts = 0
         for document_id in document_ids:
-            document, heading_before, there = await self._database.run(
+            document, heading_before, there = await self.database.run(
                 lambda connection: read(connection, document_id),  # noqa: B023 - awaited here
                 timeout=_READ_SECONDS,
                 repeatable=True,
@@ -158,18 +151,18 @@ class Ingestion:
         self, group: Sequence[PreparedDocument]
     ) -> tuple[list[PreparedDocument], list[Charge]]:
         """The group with vectors for its new chunks; during an outage they wait."""
-        model = self._embedder.name
+        model = self.embedder.name
         places = [(i, position) for i, prepared in enumerate(group) for position in prepared.terms]
         vectors: list[dict[int, Vector]] = [{} for _ in group]
         charges: list[Charge] = []
         for start in range(0, len(places), _TEXTS_AT_ONCE):
-            if self._embedder.name != model:
+            if self.embedder.name != model:
                 # The rest is embedded with the new model by the back-fill.
                 break
             some = places[start : start + _TEXTS_AT_ONCE]
             texts = [indexed_text(group[i].heading, group[i].chunks[at]) for i, at in some]
             try:
-                batch = await self._embedder.embed(texts)
+                batch = await self.embedder.embed(texts)
             except ModelError as error:
                 logger.warning("documents can be found by their words only for now: %s", error)
                 if isinstance(error, ModelUnavailable):
@@ -177,7 +170,7 @@ class Ingestion:
                 continue
             for (i, at), vector in zip(some, batch.vectors, strict=True):
                 vectors[i][at] = vector
-            charges.append(self._prices.embedding_charge(model, batch.calls, batch.tokens))
+            charges.append(self.prices.embedding_charge(model, batch.calls, batch.tokens))
         found = [
             replace(prepared, model=model, vectors=those)
             for prepared, those in zip(group, vectors, strict=True)
@@ -216,7 +209,7 @@ class Ingestion:
                 )
                 return done
 
-        written = await patiently(self._database, work, seconds=_WRITE_SECONDS)
+        written = await patiently(self.database, work, seconds=_WRITE_SECONDS)
         if written is None:
             raise ClaimLost
         return written
@@ -230,10 +223,8 @@ class Ingestion:
             return {}
         if state.content_hash != prepared.content_hash:
             raise ContentChanged
-        await indexing.replace_chunks(connection, scope, prepared, heading_before=state.heading)
-        entities = await indexing.replace_mentions(
-            connection, scope, document_id, prepared.mentions
-        )
+        await _replace_chunks(connection, scope, prepared, heading_before=state.heading)
+        entities = await _replace_mentions(connection, scope, document_id, prepared.mentions)
         await documents.mark_ingested(connection, scope, document_id, heading=prepared.heading)
         return {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
 
@@ -246,7 +237,7 @@ class Ingestion:
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has memory switched off."""
-        why = users.why_not_learning(state, self._memory_enabled)
+        why = users.why_not_learning(state, self.memory_enabled)
         if why not in ("USER_ERASED", "MEMORY_DISABLED"):
             return False
         await attempts.discard(connection, held, why)
@@ -258,7 +249,7 @@ def _made_of(
 ) -> PreparedDocument:
     heading = chunking.heading(document.title, document.summary)
     contents = chunking.passages(document.title, document.summary, document.content)
-    change = indexing.compare(contents, there, same_heading=heading == heading_before)
+    change = _compare(contents, there, same_heading=heading == heading_before)
     return PreparedDocument(
         document.document_id,
         document.content_hash,
@@ -267,3 +258,108 @@ def _made_of(
         mentioned(document.source_type, document.content_type, document.author, document.metadata),
         {at: count_terms(indexed_text(heading, contents[at])) for at in change.comes},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkChanges:
+    """The new chunks of a document compared with the stored ones.
+
+    Attributes:
+        stays: New positions of chunks that stay, by id.
+        goes: Chunks to delete.
+        comes: Positions of new chunks.
+    """
+
+    stays: Mapping[UUID, int]
+    goes: Sequence[IndexedChunk]
+    comes: Sequence[int]
+
+
+def _compare(
+    contents: Sequence[str], held: Sequence[IndexedChunk], *, same_heading: bool
+) -> ChunkChanges:
+    """Which chunks stay; none if their common heading has changed."""
+    by_content: defaultdict[str, deque[IndexedChunk]] = defaultdict(deque)
+    if same_heading:
+        for chunk in held:
+            by_content[chunk.content].append(chunk)
+    stays: dict[UUID, int] = {}
+    comes = []
+    for position, content in enumerate(contents):
+        if by_content[content]:
+            stays[by_content[content].popleft().chunk_id] = position
+        else:
+            comes.append(position)
+    return ChunkChanges(stays, [chunk for chunk in held if chunk.chunk_id not in stays], comes)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDocument:
+    """A document and what is to be written; a skipped one has only its id.
+
+    Attributes:
+        heading: Precedes each chunk in the indexes.
+        terms: Terms of new chunks by position, as far as they are computed already.
+        vectors: Their vectors, in the same way.
+    """
+
+    document_id: UUID
+    content_hash: bytes = b""
+    heading: str = ""
+    chunks: Sequence[str] = ()
+    mentions: Sequence[Mention] = ()
+    terms: Mapping[int, Counter[str]] = field(default_factory=dict)
+    model: str = ""
+    vectors: Mapping[int, Vector] = field(default_factory=dict)
+
+
+async def _replace_chunks(
+    connection: Connection, scope: Scope, prepared: PreparedDocument, *, heading_before: str
+) -> None:
+    """Store the chunks of a document, in order; a new one without a vector waits for it.
+
+    `heading_before` preceded the stored chunks in the indexes.
+    """
+    document_id, contents, heading = prepared.document_id, prepared.chunks, prepared.heading
+    held = await documents.read_chunks(connection, scope, document_id)
+    change = _compare(contents, held, same_heading=heading == heading_before)
+    if change.goes:
+        # Under the heading before: the index knows them by it.
+        await documents.delete_chunks(connection, scope, [chunk.chunk_id for chunk in change.goes])
+    await documents.move_chunks(connection, scope, change.stays)
+    counted = [
+        prepared.terms.get(position) or count_terms(indexed_text(heading, contents[position]))
+        for position in change.comes
+    ]
+    numbers = (await index.add(connection, scope, {DOCUMENTS: counted}))[DOCUMENTS]
+    new = [
+        IndexedChunk(uuid7(), contents[position], position, number, words.total())
+        for position, number, words in zip(change.comes, numbers, counted, strict=True)
+    ]
+    await documents.insert_chunks(connection, scope, document_id, new)
+    found = {
+        EmbeddableText(
+            (scope.tenant_id, scope.user_id, str(chunk.chunk_id), 0), (chunk.content,)
+        ): [prepared.vectors[chunk.position]]
+        for chunk in new
+        if chunk.position in prepared.vectors
+    }
+    await store.write(connection, DOCUMENTS, found, model=prepared.model)
+    await store.settle(connection, DOCUMENTS, found, model=prepared.model, state="stored")
+
+
+async def _replace_mentions(
+    connection: Connection, scope: Scope, document_id: UUID, mentions: Sequence[Mention]
+) -> int:
+    """Make `mentions` the mentions of a document; returns the number of entities."""
+    before = await document_mentions.withdraw(connection, scope, document_id)
+    names = {name for one in mentions for name in (one.name, one.email) if name}
+    known = await document_mentions.find(
+        connection, scope, name_keys=list(map(fold, names)), names=list(names)
+    )
+    entities = settle(mentions, known, uuid7)
+    await document_mentions.write(connection, scope, entities)
+    named = [(entity.entity_id, entity.names) for entity in entities if entity.names]
+    await document_mentions.mention(connection, scope, document_id, named)
+    await document_mentions.drop_unmentioned(connection, scope, before)
+    return len(named)

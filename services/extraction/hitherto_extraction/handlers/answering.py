@@ -1,23 +1,26 @@
-"""Shared by all handlers of this service: idempotency keys, tokens, reads within the deadline."""
+"""Shared by all handlers: idempotency keys, tokens, update masks, reads within the deadline."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, UserCall, once
+from hitherto_extraction.pipeline.free_json import Path
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.reads import AuditedReads
-from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.audit.trail import Trail
 from hitherto_shared.consistency import ConsistencyTokens, Position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.text.normalise import nfc
 from hitherto_shared.validation import Checks
 
 CALL_SECONDS = 5.0
@@ -27,22 +30,15 @@ Found = TypeVar("Found")
 Made = TypeVar("Made")
 
 
+@dataclass(eq=False)
 class Answering:
     """Runs calls on `database`, whose role is hitherto_write unless a call says otherwise."""
 
-    def __init__(
-        self,
-        database: Database,
-        tokens: ConsistencyTokens,
-        trail: Trail,
-        reads: AuditedReads,
-        keys: UserKeys,
-    ) -> None:
-        self.database = database
-        self.trail = trail
-        self.keys = keys
-        self._reads = reads
-        self._tokens = tokens
+    database: Database
+    tokens: ConsistencyTokens
+    trail: Trail
+    reads: AuditedReads
+    keys: UserKeys
 
     def identity(
         self, checks: Checks, request: Any, *, rpc: str = "", prefix: str = ""
@@ -160,42 +156,34 @@ class Answering:
             seconds=seconds,
         )
 
-    async def read(
-        self,
-        work: Callable[[Connection], Awaitable[Found]],
-        context: Context,
-        *,
-        about: str | None = None,
-    ) -> Found:
-        """Read from the primary within the deadline.
-
-        Args:
-            work: The read.
-            context: Of the call.
-            about: The user concerned, for the audit log, or `NOBODY` for every user of the tenant.
-                None if it is no user's data.
-        """
-        if about is not None:
-            await self.note_read(about, context)
+    async def read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
+        """Read from the primary within the deadline."""
         return await self.database.run(
             work, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
         )
 
-    async def note_read(self, user_id: str | None, context: Context) -> None:
-        """Record a read of this user's data in the audit log; None means every user's."""
-        await self._reads.note([user_id or NOBODY], timeout=seconds_left(context, CALL_SECONDS))
+    async def note_read(self, user_id: str, context: Context) -> None:
+        """Record a read of this user's data in the audit log."""
+        await self.reads.note([user_id], timeout=seconds_left(context, CALL_SECONDS))
 
     def token(self, position: Position) -> str:
         """The consistency token of a point in time, for the caller's tenant."""
-        return self._tokens.make(position, current_call().principal.tenant_id)
+        return self.tokens.make(position, current_call().principal.tenant_id)
 
-    def check_token(self, token: str) -> None:
-        """Refuse a token that does not belong to the tenant.
+    def admit_read(self, checks: Checks, request: Any) -> None:
+        """End the checks of a call that reads, and refuse the token of another tenant.
 
         This service reads from the primary, which has seen the position of any valid token.
         """
-        if token:
-            self._tokens.open(token, current_call().principal.tenant_id)
+        checks.done()
+        if request.consistency_token:
+            self.tokens.open(request.consistency_token, current_call().principal.tenant_id)
+
+
+def checks_of(request: Any) -> tuple[Checks, str]:
+    """The checks of a call about a user, and the user."""
+    checks = Checks()
+    return checks, checks.identifier("user_id", request.user_id)
 
 
 def body_hash(request: Message) -> bytes:
@@ -204,3 +192,47 @@ def body_hash(request: Message) -> bytes:
     copy.CopyFrom(request)
     copy.ClearField("idempotency_key")
     return hashlib.sha256(copy.SerializeToString(deterministic=True)).digest()
+
+
+def read_update_mask(
+    checks: Checks,
+    request: Any,
+    given: Message,
+    fields: Sequence[str],
+    *,
+    deep: Collection[str] = (),
+    example: str = "",
+    most: int = 200,
+) -> list[Path]:
+    """The paths to change.
+
+    Args:
+        checks: Collects violations.
+        request: A request with the field `update_mask`.
+        given: Its new values.
+        fields: The fields that can be changed.
+        deep: Those of free-form JSON, in which a path may name a key.
+        example: Such a path.
+        most: Maximum paths.
+    """
+    if not request.HasField("update_mask"):
+        named = {field.name for field, _ in given.ListFields()}
+        return [(name,) for name in fields if name in named]
+    paths = request.update_mask.paths
+    if len(paths) > most:
+        checks.add("update_mask", f"must have at most {most} paths")
+        return []
+    found: list[Path] = []
+    for i, text in enumerate(paths):
+        path = tuple(nfc(text).split("."))
+        if path[0] not in fields or "" in path or (len(path) > 1 and path[0] not in deep):
+            inside = f", or a path into {_listed(deep)} such as {example}" if deep else ""
+            checks.add(f"update_mask.paths[{i}]", f"must be one of {', '.join(fields)}{inside}")
+        else:
+            found.append(path)
+    return found
+
+
+def _listed(names: Collection[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}"

@@ -1,4 +1,4 @@
-"""The RPCs of MemoryService on memories: save, correct, forget, restore, review."""
+"""MemoryService: memories are saved, corrected, forgotten, restored and reviewed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
+from hitherto.v1 import memory_service_pb2_grpc
 from hitherto_extraction.curation import correcting, statuses
 from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
-from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.importing import MAX_IDS, take_all
+from hitherto_extraction.handlers.answering import Answering, checks_of
+from hitherto_extraction.handlers.importing import MAX_IDS, read_ahead, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
-from hitherto_extraction.handlers.read_ahead import read_ahead
+from hitherto_extraction.handlers.profile import ProfileCalls
 from hitherto_extraction.once import IdempotentResult, UserCall
 from hitherto_extraction.pipeline.embedding_charges import (
     CORRECTION,
@@ -23,7 +24,7 @@ from hitherto_extraction.pipeline.embedding_charges import (
     SAVING,
     ChargedEmbedder,
 )
-from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.prices import Charge
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
@@ -52,20 +53,21 @@ class SaveRequest:
     statement: StatementToSave
 
 
-class CurationCalls:
-    """Implements them."""
+@dataclass(eq=False)
+class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
+    """Implements MemoryService with the role hitherto_write."""
 
-    _answering: Answering
-    _saving: Saving
-    _vectors: ChargedEmbedder
-    _signals: JobSignals
+    answering: Answering
+    saving: Saving
+    vectors: ChargedEmbedder
+    signals: JobSignals
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context
     ) -> pb.SaveMemoryResponse:
         """Save one statement at once."""
         wanted = self._read(request, "SaveMemory")
-        paid = self._vectors
+        paid = self.vectors
         # Half of the remaining time, so that a statement without a vector can still be written.
         made = await paid.embed(
             [(wanted.call.scope, wanted.statement.content)],
@@ -79,7 +81,7 @@ class CurationCalls:
         return pb.SaveMemoryResponse(
             memory=memory_message(outcome.made.memory),
             deduplicated=outcome.made.deduplicated,
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
     async def StreamMemories(
@@ -101,7 +103,7 @@ class CurationCalls:
             if len(reply.memory_ids) < MAX_IDS:
                 reply.memory_ids.append(str(outcome.made.memory.memory_id))
 
-        paid = self._vectors
+        paid = self.vectors
         unpaid: dict[Scope, Charge] = {}
 
         async def settle() -> None:
@@ -138,19 +140,18 @@ class CurationCalls:
         reply.saved_count, reply.rejected_count = taken.accepted, taken.rejected
         reply.errors.extend(taken.errors)
         if position is not None:
-            reply.consistency_token = self._answering.token(position)
+            reply.consistency_token = self.answering.token(position)
         return reply
 
     async def UpdateMemory(
         self, request: pb.UpdateMemoryRequest, context: Context
     ) -> pb.UpdateMemoryResponse:
         """Correct a memory."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         correction = read_correction(checks, request)
-        call = self._answering.admit(checks, user_id, request)
-        paid, content = self._vectors, correcting.new_content(correction)
+        call = self.answering.admit(checks, user_id, request)
+        paid, content = self.vectors, correcting.new_content(correction)
         made = await paid.embed(
             [] if content is None else [(call.scope, content)],
             CORRECTION,
@@ -167,7 +168,7 @@ class CurationCalls:
                 correction,
                 vector,
                 actor=call.principal.subject,
-                check=self._saving.enqueue_check,
+                check=self.saving.enqueue_check,
             )
 
         try:
@@ -196,7 +197,7 @@ class CurationCalls:
         decision = checks.one_of("decision", request.decision, _DECISIONS)
         if decision is None and request.decision == 0:
             checks.add("decision", "is required: APPROVE or REJECT")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         outcome = await self._change(
             call,
             lambda connection: statuses.review(
@@ -220,7 +221,7 @@ class CurationCalls:
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)
-        identity = self._answering.identity(checks, request, rpc=rpc, prefix=prefix)
+        identity = self.answering.identity(checks, request, rpc=rpc, prefix=prefix)
         principal = current_call().principal
         scope = principal.scope(user_id)
         principal.check_origin(f"{prefix}origin", statement.origin)
@@ -236,7 +237,7 @@ class CurationCalls:
     async def _store(
         self, wanted: SaveRequest, vectors: Vectors, context: Context
     ) -> IdempotentResult[Saved]:
-        saving, call = self._saving, wanted.call
+        saving, call = self.saving, wanted.call
 
         async def change(connection: Connection) -> Saved:
             return await saving.save(
@@ -248,7 +249,7 @@ class CurationCalls:
             held = await editing.read_one(connection, call.scope, UUID(memory_id))
             return Saved(held.memory, deduplicated)
 
-        outcome = await self._answering.change_user(
+        outcome = await self.answering.change_user(
             call,
             change,
             again,
@@ -257,7 +258,7 @@ class CurationCalls:
             touched=lambda saved: [str(saved.memory.memory_id)],
             opens_sealed=True,
         )
-        self._signals.wake()
+        self.signals.wake()
         return outcome
 
     async def _restate(
@@ -268,7 +269,7 @@ class CurationCalls:
     ) -> dict[str, Any]:
         """Forget or restore the memory that a request names; returns the fields of the reply."""
         checks, user_id, memory_id, reason = _named(request)
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         outcome = await self._change(
             call,
             lambda connection: restate(
@@ -281,7 +282,7 @@ class CurationCalls:
     def _reply(self, outcome: IdempotentResult[Memory]) -> dict[str, Any]:
         return {
             "memory": memory_message(outcome.made),
-            "consistency_token": self._answering.token(outcome.position),
+            "consistency_token": self.answering.token(outcome.position),
         }
 
     async def _change(
@@ -290,7 +291,7 @@ class CurationCalls:
         async def again(connection: Connection, ids: Sequence[str]) -> Memory:
             return (await editing.read_one(connection, call.scope, UUID(ids[0]))).memory
 
-        return await self._answering.change_user(
+        return await self.answering.change_user(
             call,
             change,
             again,
@@ -304,8 +305,7 @@ def _named(
     request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest | pb.ReviewMemoryRequest,
 ) -> tuple[Checks, str, UUID, str]:
     """The common part of the calls on one memory: user, memory and reason."""
-    checks = Checks()
-    user_id = checks.identifier("user_id", request.user_id)
+    checks, user_id = checks_of(request)
     memory_id = checks.uuid("memory_id", request.memory_id)
     reason = checks.text("reason", request.reason, max_bytes=4 * MAX_REASON)
     if len(reason) > MAX_REASON:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto.v1 import entity_pb2, extraction_service_pb2_grpc, job_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
-from hitherto_extraction.handlers.documents import DocumentDependencies, DocumentIngestionCalls
+from hitherto_extraction.documents.ingest import IngestRules
+from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering, checks_of
+from hitherto_extraction.handlers.documents import DocumentIngestionCalls
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming import (
     read_messages,
@@ -22,6 +24,7 @@ from hitherto_extraction.job_calls import Accepted, cancel_job
 from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
 from hitherto_extraction.pipeline.preview import ExtractionPreview, PreviewResult
 from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.queue.jobs import JobFilter
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.auth.departments import departments_of
@@ -36,7 +39,7 @@ from hitherto_shared.convert import (
     result_message,
     summary_message,
 )
-from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.models import Entity, Job, Memory
 from hitherto_shared.offloading import beside_loop
@@ -58,26 +61,20 @@ _WORK_OF_A_MESSAGE = 256
 """The minimum work of checking a message, in bytes read."""
 
 
+@dataclass(eq=False)
 class ExtractionHandlers(
     DocumentIngestionCalls, extraction_service_pb2_grpc.ExtractionServiceServicer
 ):
-    """Implements ExtractionService with the role hitherto_write."""
+    """Implements ExtractionService with the role hitherto_write; `removal` may delete."""
 
-    def __init__(
-        self,
-        answering: Answering,
-        intake: Intake,
-        signals: JobSignals,
-        pages: PageTokens,
-        preview: ExtractionPreview,
-        documents: DocumentDependencies,
-    ) -> None:
-        self._answering = answering
-        self._intake = intake
-        self._signals = signals
-        self._pages = pages
-        self._preview = preview
-        self._documents = documents
+    answering: Answering
+    intake: Intake
+    signals: JobSignals
+    pages: PageTokens
+    preview: ExtractionPreview
+    removal: Database
+    ingest_rules: IngestRules
+    limit: QueueLimit
 
     async def SubmitTranscripts(
         self, request: pb.SubmitTranscriptsRequest, context: Context
@@ -92,13 +89,13 @@ class ExtractionHandlers(
             checks,
             request.transcripts,
         )
-        accepted = await self._intake.submit(
+        accepted = await self.intake.submit(
             current_call().principal.tenant_id,
             transcripts,
-            self._answering.identity(checks, request),
+            self.answering.identity(checks, request),
             timeout=seconds_left(context, CALL_SECONDS),
         )
-        self._signals.wake()
+        self.signals.wake()
         return pb.SubmitTranscriptsResponse(
             jobs=[job_message(job) for job in accepted.jobs],
             consistency_token=self._token(accepted),
@@ -115,13 +112,13 @@ class ExtractionHandlers(
             nonlocal position
             checks = Checks()
             transcript = await asyncio.to_thread(read_one_transcript, checks, request)
-            accepted = await self._intake.submit(
+            accepted = await self.intake.submit(
                 current_call().principal.tenant_id,
                 [transcript],
-                self._answering.identity(checks, request),
+                self.answering.identity(checks, request),
                 timeout=seconds_left(context, CALL_SECONDS),
             )
-            self._signals.wake()
+            self.signals.wake()
             position = accepted.position
             if len(reply.job_ids) < MAX_IDS:
                 reply.job_ids.extend(str(job.job_id) for job in accepted.jobs)
@@ -130,7 +127,7 @@ class ExtractionHandlers(
         reply.accepted_count, reply.rejected_count = taken.accepted, taken.rejected
         reply.errors.extend(taken.errors)
         if position is not None:
-            reply.consistency_token = self._answering.token(position)
+            reply.consistency_token = self.answering.token(position)
         return reply
 
     async def PreviewExtraction(
@@ -139,9 +136,8 @@ class ExtractionHandlers(
         """Show what a transcript would teach."""
         checks = Checks()
         transcript = await asyncio.to_thread(read_one_transcript, checks, request)
-        checks.done()
-        self._answering.check_token(request.consistency_token)
-        lesson = await self._preview.show(
+        self.answering.admit_read(checks, request)
+        lesson = await self.preview.show(
             current_call().principal.scope(transcript.user_id),
             transcript,
             seconds=seconds_left(context, PREVIEW_SECONDS),
@@ -152,21 +148,20 @@ class ExtractionHandlers(
         self, request: pb.AppendMessagesRequest, context: Context
     ) -> pb.AppendMessagesResponse:
         """Accept messages of an ongoing conversation."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         messages = await asyncio.to_thread(
             read_messages, checks, "messages", request.messages, conversation_id
         )
-        call = self._answering.admit(checks, user_id, request)
-        accepted = await self._intake.append(
+        call = self.answering.admit(checks, user_id, request)
+        accepted = await self.intake.append(
             call.scope,
             conversation_id,
             messages,
             call.identity,
             timeout=seconds_left(context, CALL_SECONDS),
         )
-        self._signals.wake()
+        self.signals.wake()
         return pb.AppendMessagesResponse(
             pending_messages=accepted.pending_messages,
             job=job_message(accepted.jobs[0]) if accepted.jobs else None,
@@ -178,14 +173,13 @@ class ExtractionHandlers(
         self, request: pb.EndConversationRequest, context: Context
     ) -> pb.EndConversationResponse:
         """Extract the rest of a conversation now."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
-        call = self._answering.admit(checks, user_id, request)
-        accepted = await self._intake.end(
+        call = self.answering.admit(checks, user_id, request)
+        accepted = await self.intake.end(
             call.scope, conversation_id, call.identity, timeout=seconds_left(context, CALL_SECONDS)
         )
-        self._signals.wake()
+        self.signals.wake()
         return pb.EndConversationResponse(
             job=job_message(accepted.jobs[0]) if accepted.jobs else None,
             consistency_token=self._token(accepted),
@@ -195,15 +189,14 @@ class ExtractionHandlers(
         """The present state of one job."""
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
-        checks.done()
-        self._answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
         principal = current_call().principal
 
         async def work(connection: Connection) -> pb.GetJobResponse:
             job = await _visible_job(connection, principal, job_id)
             return pb.GetJobResponse(job=await self._job_message(connection, job))
 
-        return await self._answering.read(work, context)
+        return await self.answering.read(work, context)
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
         """Jobs, newest first."""
@@ -219,9 +212,8 @@ class ExtractionHandlers(
             states=checks.all_of("states", request.states, JOB_STATE) or None,
             kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
         )
-        page = self._pages.open(checks, principal.tenant_id, request, default=_PAGE_SIZE)
-        checks.done()
-        self._answering.check_token(request.consistency_token)
+        page = self.pages.open(checks, principal.tenant_id, request, default=_PAGE_SIZE)
+        self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListJobsResponse:
             found, next_before = await jobs.list_jobs(
@@ -229,14 +221,14 @@ class ExtractionHandlers(
             )
             total = await jobs.count_jobs(connection, principal.tenant_id, wanted)
             position = await current_position(connection)
-            token = self._answering.token(position)
+            token = self.answering.token(position)
             return pb.ListJobsResponse(
                 jobs=[job_message(job, token if job.final else "") for job in found],
                 next_page_token=page.seal(next_before),
                 total_size=total,
             )
 
-        return await self._answering.read(work, context)
+        return await self.answering.read(work, context)
 
     async def WatchJob(
         self, request: pb.WatchJobRequest, context: Context
@@ -244,8 +236,7 @@ class ExtractionHandlers(
         """The state of a job each time it changes, until it has ended."""
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
-        checks.done()
-        self._answering.check_token(request.consistency_token)
+        self.answering.admit_read(checks, request)
         principal = current_call().principal
 
         async def look(connection: Connection) -> tuple[Job, pb.WatchJobResponse]:
@@ -253,9 +244,9 @@ class ExtractionHandlers(
             return job, pb.WatchJobResponse(job=await self._job_message(connection, job))
 
         last: Job | None = None
-        with self._signals.watching(str(job_id)) as news:
+        with self.signals.watching(str(job_id)) as news:
             while True:
-                job, response = await self._answering.database.run(
+                job, response = await self.answering.database.run(
                     look, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
                 )
                 if job != last:
@@ -263,7 +254,7 @@ class ExtractionHandlers(
                     last = job
                 if job.final:
                     return
-                if self._signals.ending:
+                if self.signals.ending:
                     raise Unavailable(
                         "the service is shutting down; watch the job at another instance",
                         reason="SHUTTING_DOWN",
@@ -274,10 +265,10 @@ class ExtractionHandlers(
     async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
         """Queue a DEAD, CANCELLED or waiting job again, or all that match a filter."""
         if request.HasField("filter"):
-            response = await retry_matching(self._answering, self._intake, KINDS, request, context)
-            self._signals.wake()
+            response = await retry_matching(self.answering, self.intake, KINDS, request, context)
+            self.signals.wake()
             return response
-        job, token = await self._change(request, context, self._intake.retry)
+        job, token = await self._change(request, context, self.intake.retry)
         return pb.RetryJobResponse(job=job_message(job), consistency_token=token, retried=1)
 
     async def CancelJob(
@@ -295,11 +286,11 @@ class ExtractionHandlers(
     ) -> tuple[Job, str]:
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
-        identity = self._answering.identity(checks, request)
+        identity = self.answering.identity(checks, request)
         principal = current_call().principal
         if not principal.unbound:
             # Before the idempotency key, too: a replayed reply was made for its first caller.
-            await self._answering.read(
+            await self.answering.read(
                 lambda connection: _visible_job(connection, principal, job_id), context
             )
 
@@ -308,22 +299,22 @@ class ExtractionHandlers(
                 await change(connection, principal.tenant_id, job_id, only_user=principal.user_id)
             ]
 
-        accepted = await self._intake.once(
+        accepted = await self.intake.once(
             principal.tenant_id, identity, [], work, timeout=seconds_left(context, CALL_SECONDS)
         )
         if not accepted.jobs:
             raise jobs.job_not_found(str(job_id))
-        self._signals.wake()
+        self.signals.wake()
         return accepted.jobs[0], self._token(accepted)
 
     async def _job_message(self, connection: Connection, job: Job) -> job_pb2.Job:
         if not job.final:
             return job_message(job)
         position = await current_position(connection)
-        return job_message(job, self._answering.token(position))
+        return job_message(job, self.answering.token(position))
 
     def _token(self, accepted: Accepted) -> str:
-        return self._answering.token(accepted.position)
+        return self.answering.token(accepted.position)
 
 
 async def _visible_job(connection: Connection, principal: Principal, job_id: UUID) -> Job:

@@ -1,8 +1,14 @@
-"""Bulk import: a stream of items, each accepted or refused independently, in bounded memory."""
+"""Bulk import: a stream of items, each accepted or refused independently, in bounded memory.
+
+A stream may be read ahead while earlier items are written, to prepare items in groups. Once as many
+wait as make a group, the caller has to wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -28,6 +34,8 @@ _ITS_OWN_FAULT = (InvalidRequest, WrongState, AlreadyExists, NotPermitted)
 """Errors of a single item. Any other error, such as an unreachable database, ends the stream."""
 
 Item = TypeVar("Item")
+Request = TypeVar("Request")
+Prepared = TypeVar("Prepared")
 
 
 @dataclass(slots=True)
@@ -75,3 +83,55 @@ def _item_error(index: int, error: HithertoError) -> item_error_pb2.ItemError:
         for violation in error.violations[:MAX_VIOLATIONS]:
             message.field_violations.add(field=violation.field, description=violation.description)
     return message
+
+
+async def read_ahead(
+    requests: AsyncIterator[Request],
+    read: Callable[[Request], Item],
+    prepare: Callable[[Sequence[Item]], Awaitable[Sequence[Prepared]]],
+    *,
+    most: int,
+) -> AsyncGenerator[tuple[Item, Prepared], None]:
+    """The items of a stream in order, each with the result of its preparation.
+
+    Close it (`aclosing`) to end the reading.
+
+    Args:
+        requests: The stream.
+        read: Converts a request to an item. It must not raise.
+        prepare: Prepares a batch: the items that arrived while the last batch was in progress.
+        most: Maximum items of a batch, and of waiting items.
+
+    Raises:
+        Exception: The error that ended the stream, after all items before it.
+    """
+    waiting: asyncio.Queue[Item | None] = asyncio.Queue(maxsize=most)
+
+    async def pump() -> None:
+        try:
+            async for request in requests:
+                await waiting.put(read(request))
+        except Exception:
+            await waiting.put(None)
+            raise
+        await waiting.put(None)
+
+    reading = asyncio.create_task(pump(), name="read-ahead")
+    try:
+        ended = False
+        while not ended:
+            batch: list[Item] = []
+            item = await waiting.get()
+            while item is not None:
+                batch.append(item)
+                if len(batch) == most or waiting.empty():
+                    break
+                item = waiting.get_nowait()
+            ended = item is None
+            for pair in zip(batch, await prepare(batch), strict=True):
+                yield pair
+        await reading
+    finally:
+        reading.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await reading

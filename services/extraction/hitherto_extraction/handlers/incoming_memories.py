@@ -9,15 +9,15 @@ from hitherto.v1 import memory_pb2
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation.correcting import FIELDS, STRUCTS, Correction
 from hitherto_extraction.curation.saving import StatementToSave
-from hitherto_extraction.handlers.update_mask import read_update_mask
+from hitherto_extraction.handlers.answering import read_update_mask
 from hitherto_extraction.pipeline.answer import (
     EVENT_TYPES,
     LABEL_CHARACTERS,
     MAX_CONTENT_BYTES,
     MAX_EVENT_CHARACTERS,
     MAX_LABELS,
+    labels,
 )
-from hitherto_extraction.pipeline.answer_values import labels
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES
 from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
 from hitherto_shared.text.normalise import has_visible

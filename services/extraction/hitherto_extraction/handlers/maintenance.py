@@ -1,26 +1,33 @@
-"""MaintenanceService: upkeep across users, and roll-back of a source."""
+"""MaintenanceService: upkeep across users, re-embedding, usage, and roll-back of a source."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 from uuid import UUID
 
+from hitherto.v1 import job_pb2, maintenance_service_pb2_grpc
 from hitherto.v1 import maintenance_service_pb2 as pb
-from hitherto.v1 import maintenance_service_pb2_grpc
-from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.undo import read_originals, undo
-from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.reembedding import ReembeddingCalls, ReembeddingDependencies
-from hitherto_extraction.handlers.upkeep import StartedUpkeep, UpkeepOnDemand
-from hitherto_extraction.handlers.usage import UsageCalls
+from hitherto_extraction.budget import SHARES, Budget
+from hitherto_extraction.consolidation.writing import read_originals, undo
+from hitherto_extraction.handlers.answering import Answering, checks_of
+from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.once import IdempotentOperation
+from hitherto_extraction.pipeline.embedding_charges import SEARCH
+from hitherto_extraction.reembedding import phases
+from hitherto_extraction.reembedding.phases import ReembeddingStatus
 from hitherto_extraction.rollback.source import RollbackTarget, roll_back
+from hitherto_extraction.storage import usage
 from hitherto_extraction.storage.idempotency import Identity
+from hitherto_extraction.storage.usage import UsageFilter, UsageTotals
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import current_position
-from hitherto_shared.convert import job_message, memory_message, timestamp
+from hitherto_shared.convert import enum_words, job_message, memory_message, timestamp
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.registry import Embedders
+from hitherto_shared.models import Job
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import tag_key
@@ -32,39 +39,34 @@ _COUNTING_SECONDS = 30.0
 _ROLLBACK_SECONDS = 30.0
 """A source may have taught thousands of memories."""
 
+_PHASES = enum_words(pb.ReembedPhase.DESCRIPTOR, "REEMBED_PHASE_")
+_MIN_DIMENSIONS = 8
+_MAX_DIMENSIONS = 4_000
+_SWITCH_SECONDS = 60.0
+"""The switch scans every text once."""
 
-class MaintenanceHandlers(
-    ReembeddingCalls, UsageCalls, maintenance_service_pb2_grpc.MaintenanceServiceServicer
-):
-    """Implements MaintenanceService."""
+KINDS = (*SHARES, SEARCH, "decay", "retention")
+_DIMENSIONS = enum_words(pb.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_")
 
-    def __init__(
-        self,
-        answering: Answering,
-        pages: PageTokens,
-        upkeep: UpkeepOnDemand,
-        schedules: Schedules,
-        reembedding: ReembeddingDependencies,
-        removal: Database,
-        budget: Budget,
-    ) -> None:
-        self._answering = answering
-        self._pages = pages
-        self._upkeep = upkeep
-        self._schedules = schedules
-        self._reembedding = reembedding
-        self._removal = removal
-        self._budget = budget
 
-    async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
-        """Archive memories by the rules of decay, for all users or one."""
-        return pb.RunDecayResponse(**await self._run(request, context, DECAY))
+@dataclass(eq=False)
+class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceServicer):
+    """Implements MaintenanceService.
 
-    async def RunRetention(
-        self, request: pb.RunRetentionRequest, context: Context
-    ) -> pb.RunRetentionResponse:
-        """Delete items past their retention, for all users or one."""
-        return pb.RunRetentionResponse(**await self._run(request, context, RETENTION))
+    `maintenance` is the database with the role that works across users, `removal` the one with the
+    role that may delete.
+    """
+
+    answering: Answering
+    pages: PageTokens
+    upkeep: UpkeepOnDemand
+    schedules: Schedules
+    embedders: Embedders
+    maintenance: Database
+    removal: Database
+    budget: Budget
+    _: KW_ONLY
+    max_attempts: int
 
     async def Consolidate(
         self, request: pb.ConsolidateRequest, context: Context
@@ -73,7 +75,7 @@ class MaintenanceHandlers(
         checks = Checks()
         named = checks.identifier("tag", request.tag, required=False)
         user_id, identity = self._admit(checks, request)
-        work = await self._upkeep.consolidate(
+        work = await self.upkeep.consolidate(
             current_call().principal.tenant_id,
             user_id=user_id,
             tag=tag_key(named) or named or None,
@@ -85,11 +87,10 @@ class MaintenanceHandlers(
         self, request: pb.UndoConsolidationRequest, context: Context
     ) -> pb.UndoConsolidationResponse:
         """Restore the originals of a merged memory."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
-        call = self._answering.admit(checks, user_id, request)
-        outcome = await self._answering.change_user(
+        call = self.answering.admit(checks, user_id, request)
+        outcome = await self.answering.change_user(
             call,
             lambda connection: undo(
                 connection, call.scope, memory_id, actor=call.principal.subject
@@ -103,7 +104,82 @@ class MaintenanceHandlers(
         )
         return pb.UndoConsolidationResponse(
             memories=[memory_message(each) for each in outcome.made],
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
+        )
+
+    async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
+        """Archive memories by the rules of decay, for all users or one."""
+        return pb.RunDecayResponse(**await self._run(request, context, DECAY))
+
+    async def RunRetention(
+        self, request: pb.RunRetentionRequest, context: Context
+    ) -> pb.RunRetentionResponse:
+        """Delete items past their retention, for all users or one."""
+        return pb.RunRetentionResponse(**await self._run(request, context, RETENTION))
+
+    async def Reembed(self, request: pb.ReembedRequest, context: Context) -> pb.ReembedResponse:
+        """Take a step of re-embedding, and report its state."""
+        checks = Checks()
+        phase = checks.one_of("phase", request.phase, _PHASES)
+        if phase is None and request.phase == 0:
+            checks.add("phase", "is required")
+        dimensions = request.dimensions
+        if dimensions and not _MIN_DIMENSIONS <= dimensions <= _MAX_DIMENSIONS:
+            checks.add("dimensions", f"must lie between {_MIN_DIMENSIONS} and {_MAX_DIMENSIONS}")
+        if phase == "start":
+            checks.identifier("model", request.model)
+        identity = self.answering.identity(checks, request)
+        if phase == "start":
+            embedder = self.embedders.find(request.model, dimensions or None)
+            if embedder is None:
+                checks.add(
+                    "model",
+                    "is none that this service can embed with: it knows its configured model, the "
+                    "offline one, and models of the API in OPENAI_BASE_URL (those whose size is "
+                    "not known need `dimensions`)",
+                )
+                checks.done()
+            else:
+                dimensions = embedder.dimensions
+        tenant = current_call().principal.tenant_id
+
+        async def change(connection: Connection) -> ReembeddingStatus:
+            if phase == "start":
+                await phases.start(
+                    connection,
+                    tenant,
+                    request.model,
+                    dimensions,
+                    max_attempts=self.max_attempts,
+                )
+            elif phase == "switch":
+                await phases.switch(connection)
+            elif phase == "rollback":
+                await phases.go_back(connection)
+            return await phases.standing(connection)
+
+        async def again(connection: Connection, _ids: Sequence[str]) -> ReembeddingStatus:
+            return await phases.standing(connection)
+
+        outcome = await self.answering.change(
+            identity,
+            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
+            context,
+            database=self.maintenance,
+            seconds=_SWITCH_SECONDS,
+        )
+        found = outcome.made
+        token = self.answering.token(outcome.position)
+        job = found.job if found.job is not None and found.job.tenant_id == tenant else None
+        return pb.ReembedResponse(
+            job=None if job is None else job_message(job, token if job.final else ""),
+            active_model=found.active.name if found.active else "",
+            active_dimensions=found.active.dimensions if found.active else 0,
+            target_model=found.target.name if found.target else "",
+            target_dimensions=found.target.dimensions if found.target else 0,
+            embedded_count=found.embedded,
+            pending_count=found.pending,
+            consistency_token=token,
         )
 
     async def ListSchedules(
@@ -112,12 +188,11 @@ class MaintenanceHandlers(
         """The schedules of automatic upkeep, by name."""
         checks = Checks()
         tenant = current_call().principal.tenant_id
-        page = self._pages.open(checks, tenant, request)
-        checks.done()
-        self._answering.check_token(request.consistency_token)
+        page = self.pages.open(checks, tenant, request)
+        self.answering.admit_read(checks, request)
 
         async def work(connection: Connection) -> pb.ListSchedulesResponse:
-            found = await self._schedules.statuses(
+            found = await self.schedules.statuses(
                 connection, tenant, after=page.after or "", limit=page.size + 1
             )
             return pb.ListSchedulesResponse(
@@ -136,14 +211,57 @@ class MaintenanceHandlers(
                 ),
             )
 
-        return await self._answering.read(work, context)
+        return await self.answering.read(work, context)
+
+    async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
+        """The cost of work, by user, kind, day and model."""
+        checks = Checks()
+        principal = current_call().principal
+        wanted = UsageFilter(
+            user_id=checks.identifier("user_id", request.user_id, required=False)
+            or principal.user_id,
+            kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
+            since=checks.moment("since", request, "since"),
+            until=checks.moment("until", request, "until"),
+        )
+        by = checks.all_of("group_by", request.group_by, _DIMENSIONS)
+        tenant = principal.tenant_id
+        page = self.pages.open(checks, tenant, request)
+        self.answering.admit_read(checks, request)
+
+        async def work(connection: Connection) -> pb.GetUsageResponse:
+            # The total is that of the listed rows, whatever is charged meanwhile.
+            async with connection.transaction():
+                await usage.hold_still(connection)
+                groups, more = await usage.sum_up(connection, tenant, wanted, by=by, **page.bounds)
+                rows = [
+                    pb.UsageRow(
+                        user_id=group.user_id,
+                        kind=group.kind,
+                        day=group.day.isoformat() if group.day else "",
+                        model=group.model,
+                        usage=_usage_message(group.used),
+                    )
+                    for group in groups
+                ]
+                if not by and not rows:
+                    rows = [pb.UsageRow(usage=job_pb2.Usage())]
+                today = await usage.spent_today(connection, tenant)
+                return pb.GetUsageResponse(
+                    rows=rows,
+                    next_page_token=page.seal(list(groups[-1].place) if more else None),
+                    total=_usage_message(await usage.total(connection, tenant, wanted)),
+                    daily_budget_usd=float(self.budget.daily_usd),
+                    spent_today_usd=float(today.usd),
+                )
+
+        return await self.answering.read(work, context)
 
     async def RollbackSource(
         self, request: pb.RollbackSourceRequest, context: Context
     ) -> pb.RollbackSourceResponse:
         """Roll back everything that one conversation, document or job taught."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         source = RollbackTarget()
         match request.WhichOneof("source"):
             case "conversation_id":
@@ -156,7 +274,7 @@ class MaintenanceHandlers(
                 source = RollbackTarget(job_id=checks.uuid("job_id", request.job_id))
             case _:
                 checks.add("source", "is required: set conversation_id, document_id or job_id")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
 
         async def change(connection: Connection) -> dict[str, int]:
             return await roll_back(connection, call.scope, source, actor=call.principal.subject)
@@ -169,35 +287,35 @@ class MaintenanceHandlers(
                     counts = await change(connection)
                 position = await current_position(connection)
                 return pb.RollbackSourceResponse(
-                    counts=counts, consistency_token=self._answering.token(position)
+                    counts=counts, consistency_token=self.answering.token(position)
                 )
 
             return await with_keys(
-                self._answering.keys,
+                self.answering.keys,
                 [call.scope],
-                lambda: self._removal.run(
+                lambda: self.removal.run(
                     rehearse, timeout=seconds_left(context, _ROLLBACK_SECONDS)
                 ),
             )
 
-        outcome = await self._answering.remove(
+        outcome = await self.answering.remove(
             call,
             change,
             context,
             touched=str(source.document_id or source.job_id or ""),
             opens_sealed=True,
-            database=self._removal,
+            database=self.removal,
             seconds=_ROLLBACK_SECONDS,
         )
         return pb.RollbackSourceResponse(
-            counts=outcome.made, consistency_token=self._answering.token(outcome.position)
+            counts=outcome.made, consistency_token=self.answering.token(outcome.position)
         )
 
     async def _run(
         self, request: pb.RunDecayRequest | pb.RunRetentionRequest, context: Context, kind: str
     ) -> dict[str, Any]:
         user_id, identity = self._admit(Checks(), request)
-        work = self._upkeep.start(
+        work = self.upkeep.start(
             kind, current_call().principal.tenant_id, user_id=user_id, dry_run=request.dry_run
         )
         return await self._start(identity, work, context)
@@ -209,18 +327,22 @@ class MaintenanceHandlers(
     ) -> tuple[str | None, Identity | None]:
         """The user, None for all users of the tenant, and the caller with its key."""
         user_id = checks.identifier("user_id", request.user_id, required=False) or None
-        return user_id, self._answering.identity(checks, request)
+        return user_id, self.answering.identity(checks, request)
 
     async def _start(
-        self, identity: Identity | None, work: IdempotentOperation[StartedUpkeep], context: Context
+        self, identity: Identity | None, work: IdempotentOperation[Job], context: Context
     ) -> dict[str, Any]:
         """Start upkeep; returns the fields of the reply."""
-        outcome = await self._answering.change(
-            identity, work, context, database=self._upkeep.database, seconds=_COUNTING_SECONDS
+        outcome = await self.answering.change(
+            identity, work, context, database=self.maintenance, seconds=_COUNTING_SECONDS
         )
-        job, token = outcome.made.job, self._answering.token(outcome.position)
+        job, token = outcome.made, self.answering.token(outcome.position)
         return {
             "job": job_message(job, token if job.final else ""),
-            "counts": outcome.made.counts,
+            "counts": job.params.get("counts", {}),
             "consistency_token": token,
         }
+
+
+def _usage_message(used: UsageTotals) -> job_pb2.Usage:
+    return job_pb2.Usage(**{**asdict(used), "cost_usd": float(used.cost_usd)})

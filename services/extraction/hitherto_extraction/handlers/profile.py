@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +13,7 @@ from hitherto.v1 import profile_pb2
 from hitherto_extraction.curation.feedback import FeedbackEffects, record_feedback
 from hitherto_extraction.curation.profiles import FIELDS, RESERVED, STRUCTS, update_profile
 from hitherto_extraction.curation.saving import Saving
-from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.update_mask import read_update_mask
+from hitherto_extraction.handlers.answering import Answering, checks_of, read_update_mask
 from hitherto_extraction.pipeline.profile import LISTS
 from hitherto_extraction.storage import preferences, profiles
 from hitherto_extraction.storage.preferences import AnswerFeedback
@@ -35,15 +35,14 @@ MAX_EDIT_BYTES = 64 * 1024
 class ProfileCalls:
     """Implements the two RPCs."""
 
-    _answering: Answering
-    _saving: Saving
+    answering: Answering
+    saving: Saving
 
     async def UpdateProfile(
         self, request: pb.UpdateProfileRequest, context: Context
     ) -> pb.UpdateProfileResponse:
         """Change a profile by hand."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         values = _values(checks, request.profile)
         paths = read_update_mask(
             checks,
@@ -55,7 +54,7 @@ class ProfileCalls:
         )
         if request.version < 0:
             checks.add("version", "must not be negative; leave it out for no check")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
         principal, scope = call.principal, call.scope
         if any(path[0] in RESERVED for path in paths):
             principal.check_capability(PROFILES_MANAGE)
@@ -77,18 +76,17 @@ class ProfileCalls:
             found, _ = await profiles.read_profile(connection, scope)
             return found
 
-        outcome = await self._answering.change_user(call, change, again, context, opens_sealed=True)
+        outcome = await self.answering.change_user(call, change, again, context, opens_sealed=True)
         return pb.UpdateProfileResponse(
             profile=profile_message(outcome.made),
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
     async def RecordFeedback(
         self, request: pb.RecordFeedbackRequest, context: Context
     ) -> pb.RecordFeedbackResponse:
         """Apply a rating or an edit."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         feedback = AnswerFeedback(
             checks.identifier("conversation_id", request.conversation_id),
             checks.identifier("message_id", request.message_id),
@@ -97,13 +95,10 @@ class ProfileCalls:
             case "rating":
                 if not 1 <= request.rating <= 5:
                     checks.add("rating", "must be a number from 1 to 5")
-                feedback = AnswerFeedback(
-                    feedback.conversation_id, feedback.message_id, rating=request.rating
-                )
+                feedback = replace(feedback, rating=request.rating)
             case "edit":
-                feedback = AnswerFeedback(
-                    feedback.conversation_id,
-                    feedback.message_id,
+                feedback = replace(
+                    feedback,
                     original=checks.text(
                         "edit.original",
                         request.edit.original,
@@ -116,7 +111,7 @@ class ProfileCalls:
                 )
             case _:
                 checks.add("feedback", "is required: set rating or edit")
-        call = self._answering.admit(checks, user_id, request)
+        call = self.answering.admit(checks, user_id, request)
 
         async def change(connection: Connection) -> FeedbackEffects:
             return await record_feedback(
@@ -124,7 +119,7 @@ class ProfileCalls:
                 call.scope,
                 feedback,
                 actor=call.principal.subject,
-                memory_enabled=self._saving.memory_enabled,
+                memory_enabled=self.saving.memory_enabled,
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> FeedbackEffects:
@@ -139,7 +134,7 @@ class ProfileCalls:
                     moved.append(known[name[0], name[1]])
             return FeedbackEffects(moved, memory_ids)
 
-        outcome = await self._answering.change_user(
+        outcome = await self.answering.change_user(
             call,
             change,
             again,
@@ -151,7 +146,7 @@ class ProfileCalls:
         return pb.RecordFeedbackResponse(
             preferences=[preference_message(found) for found in outcome.made.preferences],
             memory_ids=[str(memory_id) for memory_id in outcome.made.memory_ids],
-            consistency_token=self._answering.token(outcome.position),
+            consistency_token=self.answering.token(outcome.position),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
 from hitherto_extraction.intake import Intake
+from hitherto_extraction.job_calls import MAX_RETRIED
 from hitherto_extraction.queue.jobs import RetryFilter
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal, user_not_allowed
@@ -51,8 +52,8 @@ async def retry_matching(
         principal.tenant_id, identity, wanted, timeout=seconds_left(context, CALL_SECONDS)
     )
     return pb.RetryJobResponse(
-        retried=retried.count,
-        more=retried.more,
+        retried=retried.made,
+        more=retried.made >= MAX_RETRIED,
         consistency_token=answering.token(retried.position),
     )
 

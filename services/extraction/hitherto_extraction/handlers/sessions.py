@@ -9,19 +9,17 @@ from google.protobuf.struct_pb2 import Struct
 
 from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
 from hitherto.v1 import session_service_pb2 as pb
-from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.answering import Answering, checks_of
 from hitherto_extraction.once import IdempotentResult, UserCall
-from hitherto_extraction.sessions.actions import (
+from hitherto_extraction.sessions import (
     DECISIONS,
     Decision,
-    add_action,
-    read_action,
-    resolve_action,
-)
-from hitherto_extraction.sessions.context import (
     SessionRules,
     SessionUpdate,
+    add_action,
+    read_action,
     read_session,
+    resolve_action,
     update_session,
 )
 from hitherto_extraction.storage.sessions import Proposal
@@ -49,8 +47,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.UpdateSessionRequest, context: Context
     ) -> pb.UpdateSessionResponse:
         """Replace the context or the recent items of a session."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         session_id = _session_id(checks, request.session_id)
         update = SessionUpdate(
             _given(checks, "context", request, request.context),
@@ -77,8 +74,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.AddPendingActionRequest, context: Context
     ) -> pb.AddPendingActionResponse:
         """Add an action that waits for the user's decision."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         proposal = Proposal(
             _session_id(checks, request.session_id),
             checks.identifier("type", request.type, max_chars=MAX_TYPE),
@@ -103,8 +99,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         self, request: pb.ResolvePendingActionRequest, context: Context
     ) -> pb.ResolvePendingActionResponse:
         """Confirm, complete or reject an action."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks, user_id = checks_of(request)
         decision = Decision(
             checks.identifier("session_id", request.session_id, required=False),
             checks.identifier("pending_action_id", request.pending_action_id),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.crowded_tags import KIND as CONSOLIDATION
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import users
-from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.models import Job, Scope
 
@@ -29,78 +29,60 @@ class CountableUpkeep(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StartedUpkeep:
-    """The job of a call that starts upkeep, and the counts if they are available at once."""
-
-    job: Job
-    counts: Mapping[str, int]
-
-
+@dataclass(eq=False)
 class UpkeepOnDemand:
     """Starts upkeep of one user's data, or of a tenant's.
 
     With `dry_run` the job has already ended when it is created: its result holds the counts of
-    what a run would do, and nothing else changes.
-
-    Attributes:
-        database: With the role hitherto_maintenance, which may read across users.
+    what a run would do, and nothing else changes. Counts that are available at once are in the
+    parameters of the job.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        kinds: Mapping[str, CountableUpkeep],
-        consolidation: Consolidation,
-        *,
-        max_attempts: int,
-    ) -> None:
-        """Work on `database`; `kinds` are the kinds of jobs besides `consolidation`."""
-        self.database = database
-        self._kinds = kinds
-        self._consolidation = consolidation
-        self._max_attempts = max_attempts
+    kinds: Mapping[str, CountableUpkeep]
+    consolidation: Consolidation
+    _: KW_ONLY
+    max_attempts: int
 
     def start(
         self, kind: str, tenant_id: str, *, user_id: str | None, dry_run: bool
-    ) -> IdempotentOperation[StartedUpkeep]:
+    ) -> IdempotentOperation[Job]:
         """A call of RunDecay or RunRetention."""
 
         async def count(connection: Connection) -> Mapping[str, int]:
-            return await self._kinds[kind].count(connection, tenant_id, user_id)
+            return await self.kinds[kind].count(connection, tenant_id, user_id)
 
         return self._starting(kind, tenant_id, user_id, count, {"dry_run": dry_run})
 
     async def consolidate(
         self, tenant_id: str, *, user_id: str | None, tag: str | None, dry_run: bool
-    ) -> IdempotentOperation[StartedUpkeep]:
+    ) -> IdempotentOperation[Job]:
         """A call of Consolidate. Counting calls no model."""
         key = None
         if user_id is not None:
             # Before the transaction, because a key-management service may be slow.
-            key = await self._consolidation.key_of_names(Scope(tenant_id, user_id))
+            key = await self.consolidation.key_of_names(Scope(tenant_id, user_id))
         asked = {"asked": True, **({} if tag is None else {"tag": tag}), "dry_run": dry_run}
 
         async def count(connection: Connection) -> Mapping[str, int]:
             with keys_at_hand(key):
-                return await self._consolidation.count(
-                    connection, tenant_id, user_id, self._consolidation.wanted(asked)
+                return await self.consolidation.count(
+                    connection, tenant_id, user_id, self.consolidation.wanted(asked)
                 )
 
         return self._starting(CONSOLIDATION, tenant_id, user_id, count, asked)
 
     def _starting(
         self, kind: str, tenant_id: str, user_id: str | None, count: Count, asked: Mapping[str, Any]
-    ) -> IdempotentOperation[StartedUpkeep]:
+    ) -> IdempotentOperation[Job]:
         dry_run = asked["dry_run"]
 
-        async def change(connection: Connection) -> StartedUpkeep:
+        async def change(connection: Connection) -> Job:
             if user_id is not None:
                 await users.hold_off_erase(connection, Scope(tenant_id, user_id))
             counts = await count(connection) if dry_run or user_id is not None else {}
             params = {**asked, "counts": counts}
             if dry_run:
-                job = await enqueueing.enqueue_done(
+                return await enqueueing.enqueue_done(
                     connection,
                     tenant_id,
                     kind,
@@ -108,24 +90,21 @@ class UpkeepOnDemand:
                     params=params,
                     result={"counts": counts},
                 )
-            else:
-                job = await enqueueing.enqueue(
-                    connection,
-                    tenant_id,
-                    kind,
-                    user_id=user_id,
-                    params=params,
-                    max_attempts=self._max_attempts,
-                )
-            return StartedUpkeep(job, counts)
+            return await enqueueing.enqueue(
+                connection,
+                tenant_id,
+                kind,
+                user_id=user_id,
+                params=params,
+                max_attempts=self.max_attempts,
+            )
 
-        async def again(connection: Connection, ids: Sequence[str]) -> StartedUpkeep:
-            job = await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
-            return StartedUpkeep(job, job.params.get("counts", {}))
+        async def again(connection: Connection, ids: Sequence[str]) -> Job:
+            return await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
 
         return IdempotentOperation(
             change=change,
-            ids=lambda started: [str(started.job.job_id)],
+            ids=lambda job: [str(job.job_id)],
             again=again,
             users=lambda _: [] if user_id is None else [user_id],
         )

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from hitherto_extraction.pipeline.answer import (
@@ -20,8 +21,6 @@ from hitherto_extraction.pipeline.answer import (
     NewItem,
     UnusableAnswer,
     UpdatedItem,
-)
-from hitherto_extraction.pipeline.answer_values import (
     content_of,
     entities_of,
     labels,
@@ -92,12 +91,178 @@ class _Check:
     odd: int = 0
     seen_memories: set[tuple[str, str]] = field(default_factory=set)
 
-    def drop(self) -> None:
-        self.dropped += 1
-
     def misshapen(self) -> None:
         self.dropped += 1
         self.shapeless += 1
+
+    def list_of(self, reply: Mapping[str, Any], key: str) -> list[Any]:
+        value = reply.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.misshapen()
+            return []
+        return value
+
+    def object_of(self, reply: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+        """The value of a key that holds an object with some of its fields; None if it is empty."""
+        value = reply.get(key)
+        if not _says(value):
+            return None
+        fields = _FIELDS[key]
+        if not isinstance(value, dict) or not any(
+            _says(value.get(name)) and isinstance(value[name], kinds)
+            for name, kinds in fields.items()
+        ):
+            self.dropped += 1
+            self.odd += 1
+            return None
+        return value
+
+    def each(self, raws: Any, read: Callable[[Any], Any]) -> list[Any]:
+        found = []
+        for raw in raws:
+            formed = self.formed
+            try:
+                item = read(raw)
+            except (TypeError, ValueError, KeyError, OverflowError):
+                item = None
+            if item is not None:
+                self.formed = formed + 1
+                found.append(item)
+            elif self.formed > formed:
+                self.dropped += 1
+            else:
+                self.misshapen()
+        return found
+
+    def new_item(self, index: int, raw: Any) -> NewItem | None:
+        if not isinstance(raw, dict) or raw.get("type") not in MEMORY_TYPES:
+            return None
+        content = content_of(raw.get("content"))
+        if content is None:
+            return None
+        detail = text_of(raw.get("detail"))
+        if raw["type"] in EVENT_TYPES:
+            content, detail = shortened(content, detail)
+        detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
+        confidence = raw.get("confidence", "medium")
+        context = clean(raw.get("context") or {})
+        return NewItem(
+            index=index,
+            type=raw["type"],
+            content=content,
+            detail=detail,
+            importance=self._importance(raw.get("importance"), 0.5),
+            confidence=confidence if confidence in CONFIDENCES else "medium",
+            tags=labels(raw.get("tags"), snake=True),
+            keywords=labels(raw.get("keywords"), snake=False),
+            entities=entities_of(raw.get("entities")),
+            context=context if isinstance(context, dict) and fits_struct(context) else {},
+            source_ids=self.source_ids(raw) or (),
+            valid_from=self._moment(raw.get("valid_from")),
+            origin=raw.get("origin") if raw.get("origin") in ORIGINS else None,
+            questions=self._questions(raw, content, detail),
+        )
+
+    def updated_item(self, raw: Any) -> UpdatedItem | None:
+        if not isinstance(raw, dict):
+            return None
+        content, detail = content_of(raw.get("content")), ""
+        importance = self._importance(raw.get("importance"), None)
+        tags = labels(raw.get("tags"), snake=True)
+        if content is None and importance is None and not tags:
+            return None
+        memory = self._known(raw, "updated")
+        if memory is None:
+            return None
+        if content is not None and memory in self.events:
+            content, detail = shortened(content, "")
+        confidence = raw.get("confidence")
+        return UpdatedItem(
+            memory=memory,
+            content=content,
+            detail=detail,
+            importance=importance,
+            confidence=confidence if confidence in CONFIDENCES else None,
+            tags=tags,
+            source_ids=self.source_ids(raw),
+            questions=self._questions(raw, content or "", detail),
+        )
+
+    def closed_item(self, how: str, new_count: int | None, raw: Any) -> ClosedItem | None:
+        memory = self._known(raw, how)
+        if memory is None:
+            return None
+        by = None if new_count is None else raw.get("by")
+        if by is not None and (
+            new_count is None
+            or not isinstance(by, int)
+            or isinstance(by, bool)
+            or not 0 <= by < new_count
+        ):
+            return None
+        return ClosedItem(memory, by, text_of(raw.get("reason"))[:500], self.source_ids(raw))
+
+    def _known(self, raw: Any, how: str) -> str | None:
+        """The local id of a memory that was in the prompt and is not yet named in this way."""
+        if not isinstance(raw, dict):
+            return None
+        memory = raw.get("id")
+        if not isinstance(memory, str):
+            return None
+        self.formed += 1
+        if memory not in self.memories or (how, memory) in self.seen_memories:
+            return None
+        self.seen_memories.add((how, memory))
+        return memory
+
+    def source_ids(self, raw: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """The valid message ids of an item; None if it names none at all."""
+        given = raw.get(_SOURCES)
+        if given is None or given == []:
+            return None
+        if not isinstance(given, list):
+            self.dropped += 1
+            return ()
+        known = [item for item in given if isinstance(item, str) and item in self.messages]
+        self.dropped += len(given) - len(known)
+        return tuple(dict.fromkeys(known))
+
+    def _questions(self, raw: Mapping[str, Any], *texts: str) -> tuple[str, ...]:
+        """The questions of an item that its words answer; the others count as dropped."""
+        given = raw.get("questions")
+        if not isinstance(given, list):
+            return ()
+        lines = [" ".join(text_of(each).split()) for each in given[: 2 * questions.MAX_QUESTIONS]]
+        found = questions.kept(lines, *texts)
+        self.dropped += len(given) - len(found)
+        return found
+
+    def _importance(self, value: Any, default: float | None) -> Any:
+        """A number in 0..1; one outside is clamped, anything else becomes `default`.
+
+        Both are counted.
+        """
+        if value is None:
+            return default
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or (isinstance(value, float) and not math.isfinite(value)):
+            self.dropped += 1
+            return default
+        clamped = float(min(1, max(0, value)))
+        if clamped != value:
+            self.dropped += 1
+        return clamped
+
+    def _moment(self, value: Any) -> datetime | None:
+        """A date or time in the model's notation; one outside the years 1900 to 2200 is dropped."""
+        if value is None or value == "":
+            return None
+        found = moment_of(value)
+        if found is None:
+            self.dropped += 1
+        return found
 
 
 def read_answer(
@@ -127,30 +292,22 @@ def read_answer(
     if closing_only:
         reply = {key: reply.get(key) for key in ("contradicted_memories", "achieved_goals")}
     check = _Check(frozenset(messages), frozenset(memories), frozenset(events))
-    items = _list(reply, "new_memories", check)
+    items = check.list_of(reply, "new_memories")
     if len(items) > MAX_ITEMS:
         check.dropped += len(items) - MAX_ITEMS
     new_count = None if closing_only else len(items)
-    profile, summary = (_object(reply, key, check) for key in _FIELDS)
+
+    def closed(key: str) -> list[ClosedItem]:
+        return check.each(check.list_of(reply, key), partial(check.closed_item, key, new_count))
+
+    profile, summary = (check.object_of(reply, key) for key in _FIELDS)
     answer = Answer(
-        new=_each(
-            enumerate(items[:MAX_ITEMS]), lambda pair: _new_item(pair[0], pair[1], check), check
-        ),
-        updated=_each(
-            _list(reply, "updated_memories", check), lambda raw: _updated_item(raw, check), check
-        ),
-        contradicted=_each(
-            _list(reply, "contradicted_memories", check),
-            lambda raw: _closed_item(raw, "contradicted", new_count, check),
-            check,
-        ),
-        achieved=_each(
-            _list(reply, "achieved_goals", check),
-            lambda raw: _closed_item(raw, "achieved", new_count, check),
-            check,
-        ),
+        new=check.each(enumerate(items[:MAX_ITEMS]), lambda pair: check.new_item(*pair)),
+        updated=check.each(check.list_of(reply, "updated_memories"), check.updated_item),
+        contradicted=closed("contradicted_memories"),
+        achieved=closed("achieved_goals"),
         profile=without_pairs(clean(profile)) if profile else None,
-        profile_source_ids=_source_ids(profile or {}, check),
+        profile_source_ids=check.source_ids(profile or {}),
         summary=clean(summary) if summary else None,
     )
     nothing_else = not (answer.profile or answer.summary)
@@ -206,31 +363,6 @@ def _load(text: str) -> dict[str, Any]:
     return reply
 
 
-def _list(reply: Mapping[str, Any], key: str, check: _Check) -> list[Any]:
-    value = reply.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        check.misshapen()
-        return []
-    return value
-
-
-def _object(reply: Mapping[str, Any], key: str, check: _Check) -> dict[str, Any] | None:
-    """The value of a key that holds an object with some of its fields; None if it is empty."""
-    value = reply.get(key)
-    if not _says(value):
-        return None
-    fields = _FIELDS[key]
-    if not isinstance(value, dict) or not any(
-        _says(value.get(name)) and isinstance(value[name], kinds) for name, kinds in fields.items()
-    ):
-        check.drop()
-        check.odd += 1
-        return None
-    return value
-
-
 def _says(value: Any, depth: int = 0) -> bool:
     """Whether a value of a reply has any content."""
     if isinstance(value, dict) and depth <= MAX_STRUCT_DEPTH:
@@ -238,159 +370,3 @@ def _says(value: Any, depth: int = 0) -> bool:
     if isinstance(value, str):
         return bool(value.strip())
     return value is not None and value not in ([], {})
-
-
-def _each(raws: Any, read: Callable[[Any], Any], check: _Check) -> list[Any]:
-    found = []
-    for raw in raws:
-        formed = check.formed
-        try:
-            item = read(raw)
-        except (TypeError, ValueError, KeyError, OverflowError):
-            item = None
-        if item is not None:
-            check.formed = formed + 1
-            found.append(item)
-        elif check.formed > formed:
-            check.drop()
-        else:
-            check.misshapen()
-    return found
-
-
-def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
-    if not isinstance(raw, dict) or raw.get("type") not in MEMORY_TYPES:
-        return None
-    content = content_of(raw.get("content"))
-    if content is None:
-        return None
-    detail = text_of(raw.get("detail"))
-    if raw["type"] in EVENT_TYPES:
-        content, detail = shortened(content, detail)
-    detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
-    confidence = raw.get("confidence", "medium")
-    context = clean(raw.get("context") or {})
-    return NewItem(
-        index=index,
-        type=raw["type"],
-        content=content,
-        detail=detail,
-        importance=_importance(raw.get("importance"), 0.5, check),
-        confidence=confidence if confidence in CONFIDENCES else "medium",
-        tags=labels(raw.get("tags"), snake=True),
-        keywords=labels(raw.get("keywords"), snake=False),
-        entities=entities_of(raw.get("entities")),
-        context=context if isinstance(context, dict) and fits_struct(context) else {},
-        source_ids=_source_ids(raw, check) or (),
-        valid_from=_moment(raw.get("valid_from"), check),
-        origin=raw.get("origin") if raw.get("origin") in ORIGINS else None,
-        questions=_questions(raw, check, content, detail),
-    )
-
-
-def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
-    if not isinstance(raw, dict):
-        return None
-    content, detail = content_of(raw.get("content")), ""
-    importance = _importance(raw.get("importance"), None, check)
-    tags = labels(raw.get("tags"), snake=True)
-    if content is None and importance is None and not tags:
-        return None
-    memory = _known(raw, "updated", check)
-    if memory is None:
-        return None
-    if content is not None and memory in check.events:
-        content, detail = shortened(content, "")
-    confidence = raw.get("confidence")
-    return UpdatedItem(
-        memory=memory,
-        content=content,
-        detail=detail,
-        importance=importance,
-        confidence=confidence if confidence in CONFIDENCES else None,
-        tags=tags,
-        source_ids=_source_ids(raw, check),
-        questions=_questions(raw, check, content or "", detail),
-    )
-
-
-def _closed_item(raw: Any, how: str, new_count: int | None, check: _Check) -> ClosedItem | None:
-    memory = _known(raw, how, check)
-    if memory is None:
-        return None
-    by = None if new_count is None else raw.get("by")
-    if by is not None and (
-        new_count is None
-        or not isinstance(by, int)
-        or isinstance(by, bool)
-        or not 0 <= by < new_count
-    ):
-        return None
-    return ClosedItem(memory, by, text_of(raw.get("reason"))[:500], _source_ids(raw, check))
-
-
-def _known(raw: Any, how: str, check: _Check) -> str | None:
-    """The local id of a memory that was in the prompt and is not named twice in the same way."""
-    if not isinstance(raw, dict):
-        return None
-    memory = raw.get("id")
-    if not isinstance(memory, str):
-        return None
-    check.formed += 1
-    if memory not in check.memories:
-        return None
-    if (how, memory) in check.seen_memories:
-        return None
-    check.seen_memories.add((how, memory))
-    return memory
-
-
-def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None:
-    """The valid message ids of an item; None if it names none at all."""
-    given = raw.get(_SOURCES)
-    if given is None or given == []:
-        return None
-    if not isinstance(given, list):
-        check.drop()
-        return ()
-    known = [item for item in given if isinstance(item, str) and item in check.messages]
-    check.dropped += len(given) - len(known)
-    return tuple(dict.fromkeys(known))
-
-
-def _questions(raw: Mapping[str, Any], check: _Check, *texts: str) -> tuple[str, ...]:
-    """The questions of an item that its words answer; the others count as dropped."""
-    given = raw.get("questions")
-    if not isinstance(given, list):
-        return ()
-    lines = [" ".join(text_of(each).split()) for each in given[: 2 * questions.MAX_QUESTIONS]]
-    found = questions.kept(lines, *texts)
-    check.dropped += len(given) - len(found)
-    return found
-
-
-def _importance(value: Any, default: float | None, check: _Check) -> Any:
-    """A number in 0..1; one outside is clamped, anything else becomes `default`.
-
-    Both are counted.
-    """
-    if value is None:
-        return default
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or (isinstance(value, float) and not math.isfinite(value)):
-        check.drop()
-        return default
-    clamped = float(min(1, max(0, value)))
-    if clamped != value:
-        check.drop()
-    return clamped
-
-
-def _moment(value: Any, check: _Check) -> datetime | None:
-    """A date or time in the model's notation; one outside the years 1900 to 2200 is dropped."""
-    if value is None or value == "":
-        return None
-    found = moment_of(value)
-    if found is None:
-        check.drop()
-    return found

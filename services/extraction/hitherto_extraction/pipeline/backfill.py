@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
@@ -44,27 +45,19 @@ _AT_ONCE = 256
 _SECONDS = 30.0
 
 
+@dataclass(eq=False)
 class Backfill:
-    """Embeds waiting texts, the oldest first. The database role is hitherto_maintenance."""
+    """Embeds waiting texts, the oldest first. The database role is hitherto_maintenance.
 
-    def __init__(
-        self,
-        database: Database,
-        embedder: Embedder,
-        prices: Prices | None = None,
-        *,
-        message_vectors: bool = True,
-        budget: Budget | None = None,
-    ) -> None:
-        """Embed with `embedder`, at `prices` or the shipped ones, within the `budget`.
+    Without `message_vectors`, messages that no job has indexed are found by their words only.
+    """
 
-        Without `message_vectors`, messages that no job has indexed are found by their words only.
-        """
-        self._backlog = Backlog(database, message_vectors=message_vectors)
-        self._database = database
-        self._embedder = embedder
-        self._prices = prices or load_prices(None)
-        self._budget = budget or Budget()
+    database: Database
+    embedder: Embedder
+    prices: Prices = field(default_factory=lambda: load_prices(None))
+    _: KW_ONLY
+    message_vectors: bool = True
+    budget: Budget = field(default_factory=Budget)
 
     async def run(self) -> int:
         """Index and embed one batch of waiting texts; returns how many are settled.
@@ -72,8 +65,9 @@ class Backfill:
         A text that the embedder refuses while it accepts others is given up: it is found by its
         words only, and does not block others.
         """
-        done = await self._backlog.run()
-        await self._database.run(reembedding.await_recent, timeout=_SECONDS)
+        backlog = Backlog(self.database, message_vectors=self.message_vectors)
+        done = await backlog.run()
+        await self.database.run(reembedding.await_recent, timeout=_SECONDS)
         for corpus in vectors.CORPORA:
             done += await self._fill(corpus)
         return done
@@ -93,9 +87,7 @@ class Backfill:
                 )
 
         try:
-            await embed_next(
-                self._database, self._embedder, corpus, find, keep, charge=self._charge
-            )
+            await embed_next(self.database, self.embedder, corpus, find, keep, charge=self._charge)
         except ModelError as error:
             logger.info("vectors are still waiting for the embedder: %s", error)
         return done
@@ -105,7 +97,7 @@ class Backfill:
     ) -> Sequence[EmbeddableText]:
         """A batch of waiting texts, without tenants whose budget for today is spent."""
         spent: set[str] = set()
-        bounded = self._budget.limits(KIND) and not self._embedder.offline
+        bounded = self.budget.limits(KIND) and not self.embedder.offline
         while True:
             found = await vectors.find_pending(
                 connection, corpus, limit=BATCH, without=sorted(spent)
@@ -114,7 +106,7 @@ class Backfill:
             over = {
                 tenant_id
                 for tenant_id in tenants
-                if not await affords(connection, self._budget, tenant_id, KIND)
+                if not await affords(connection, self.budget, tenant_id, KIND)
             }
             if not over:
                 return found
@@ -125,7 +117,7 @@ class Backfill:
         sizes: Counter[str] = Counter()
         for text in made.vectors:
             sizes[text.scope.tenant_id] += sum(map(len, text.contents))
-        charges = shared_out(made.cost, sizes, made.model, self._prices)
+        charges = shared_out(made, sizes, made.model, self.prices)
         for tenant_id, charge in sorted(charges.items()):
             await ledger.charge_tenant(connection, tenant_id, NO_JOB, KIND, [charge])
 

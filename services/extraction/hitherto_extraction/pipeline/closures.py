@@ -21,9 +21,8 @@ from uuid import UUID
 from hitherto_extraction.pipeline.answer import ClosedItem
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import relevance
-from hitherto_extraction.pipeline.guards.people import speaks_of_another
-from hitherto_extraction.pipeline.operations import Closure, Creation
-from hitherto_extraction.pipeline.situation import Draft, may_change, whole
+from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
+from hitherto_extraction.pipeline.operations import Closure, Creation, Draft, may_change, whole
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES

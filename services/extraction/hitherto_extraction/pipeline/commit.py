@@ -9,26 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.batch_outcome import (
-    BatchOutcome,
-    summary_statement,
-    write_behaviour,
-    write_profile,
-    write_summary,
-)
+from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, OutcomeWriting
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
 from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
-from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
-from hitherto_extraction.pipeline.operations import Occasion, Plan
-from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
+from hitherto_extraction.pipeline.plan import make_plan
 from hitherto_extraction.pipeline.quality_sample import check
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.write import write_plan
@@ -64,46 +56,33 @@ logger = logging.getLogger("hitherto.extraction")
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What is stored when an outcome is written, read under the user's lock.
+    """What an outcome is compared and merged with, read under the user's lock.
 
-    See `Situation` for the attributes that it shares. `at` is the time of the writing, `profile`
-    and `summary` are those before it.
+    `at` is the time of the writing, `profile` and `summary` are those before it.
     """
 
-    known: dict[UUID, CurrentMemory]
-    neighbours: dict[int, list[Neighbour]]
-    room: ChangeAllowance
-    importance_before: dict[UUID, float]
-    reviewed: set[int]
+    situation: Situation
     at: datetime
     profile: tuple[Profile, dict[str, str]]
     summary: HeldSummary
 
 
+@dataclass(eq=False)
 class Commit:
-    """Writes outcomes. The database role is hitherto_write."""
+    """Writes outcomes. The database role is hitherto_write.
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        memory_enabled: bool,
-        dedupe_threshold: Callable[[], float],
-        crowding: Crowding | None = None,
-        daily_changes: int = DAILY_CHANGES,
-        planning_seconds: float = PLANNING_SECONDS,
-    ) -> None:
-        """Write to `database`; without `crowding`, no consolidation is queued.
+    Without `crowding`, no consolidation is queued. `daily_changes` is the minimum of changes that
+    models may make for one user in 24 hours; `planning_seconds` limits the time for deciding what a
+    reply changes.
+    """
 
-        `daily_changes` is the minimum of changes that models may make for one user in 24 hours.
-        `planning_seconds` limits the time for deciding what a reply changes.
-        """
-        self._planning_seconds = planning_seconds
-        self._daily_changes = daily_changes
-        self._database = database
-        self._crowding = crowding
-        self._memory_enabled = memory_enabled
-        self._threshold = dedupe_threshold
+    database: Database
+    _: KW_ONLY
+    memory_enabled: bool
+    dedupe_threshold: Callable[[], float]
+    crowding: Crowding | None = None
+    daily_changes: int = DAILY_CHANGES
+    planning_seconds: float = PLANNING_SECONDS
 
     async def run(self, held: Claim, outcome: BatchOutcome) -> Result:
         """Write an outcome in one transaction and return the job's result so far.
@@ -141,9 +120,12 @@ class Commit:
                 if sealed_since and not encrypts:
                     # Encryption was turned on and off again during the model call: start again.
                     raise KeyNeeded
-                return await self._write(connection, held, outcome, around(), encrypts=encrypts)
+                result, _ = await self._apply(
+                    connection, held, outcome, around(), encrypts=encrypts, for_job=True
+                )
+                return result
 
-        result = await patiently(self._database, work, seconds=_SECONDS)
+        result = await patiently(self.database, work, seconds=_SECONDS)
         if result is None:
             raise ClaimLost
         return result
@@ -164,41 +146,11 @@ class Commit:
         self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has switched learning off."""
-        why = users.why_not_learning(state, self._memory_enabled)
+        why = users.why_not_learning(state, self.memory_enabled)
         if why is None:
             return False
         await attempts.discard(connection, held, why)
         return True
-
-    async def _write(
-        self,
-        connection: Connection,
-        held: Claim,
-        outcome: BatchOutcome,
-        around: _Surroundings,
-        *,
-        encrypts: bool,
-    ) -> Result:
-        async def finish(result: Result) -> None:
-            await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
-            await claims.record_progress(
-                connection,
-                held,
-                done_to=outcome.done_to,
-                result=result.stored(),
-                finished=outcome.last,
-            )
-
-        result, _ = await self._apply(
-            connection,
-            held,
-            outcome,
-            around,
-            encrypts=encrypts,
-            crowding=self._crowding,
-            finish=finish,
-        )
-        return result
 
     async def learn(
         self,
@@ -225,6 +177,7 @@ class Commit:
         """Read what an outcome is compared and merged with."""
         scope = held.scope
         answer = outcome.answer
+        shown = list(outcome.local_memories.values())
         (known, neighbours), room, importance_before, at, profile, summary = await together(
             connection,
             look_around(
@@ -232,30 +185,30 @@ class Commit:
                 scope,
                 answer.new,
                 outcome.vectors,
-                also=outcome.local_memories.values(),
-                threshold=self._threshold(),
+                also=shown,
+                threshold=self.dedupe_threshold(),
             ),
-            room_of(connection, scope, outcome.result.changes, daily=self._daily_changes),
+            room_of(connection, scope, outcome.result.changes, daily=self.daily_changes),
             known_memories.importance_before(
-                connection,
-                scope,
-                list(outcome.local_memories.values()) if answer.updated else [],
-                held.job_id,
+                connection, scope, shown if answer.updated else [], held.job_id
             ),
             users.database_now(connection),
             profiles.read_profile(connection, scope),
             summaries.read(connection, scope, held.conversation),
         )
-        return _Surroundings(
+        situation = Situation(
+            answer=answer,
+            witnesses=outcome.witnesses,
+            local_memories=outcome.local_memories,
             known=known,
             neighbours=neighbours,
+            vectors=outcome.vectors.of_new,
+            threshold=self.dedupe_threshold(),
             room=room,
             importance_before=importance_before,
             reviewed=await _reviewed(connection, scope, outcome, known),
-            at=at,
-            profile=profile,
-            summary=summary,
         )
+        return _Surroundings(situation, at, profile, summary)
 
     async def _apply(
         self,
@@ -265,65 +218,61 @@ class Commit:
         around: _Surroundings,
         *,
         encrypts: bool,
-        crowding: Crowding | None = None,
-        finish: Callable[[Result], Coroutine[Any, Any, None]] | None = None,
+        for_job: bool = False,
     ) -> tuple[Result, Plan]:
-        """Write what an outcome teaches; `finish` runs beside it, with the result."""
-        scope = held.scope
-        situation = Situation(
-            answer=outcome.answer,
-            witnesses=outcome.witnesses,
-            local_memories=outcome.local_memories,
-            known=around.known,
-            neighbours=around.neighbours,
-            vectors={
-                index: vector
-                for (kind, index), vector in outcome.vectors.contents.items()
-                if kind == "new"
-            },
-            threshold=self._threshold(),
-            room=around.room,
-            importance_before=around.importance_before,
-            reviewed=around.reviewed,
-        )
+        """Write what an outcome teaches; `for_job`, with its cost and the job's progress."""
+        scope, situation = held.scope, around.situation
         plan = await self._planned(situation)
         occasion = Occasion(scope, held.job_id, held.conversation, around.at, encrypts=encrypts)
-        said = summary_statement(held, outcome, around.summary, encrypts=encrypts)
+        learning = OutcomeWriting(connection, held, outcome, encrypts)
+        said = learning.said_of_summary(around.summary)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         if outcome.sampled:
             checked = await beside_loop(
-                _work_of(situation), check, plan, outcome.witnesses, around.neighbours
+                _work_of(situation), check, plan, outcome.witnesses, situation.neighbours
             )
             result = result.with_counts(checked)
-        result = await write_profile(
-            connection, held, outcome, result, around.profile, encrypts=encrypts
-        )
+        result = await learning.write_profile(result, around.profile)
 
         async def write_memories() -> None:
             await write_plan(connection, occasion, plan, outcome.vectors, also_said=[said])
-            if crowding is not None:
-                await crowding.look(connection, scope, tags_touched(plan))
+            if for_job and self.crowding is not None:
+                await self.crowding.look(connection, scope, tags_touched(plan))
 
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
             write_memories(),
-            write_summary(connection, held, outcome, around.summary, encrypts=encrypts),
-            write_behaviour(connection, held, outcome, around.at),
+            learning.write_summary(around.summary),
+            learning.write_behaviour(around.at, placed=around.summary.knows_time_zone),
         ]
-        if finish is not None:
-            writing.append(finish(result))
+        if for_job:
+            writing.append(_finish(connection, held, outcome, result))
         await together(connection, *writing)
         return result, plan
 
     async def _planned(self, situation: Situation) -> Plan:
         """Read every statement, and compare each new one with its neighbours."""
         try:
-            async with asyncio.timeout(self._planning_seconds):
+            async with asyncio.timeout(self.planning_seconds):
                 return await beside_loop(_work_of(situation), make_plan, situation)
         except TimeoutError:
             raise WorkTooLong(
-                "deciding what the model's reply changes", self._planning_seconds
+                "deciding what the model's reply changes", self.planning_seconds
             ) from None
+
+
+async def _finish(
+    connection: Connection, held: Claim, outcome: BatchOutcome, result: Result
+) -> None:
+    """Charge what a call cost, and record the job's progress."""
+    await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
+    await claims.record_progress(
+        connection,
+        held,
+        done_to=outcome.done_to,
+        result=result.stored(),
+        finished=outcome.last,
+    )
 
 
 def _work_of(situation: Situation) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hitherto_extraction.pipeline.passages import PassageVectors, is_passage
-from hitherto_extraction.pipeline.summarise import SummaryFields, SummaryPatch, merge_summary
+from hitherto_extraction.pipeline.reply_vectors import Vectors, is_passage
+from hitherto_extraction.pipeline.summarise import SummaryFields, merge_summary
 from hitherto_extraction.storage import summaries, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.corpora import index
@@ -24,29 +24,30 @@ from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.models import Scope, Summary
-from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
+from hitherto_shared.offloading import beside_loop
+from hitherto_shared.text.passages import message_text, summary_text
 from hitherto_shared.text.terms import count_terms
 
 _WORK_OF_A_LETTER = 10
+"""The work of merging one letter, in characters read: it looks for instructions."""
 
 
-def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int) -> SummaryFields:
+async def conclude(
+    held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int
+) -> SummaryFields:
     """The summary after messages up to `done_to` were read and a reply has given its own."""
-    return merge_summary(
-        held.summary,
-        SummaryPatch.of(given),
-        first_user_words=held.first_user_words,
-        late=done_to <= held.covers_to,
-    )
-
-
-def work_of(held: HeldSummary, given: Mapping[str, Any] | None) -> int:
-    """The work of `conclude` in characters read (`beside_loop`): it looks for instructions."""
     letters = len(held.first_user_words)
     for value in (given or {}).values():
         for text in value if isinstance(value, list) else [value]:
             letters += len(text) if isinstance(text, str) else 0
-    return _WORK_OF_A_LETTER * letters
+    return await beside_loop(
+        _WORK_OF_A_LETTER * letters,
+        merge_summary,
+        held.summary,
+        given or {},
+        first_user_words=held.first_user_words,
+        late=done_to <= held.covers_to,
+    )
 
 
 def new_words(held: HeldSummary, fields: SummaryFields, *, sealed: bool) -> str | None:
@@ -67,7 +68,7 @@ async def write(
     held: HeldSummary,
     done_to: int,
     messages: Sequence[StoredMessage] = (),
-    vectors: PassageVectors | None = None,
+    vectors: Vectors,
     sealed: bool = False,
 ) -> None:
     """Store a summary, and index it and its messages together.
@@ -80,13 +81,13 @@ async def write(
         held: The stored summary. If its words change, the old ones leave the index.
         done_to: The highest message that it covers.
         messages: The messages to index; those that are indexed or sealed are skipped.
-        vectors: Available vectors, for which nothing has to wait. None: nothing is indexed, as in a
-            rehearsal.
+        vectors: Available vectors, for which nothing has to wait.
         sealed: Whether to seal the summary, which then is not indexed. A summary that was in clear
             leaves the index, and its vector is left to the sweep.
     """
-    text = new_words(held, fields, sealed=sealed) if vectors is not None else None
-    fresh = [message for message in messages if vectors is not None and is_passage(message)]
+    indexed = vectors.wanted is not None
+    text = new_words(held, fields, sealed=sealed) if indexed else None
+    fresh = [message for message in messages if indexed and is_passage(message)]
     if held.lexical_no is not None and (text is not None or sealed):
         await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
     if sealed and held.summary is not None and not held.sealed:
@@ -106,20 +107,20 @@ async def write(
         lexical_length=of_summary[0].total() if of_summary else None,
         sealed=sealed,
     )
-    if vectors is None:
+    if not indexed:
         return
     words = {}
-    if text is not None and text in vectors.summary:
+    if text is not None and text == vectors.summary and ("summary", 0) in vectors.found:
         key = (scope.tenant_id, scope.user_id, conversation_id, version)
-        words = {EmbeddableText(key, (text,)): [vectors.summary[text]]}
+        words = {EmbeddableText(key, (text,)): [vectors.found["summary", 0]]}
     # Vectors before numbers: see `EmbeddedCorpus.settle`.
     said = {
         EmbeddableText(
             (scope.tenant_id, scope.user_id, conversation_id, message.message_no),
             (message.content,),
-        ): [vectors.messages[message.message_no]]
+        ): [vectors.found["message", message.message_no]]
         for message in fresh
-        if message.message_no in vectors.messages
+        if ("message", message.message_no) in vectors.found
     }
     await store.write(connection, SUMMARIES, words, model=vectors.model)
     await store.write(connection, MESSAGES, said, model=vectors.model)
@@ -143,11 +144,6 @@ async def drop_summary(connection: Connection, scope: Scope, conversation_id: st
     """
     await index.remove(connection, scope, SUMMARIES, [(conversation_id, 0)])
     return await summaries.delete(connection, scope, conversation_id)
-
-
-def embedded_text(words: str) -> str:
-    """The text that the vector of a summary is computed from."""
-    return words[:MAX_EMBEDDED]
 
 
 def _columns(fields: SummaryFields) -> dict[str, Any]:

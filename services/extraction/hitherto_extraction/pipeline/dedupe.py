@@ -37,9 +37,8 @@ _STANDING = {"forgotten": 0, "quarantined": 1}
 class Neighbour:
     """A known memory near a new statement.
 
-    `cosine` is None if either has no vector, or they have vectors of different models. `valid_from`
-    and `updated_at` let the caller compare the age of the evidence; this module does not use the
-    former. If the memory replaces the nearby statement (`original`, by a merge), the content is
+    `cosine` is None if either has no vector, or they have vectors of different models. If the
+    memory replaces the nearby statement (`original`, by a merge), the content is
     that of the statement, and everything else that of the memory.
     """
 
@@ -47,9 +46,7 @@ class Neighbour:
     type: str
     content: str
     status: str
-    origin: str
     cosine: float | None
-    valid_from: datetime
     updated_at: datetime
     original: UUID | None = None
 

@@ -12,10 +12,11 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
+from hitherto_extraction.pipeline.embedding_loop import EmbeddedBatch
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.storage import ledger, usage
 from hitherto_shared.database import faults
@@ -41,7 +42,7 @@ Payer = TypeVar("Payer", bound=Hashable)
 
 
 def shared_out(
-    batch: EmbeddingBatch, sizes: Counter[Payer], model: str, prices: Prices
+    batch: EmbeddingBatch | EmbeddedBatch[Any], sizes: Counter[Payer], model: str, prices: Prices
 ) -> dict[Payer, Charge]:
     """The cost of a call divided among the users of its texts, in proportion.
 
@@ -92,16 +93,14 @@ class Embedded:
     charges: Mapping[Scope, Charge]
 
 
+@dataclass(eq=False)
 class ChargedEmbedder:
     """Computes them. The database role is hitherto_write."""
 
-    def __init__(
-        self, database: Database, embedder: Embedder, prices: Prices, budget: Budget
-    ) -> None:
-        self._database = database
-        self._embedder = embedder
-        self._prices = prices
-        self._budget = budget
+    database: Database
+    embedder: Embedder
+    prices: Prices
+    budget: Budget
 
     async def embed(
         self, texts: Sequence[tuple[Scope, str]], kind: str, *, seconds: float
@@ -117,14 +116,14 @@ class ChargedEmbedder:
             seconds: Time limit.
         """
         # Its present name: the active model may change during the call.
-        model = self._embedder.name
+        model = self.embedder.name
         without = Embedded(model, [None] * len(texts), {})
         if not texts or not await may_embed(
-            self._database, self._embedder, self._budget, texts[0][0].tenant_id, kind
+            self.database, self.embedder, self.budget, texts[0][0].tenant_id, kind
         ):
             return without
         try:
-            batch = await self._embedder.embed([text for _, text in texts], timeout=seconds)
+            batch = await self.embedder.embed([text for _, text in texts], timeout=seconds)
         except ModelError as error:
             logger.warning(
                 "stored without a vector, because the embedder is unreachable: %s", error
@@ -133,7 +132,7 @@ class ChargedEmbedder:
         sizes: Counter[Scope] = Counter()
         for scope, text in texts:
             sizes[scope] += len(text)
-        return Embedded(model, batch.vectors, shared_out(batch, sizes, model, self._prices))
+        return Embedded(model, batch.vectors, shared_out(batch, sizes, model, self.prices))
 
     async def settle(self, kind: str, charges: Mapping[Scope, Charge]) -> None:
         """Charge what was spent; does not wait for an unreachable database."""
@@ -147,21 +146,18 @@ class ChargedEmbedder:
                 await ledger.charge(connection, payer, _JOBS[kind], kind, [charges[scope]])
 
         with faults.Tolerated(logger, "cannot charge the cost of vectors"):
-            await self._database.transact(work, timeout=_SECONDS)
+            await self.database.transact(work, timeout=_SECONDS)
 
 
-class QueryCharges:
-    """Moves counts to the ledger. The database role is hitherto_maintenance."""
+async def charge_queries(database: Database, prices: Prices) -> None:
+    """Charge the queries counted since the last run, to the tenants concerned.
 
-    def __init__(self, database: Database, prices: Prices) -> None:
-        self._database = database
-        self._prices = prices
+    The database role is hitherto_maintenance.
+    """
 
-    async def run(self) -> None:
-        """Charge what was counted since the last run, to the tenants concerned."""
-        await self._database.transact(self._charge, timeout=_QUERY_SECONDS)
-
-    async def _charge(self, connection: Connection) -> None:
+    async def work(connection: Connection) -> None:
         for tenant_id, model, calls, tokens in await usage.take_questions(connection):
-            charge = self._prices.embedding_charge(model, calls, tokens)
+            charge = prices.embedding_charge(model, calls, tokens)
             await ledger.charge_tenant(connection, tenant_id, _QUERY_JOB, SEARCH, [charge])
+
+    await database.transact(work, timeout=_QUERY_SECONDS)

@@ -12,7 +12,7 @@ from hitherto_extraction.storage import users
 from hitherto_extraction.storage.corpora import vectors
 from hitherto_extraction.storage.corpora.corpus import EmbeddableText, EmbeddedCorpus
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 
 logger = logging.getLogger("hitherto.backfill")
@@ -46,11 +46,6 @@ class EmbeddedBatch(Generic[Item]):
     calls: int = 0
     tokens: int = 0
     outage: ModelUnavailable | None = None
-
-    @property
-    def cost(self) -> EmbeddingBatch:
-        """The calls without their vectors."""
-        return EmbeddingBatch([], self.calls, self.tokens)
 
 
 Keep = Callable[[Connection, EmbeddedBatch[EmbeddableText]], Awaitable[None]]

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.pipeline import conversation_summary, passages, quality_sample
+from hitherto_extraction.pipeline import conversation_summary, quality_sample
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, ConcludedSummary
-from hitherto_extraction.pipeline.batches import halves, split
+from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
@@ -25,18 +23,18 @@ from hitherto_extraction.pipeline.extraction_prompt import (
     read_prompt,
 )
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
-from hitherto_extraction.pipeline.model_call import TooMuch, ask
-from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.pipeline.model_call import TooMuch, ask, halves, split
 from hitherto_extraction.pipeline.prompt import VERSION
 from hitherto_extraction.pipeline.quality_sample import QualitySample
+from hitherto_extraction.pipeline.reply_vectors import VectorKey, Vectors, is_passage
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.prices import Charge, Prices
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
@@ -44,9 +42,8 @@ from hitherto_shared.database.together import kept, together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.encryption.at_hand import keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.model_api import ModelError, ModelUsage
-from hitherto_shared.models import Scope
-from hitherto_shared.offloading import beside_loop
+from hitherto_shared.model_api import ModelError
+from hitherto_shared.text.passages import MAX_EMBEDDED
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -62,46 +59,25 @@ class AttemptState:
     calls: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _EmbeddedTexts:
-    """What is indexed besides memories: messages by number, and the words of the summary."""
-
-    messages: Mapping[int, str] = field(default_factory=dict)
-    summary: str | None = None
-    concluded: ConcludedSummary | None = None
-
-
+@dataclass(eq=False)
 class Extraction:
     """Runs `memory-extraction` jobs. The database role is hitherto_write."""
 
-    def __init__(
-        self,
-        database: Database,
-        chat: ChatModel,
-        embedder: Embedder,
-        commit: Commit,
-        prices: Prices,
-        rules: ExtractionRules,
-        account: FailedAttempts,
-        budget: Budget | None = None,
-        keys: UserKeys | None = None,
-        quality_sample_size: int = 0,
-    ) -> None:
-        self._database = database
-        self._sample = QualitySample(chat.extractor, quality_sample_size)
-        self._keys = keys
-        self._chat = chat
-        self._embedder = embedder
-        self._commit = commit
-        self._prices = prices
-        self._rules = rules
-        self.account = account
-        self._budget = budget or Budget()
+    database: Database
+    chat: ChatModel
+    embedder: Embedder
+    commit: Commit
+    prices: Prices
+    rules: ExtractionRules
+    account: FailedAttempts
+    budget: Budget = field(default_factory=Budget)
+    keys: UserKeys | None = None
+    sample: QualitySample = field(default_factory=lambda: QualitySample("", 0))
 
     @property
     def model(self) -> str:
         """The name of the language model."""
-        return self._chat.model
+        return self.chat.model
 
     async def run(self, held: Claim) -> None:
         """Extract the job's messages, from where an earlier attempt stopped.
@@ -114,11 +90,11 @@ class Extraction:
                 key is unavailable.
             KeyServiceUnavailable: The same, temporarily.
         """
-        with keys_at_hand(await key_of(self._database, self._keys, held.scope)):
+        with keys_at_hand(await key_of(self.database, self.keys, held.scope)):
             await self._run(held)
 
     async def _run(self, held: Claim) -> None:
-        held, messages = await self._database.run(
+        held, messages = await self.database.run(
             lambda connection: self._open(connection, held), timeout=_READ_SECONDS
         )
         tab = AttemptState(Result.of(held.result))
@@ -138,17 +114,13 @@ class Extraction:
         while pending:
             batch = pending.popleft()
             if tab.calls:
-                await self._database.run(
-                    lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
-                    timeout=_READ_SECONDS,
-                    repeatable=True,
-                )
+                await self.budget.check(self.database, held.tenant_id, held.kind)
             tab.calls += 1
             try:
                 await self._extract(held, batch, tab, last=not pending)
             except TooMuch as error:
                 logger.info("%s; splitting the batch in two", error)
-                tab.charges += self.wasted(error.spent)
+                tab.charges += self.prices.wasted("extraction", error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
     async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
@@ -168,7 +140,7 @@ class Extraction:
                 )
             ),
         )
-        if not await self._commit.admit(connection, held, state):
+        if not await self.commit.admit(connection, held, state):
             return held, []
         found: list[StoredMessage] = left()
         if not found:
@@ -197,11 +169,11 @@ class Extraction:
         last: bool,
     ) -> None:
         """One model call and the transaction of its effects, which also charges the attempt."""
-        asked, sampled = await self._database.run(
+        asked, sampled = await self.database.run(
             lambda connection: together(
                 connection,
-                self.prompt(connection, held.scope, held.conversation, batch),
-                self._sample.includes(connection, held, tab.result),
+                read_prompt(connection, held.scope, held.conversation, batch, self.rules),
+                self.sample.includes(connection, held, tab.result),
             ),
             timeout=_READ_SECONDS,
         )
@@ -210,7 +182,7 @@ class Extraction:
         )
         tab.charges = list(outcome.charges)
         before, outcome = tab.result, replace(outcome, last=last, sampled=sampled)
-        tab.result = await self._commit.run(held, outcome)
+        tab.result = await self.commit.run(held, outcome)
         tab.charges = []
         quality_sample.count(before, tab.result)
 
@@ -238,129 +210,88 @@ class Extraction:
             TooMuch: The reply was cut off.
             ModelError: The model gave no usable answer.
         """
-        reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
+        reply = await ask(self.chat, asked.prompt, closing_only=closing_only)
         witnesses = Witnesses(conversation_id, asked.messages, asked.prompt.batch.time_zone)
         done_to = max(message.message_no for message in asked.messages.values())
-        said = await self._said(asked, reply.answer, done_to) if findable else _EmbeddedTexts()
-        vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
-        charges = [*wasted, self._prices.charge("extraction", reply)]
+        # Its present name: the active model may change during the call.
+        vectors, concluded = Vectors(self.embedder.name), None
+        texts = _texts(reply.answer, witnesses)
+        if findable:
+            messages = self._embeddable(asked)
+            # The summary's words unless it changes meanwhile; then its vector is not used.
+            given = reply.answer.summary
+            fields = await conversation_summary.conclude(asked.summary, given, done_to=done_to)
+            concluded = (asked.summary, fields)
+            words = conversation_summary.new_words(
+                asked.summary, fields, sealed=asked.seals_summary
+            )
+            vectors = replace(vectors, wanted=list(messages), summary=words)
+            texts |= {("message", number): text for number, text in messages.items()}
+            if words is not None:
+                texts["summary", 0] = words[:MAX_EMBEDDED]
+        found, embedding = await self._embed(texts)
+        charges = [*wasted, self.prices.charge("extraction", reply)]
         if embedding is not None:
             charges.append(
-                self._prices.embedding_charge(vectors.model, embedding.calls, embedding.tokens)
+                self.prices.embedding_charge(vectors.model, embedding.calls, embedding.tokens)
             )
         return BatchOutcome(
             answer=reply.answer,
             witnesses=witnesses,
             local_memories=asked.local_memories,
-            vectors=vectors,
+            vectors=replace(vectors, found=found),
             time_zone=asked.prompt.batch.time_zone,
             charges=charges,
             result=replace(
                 result.with_charges(charges),
-                extractor=self._chat.extractor,
+                extractor=self.chat.extractor,
                 model=reply.model,
                 prompt_version=VERSION,
             ),
             done_to=done_to,
             last=False,
-            passages=found if findable else None,
-            concluded=said.concluded,
+            concluded=concluded,
         )
 
-    async def prompt(
-        self,
-        connection: Connection,
-        scope: Scope,
-        conversation_id: str,
-        batch: Sequence[StoredMessage],
-        *,
-        without: Collection[UUID] = (),
-    ) -> ExtractionPrompt:
-        """The prompt for some messages; see `read_prompt`."""
-        return await read_prompt(
-            connection, scope, conversation_id, batch, self._rules, without=without
-        )
-
-    async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _EmbeddedTexts:
-        """The texts of messages and summary that have to be embedded."""
-        messages = {
-            message.message_no: passages.embedded_text(message)
+    def _embeddable(self, asked: ExtractionPrompt) -> dict[int, str]:
+        """The texts of messages that have to be embedded, by number."""
+        if asked.encrypts or not self.rules.message_vectors:
+            return {}
+        return {
+            message.message_no: MESSAGES.contents(message.name, message.content)[0]
             for message in asked.messages.values()
-            if self._rules.message_vectors
-            and not asked.encrypts
-            and passages.is_passage(message)
-            and has_vector(message.content)
+            if is_passage(message) and has_vector(message.content)
         }
-        # Its words unless it changes meanwhile; then its vector is not used.
-        fields = await beside_loop(
-            conversation_summary.work_of(asked.summary, answer.summary),
-            conversation_summary.conclude,
-            asked.summary,
-            answer.summary,
-            done_to=done_to,
-        )
-        sealed = asked.encrypts or asked.summary.sealed
-        sealed = sealed or any(message.sealed for message in asked.messages.values())
-        return _EmbeddedTexts(
-            messages,
-            conversation_summary.new_words(asked.summary, fields, sealed=sealed),
-            ConcludedSummary(asked.summary, fields),
-        )
 
     async def _embed(
-        self, answer: Answer, witnesses: Witnesses, said: _EmbeddedTexts
-    ) -> tuple[Vectors, PassageVectors, EmbeddingBatch | None]:
+        self, texts: Mapping[VectorKey, str]
+    ) -> tuple[dict[VectorKey, Vector], EmbeddingBatch | None]:
         """The vectors of everything a reply may write, in one call; none during an outage."""
-        texts: dict[Hashable, str] = {("new", item.index): item.content for item in answer.new}
-        for position, update in enumerate(answer.updated):
-            if update.content is not None:
-                texts["updated", position] = update.content
-        contents = [("new", item.index) for item in answer.new]
-        contents += [("updated", position) for position, update in enumerate(answer.updated)]
-        for item in answer.new:
-            if text := witnesses.for_new(item.source_ids, item.origin).text:
-                texts["source", item.index] = text
-        for message_no, text in said.messages.items():
-            texts["message", message_no] = text
-        if said.summary is not None:
-            texts["summary"] = conversation_summary.embedded_text(said.summary)
-        # Its present name: the active model may change during the call.
-        model = self._embedder.name
         # A message that is the only source of a memory is embedded once for both.
         distinct = list(dict.fromkeys(texts.values()))
-        embedding = None
-        by_text: dict[str, Vector] = {}
+        if not distinct:
+            return {}, None
         try:
-            if distinct:
-                embedding = await self._embedder.embed(distinct)
-                by_text = dict(zip(distinct, embedding.vectors, strict=True))
+            embedding = await self.embedder.embed(distinct)
         except ModelError as error:
             # Everything is stored without vectors, found by its words, and back-filled.
             logger.warning("the embedder is unreachable: %s", error)
-        found = {key: by_text[text] for key, text in texts.items() if text in by_text}
-        return (
-            Vectors(
-                model,
-                {key: found[key] for key in contents if key in found},
-                {
-                    i.index: found["source", i.index]
-                    for i in answer.new
-                    if ("source", i.index) in found
-                },
-            ),
-            PassageVectors(
-                model,
-                list(said.messages),
-                {no: found["message", no] for no in said.messages if ("message", no) in found},
-                {said.summary: found["summary"]} if said.summary and "summary" in found else {},
-            ),
-            embedding,
-        )
-
-    def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
-        """The cost of calls with unusable replies."""
-        return [self._prices.charge("extraction", each) for each in spent]
+            return {}, None
+        by_text = dict(zip(distinct, embedding.vectors, strict=True))
+        return {key: by_text[text] for key, text in texts.items()}, embedding
 
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""
-        return deque(split(messages, self._rules.batch_tokens))
+        return deque(split(messages, self.rules.batch_tokens))
+
+
+def _texts(answer: Answer, witnesses: Witnesses) -> dict[VectorKey, str]:
+    """The texts of a reply that have to be embedded, and the words that new items came from."""
+    texts: dict[VectorKey, str] = {("new", item.index): item.content for item in answer.new}
+    for position, update in enumerate(answer.updated):
+        if update.content is not None:
+            texts["updated", position] = update.content
+    for item in answer.new:
+        if text := witnesses.for_new(item.source_ids, item.origin).text:
+            texts["source", item.index] = text
+    return texts

@@ -44,6 +44,12 @@ class ExtractionPrompt:
     summary: HeldSummary
     encrypts: bool = False
 
+    @property
+    def seals_summary(self) -> bool:
+        """Whether the summary is to be sealed: text that quotes sealed text is, too."""
+        quoted = (message.sealed for message in self.messages.values())
+        return self.encrypts or self.summary.sealed or any(quoted)
+
 
 async def read_prompt(
     connection: Connection,

@@ -115,20 +115,14 @@ def _cut(reply: str) -> str:
     return reply.encode("utf-8", "replace")[:MAX_REPLY_BYTES].decode("utf-8", "ignore")
 
 
+@dataclass(eq=False)
 class FailedAttempts:
     """Settles failed attempts. The database role is hitherto_write."""
 
-    def __init__(
-        self,
-        database: Database,
-        prices: Prices,
-        replies: UnusableReplies,
-        keys: UserKeys | None = None,
-    ) -> None:
-        self._database = database
-        self._prices = prices
-        self._replies = replies
-        self._keys = keys
+    database: Database
+    prices: Prices
+    replies: UnusableReplies
+    keys: UserKeys | None = None
 
     async def settle(
         self,
@@ -156,7 +150,9 @@ class FailedAttempts:
         """
         about = scope or held.scope
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
-        charges = [*charges, *self._wasted(held, error)]
+        stage = "consolidation" if held.kind == "consolidation" else "extraction"
+        spent = error.spent if isinstance(error, ModelError) else ()
+        charges = [*charges, *self.prices.wasted(stage, spent)]
         fault = error if isinstance(error, HithertoError) else faults.translate(error)
         # No commit begins without a key, or ends while our own work goes on.
         in_doubt = isinstance(fault, TooLate | Unavailable) and not isinstance(
@@ -165,7 +161,7 @@ class FailedAttempts:
         if in_doubt or not (charges or reply):
             # If in doubt, the commit succeeded, and the charges with it.
             return result
-        spent = result.with_charges(charges)
+        charged = result.with_charges(charges)
         key = await self._key(about) if reply else None
 
         async def work(connection: Connection) -> None:
@@ -173,16 +169,16 @@ class FailedAttempts:
             await ledger.charge(connection, payer, held.job_id, held.kind, charges)
             if reply and payer == about:
                 await self._keep(connection, held, about, reply)
-            await attempts.record_spending(connection, held, spent.stored())
+            await attempts.record_spending(connection, held, charged.stored())
 
         with faults.Tolerated(logger, "cannot charge the cost of an attempt"), keys_at_hand(key):
-            await self._database.transact(work, timeout=_SECONDS)
-            return spent
+            await self.database.transact(work, timeout=_SECONDS)
+            return charged
         return result
 
     async def _key(self, scope: Scope) -> UserKey | None:
         try:
-            return await key_of(self._database, self._keys, scope)
+            return await key_of(self.database, self.keys, scope)
         except HithertoError as error:
             logger.warning("no key to store a model's reply: %s", error.reason)
             return None
@@ -200,16 +196,11 @@ class FailedAttempts:
         sealed = (
             seal_with_user_key(scope, held.job_id, held.claim_no, reply)
             if encrypts
-            else self._replies.seal(scope, held.job_id, reply)
+            else self.replies.seal(scope, held.job_id, reply)
         )
         await unusable_replies.keep(
             connection, scope, held.job_id, held.claim_no, sealed, of_user_key=encrypts
         )
-
-    def _wasted(self, held: Claim, error: Exception) -> list[Charge]:
-        stage = "consolidation" if held.kind == "consolidation" else "extraction"
-        spent = error.spent if isinstance(error, ModelError) else ()
-        return [self._prices.charge(stage, each) for each in spent]
 
 
 def _bound_to(scope: Scope, job_id: UUID) -> list[str]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.operations import Plan, Rewrite
-from hitherto_extraction.storage import keyword_index, sources
+from hitherto_extraction.storage import keyword_index, known_memories
 from hitherto_extraction.storage.removal import IndexedMemory
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
@@ -118,7 +118,7 @@ async def _words(
     """The source words of memories: those of this reply first, then those of earlier sources."""
     if not memory_ids:
         return {}
-    earlier = await sources.read_words(
+    earlier = await known_memories.source_words(
         connection, scope, memory_ids, newest=_EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
     )
     new = set(plan.sources)

@@ -26,6 +26,8 @@ from hitherto_shared.text.normalise import nfc
 _CONTENT = (
     "content", "detail", "importance", "confidence", "origin", "tags", "keywords",
 )  # fmt: skip
+WORDS = ("content", "detail", "importance", "confidence", "tags", "keywords", "questions")
+"""What a statement has of its own, beside its origin and its time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,17 +37,22 @@ async def remove_messages(
 
 
 async def reindex(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, sweep: bool = True
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    *,
+    sweep: bool = True,
+    new: bool = False,
 ) -> int:
     """Index memories again, and remove the words they had before; returns how many were indexed.
 
     Without `sweep` those remain, under numbers that nothing has, until the next sweep. A memory
-    that never was in the index stays out of it.
+    that never was in the index stays out of it, unless `new`.
     """
     indexed = [
         memory
         for memory in await removal.read_indexed(connection, scope, memory_ids)
-        if memory.lexical_length
+        if memory.lexical_length or new
     ]
     texts = {memory.memory_id: terms_left(memory) for memory in indexed}
     if texts:

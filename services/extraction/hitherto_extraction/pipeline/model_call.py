@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from hitherto_extraction.pipeline.answer import EVENT_TYPES, Answer, UnusableAnswer
 from hitherto_extraction.pipeline.answer_parsing import read_answer
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
-from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong, estimate_tokens
 from hitherto_shared.offloading import beside_loop
 
 logger = logging.getLogger("hitherto.extraction")
@@ -24,6 +25,9 @@ ASKS = 2
 """Number of requests in one attempt of a job."""
 _WORK_OF_A_LETTER = 4
 """The work of checking one letter of a reply, in characters read (`beside_loop`)."""
+
+_OVERHEAD = 20
+"""Estimated tokens of a message's id, role, name and time."""
 
 
 class TooMuch(Exception):
@@ -39,6 +43,7 @@ class TooMuch(Exception):
 
 
 Read = TypeVar("Read")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,7 @@ class ModelReply(Generic[Read]):
     output_tokens: int
 
 
-Reply: TypeAlias = ModelReply[Answer]
-
-
-async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> Reply:
+async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> ModelReply[Answer]:
     """Ask what a conversation teaches, as in `ask_for`; `closing_only` as in `read_answer`."""
     return await ask_for(
         chat,
@@ -134,3 +136,23 @@ def _again(prompt: Prompt, why: str) -> Prompt:
         system=f"{prompt.system}\nYour previous reply could not be used: {why}. Answer with one "
         "JSON object as described and nothing else.\n",
     )
+
+
+def split(messages: Sequence[StoredMessage], budget: int) -> list[list[StoredMessage]]:
+    """Batches of at most `budget` tokens; a longer message gets a batch of its own."""
+    batches: list[list[StoredMessage]] = []
+    room = 0
+    for message in messages:
+        size = estimate_tokens(message.content) + _OVERHEAD
+        if not batches or size > room:
+            batches.append([])
+            room = budget
+        batches[-1].append(message)
+        room -= size
+    return batches
+
+
+def halves(batch: Sequence[Item]) -> list[list[Item]]:
+    """A batch in two halves, in order."""
+    middle = len(batch) // 2
+    return [list(batch[:middle]), list(batch[middle:])]

@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline import sealed_memories
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour
-from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.storage import consolidation, known_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.database.pool import Connection
@@ -38,11 +38,7 @@ async def look_around(
         The rows by id, and for each item's index the known memories near it. A merged memory is
         represented by its replacement.
     """
-    wanted = {
-        item.index: vectors.contents["new", item.index]
-        for item in items
-        if ("new", item.index) in vectors.contents
-    }
+    wanted = vectors.of_new
     limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))
     same, close, sealed, known = await together(
         connection,
@@ -58,13 +54,7 @@ async def look_around(
             limit=limit,
         ),
         sealed_memories.find_near(
-            connection,
-            scope,
-            items,
-            wanted,
-            model=vectors.model,
-            at_least=threshold,
-            limit=limit,
+            connection, scope, items, vectors, at_least=threshold, limit=limit
         ),
         known_memories.read_known(connection, scope, list(dict.fromkeys(also))),
     )
@@ -88,9 +78,7 @@ async def look_around(
                 type=said.type,
                 content=said.content,
                 status=row.status,
-                origin=row.origin,
                 cosine=found,
-                valid_from=row.valid_from,
                 updated_at=row.updated_at,
                 original=memory_id if row is not said else None,
             )

@@ -24,17 +24,14 @@ from hitherto_extraction.pipeline.dedupe import Neighbour, Reading, find_duplica
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.refinement import unsupported
-from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
-from hitherto_extraction.pipeline.operations import Creation, Plan
+from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
+from hitherto_extraction.pipeline.operations import Creation, Draft, Plan, Situation, may_change
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
-from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
 from hitherto_extraction.pipeline.source_statements import begins, words_of
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.offloading import end_if_given_up
-
-__all__ = ["Situation", "make_plan"]
 
 
 def make_plan(situation: Situation) -> Plan:
@@ -128,9 +125,7 @@ class _Statements:
                     type=made.item.type,
                     content=made.item.content,
                     status=made.status,
-                    origin=made.evidence.origin,
                     cosine=float(np.dot(vector, other)) if both else None,  # type: ignore[arg-type]
-                    valid_from=made.valid_from,
                     updated_at=made.evidence.said_at,
                 )
             )
@@ -239,18 +234,9 @@ class _Statements:
         self._draft.stated_by[item.index] = memory_id
         self._draft.note_sources(memory_id, evidence)
         if mentions:
-            self._draft.note_mentions(memory_id, item)
+            self._draft.plan.mentions.append((memory_id, item))
 
 
 def _mergeable(said: NewItem | CurrentMemory, origin: str, said_at: datetime) -> MergeableMemory:
-    return MergeableMemory(
-        content=said.content,
-        importance=said.importance,
-        confidence=said.confidence,
-        origin=origin,
-        said_at=said_at,
-        detail=said.detail,
-        tags=said.tags,
-        keywords=said.keywords,
-        questions=said.questions,
-    )
+    words = {name: getattr(said, name) for name in WORDS}
+    return MergeableMemory(**words, origin=origin, said_at=said_at)

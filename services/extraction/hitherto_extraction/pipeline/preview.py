@@ -13,17 +13,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome
-from hitherto_extraction.pipeline.batches import halves
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction
-from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt
-from hitherto_extraction.pipeline.model_call import TooMuch
+from hitherto_extraction.pipeline.extraction_prompt import ExtractionPrompt, read_prompt
+from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Charge
@@ -134,25 +133,17 @@ class _PreviewRun:
         )
 
 
+@dataclass(eq=False)
 class ExtractionPreview:
     """Rehearses extractions. The database role is hitherto_write."""
 
-    def __init__(
-        self,
-        database: Database,
-        extraction: Extraction,
-        commit: Commit,
-        *,
-        memory_enabled: bool,
-        budget: Budget | None = None,
-        keys: UserKeys | None = None,
-    ) -> None:
-        self._keys = keys
-        self._budget = budget or Budget()
-        self._database = database
-        self._extraction = extraction
-        self._commit = commit
-        self._memory_enabled = memory_enabled
+    database: Database
+    extraction: Extraction
+    commit: Commit
+    _: KW_ONLY
+    memory_enabled: bool
+    budget: Budget = field(default_factory=Budget)
+    keys: UserKeys | None = None
 
     async def show(
         self, scope: Scope, transcript: IncomingTranscript, *, seconds: float
@@ -176,13 +167,13 @@ class ExtractionPreview:
             await self._listen(run, seconds - min(_LAST_SECONDS, seconds / 5))
         finally:
             await self._charge(run)
-        return await self._rehearse(run, lambda connection, scene: _picture(connection, run, scene))
+        return await self._rehearse(run, _picture)
 
     async def _listen(self, run: _PreviewRun, seconds: float) -> None:
         """Send the transcript to the model, part by part, as far as time allows."""
         try:
             async with asyncio.timeout(seconds):
-                while (asked := await self._rehearse(run, self._next(run))) is not None:
+                while (asked := await self._rehearse(run, self._next)) is not None:
                     await self._hear(run, asked)
         except TimeoutError:
             if not run.outcomes:
@@ -196,42 +187,39 @@ class ExtractionPreview:
             raise WrongState(
                 f"the language model rejects the request: {error}; check the service's settings",
                 reason="MODEL_REFUSED",
-                metadata={"model": self._extraction.model, "status": str(error.status)},
+                metadata={"model": self.extraction.model, "status": str(error.status)},
             ) from error
         except ModelUnavailable as error:
             raise Unavailable(
                 "the language model cannot be reached; try again shortly",
                 reason="MODEL_UNAVAILABLE",
-                metadata={"model": self._extraction.model},
+                metadata={"model": self.extraction.model},
                 retry_after=error.retry_after or 5.0,
             ) from error
         except ModelMisbehaved as error:
             raise WrongState(
                 f"the language model gave no usable answer: {error}; try again or another model",
                 reason="MODEL_UNUSABLE",
-                metadata={"model": self._extraction.model},
+                metadata={"model": self.extraction.model},
             ) from error
 
-    def _next(
-        self, run: _PreviewRun
-    ) -> Callable[[Connection, _RehearsalState], Awaitable[ExtractionPrompt | None]]:
-        async def build(connection: Connection, scene: _RehearsalState) -> ExtractionPrompt | None:
-            if run.pending is None:
-                run.pending = self._extraction.batches(scene.messages)
-                run.total = len(scene.messages)
-            run.result = scene.result
-            if not run.pending or not await self._may_spend(connection, run):
-                return None
-            return await self._extraction.prompt(
-                connection, run.scope, run.transcript.conversation_id, run.pending[0]
-            )
-
-        return build
+    async def _next(
+        self, connection: Connection, run: _PreviewRun, scene: _RehearsalState
+    ) -> ExtractionPrompt | None:
+        """The prompt for the next part; None if there is none, or no budget for it."""
+        if run.pending is None:
+            run.pending = self.extraction.batches(scene.messages)
+            run.total = len(scene.messages)
+        run.result = scene.result
+        if not run.pending or not await self._may_spend(connection, run):
+            return None
+        conversation_id, rules = run.transcript.conversation_id, self.extraction.rules
+        return await read_prompt(connection, run.scope, conversation_id, run.pending[0], rules)
 
     async def _may_spend(self, connection: Connection, run: _PreviewRun) -> bool:
         """Whether the budget allows for a further call; raises an error if there was none yet."""
         try:
-            await self._budget.require(connection, run.scope.tenant_id, KIND)
+            await self.budget.require(connection, run.scope.tenant_id, KIND)
         except BudgetSpent as error:
             if run.outcomes:
                 return False
@@ -247,39 +235,41 @@ class ExtractionPreview:
         assert run.pending
         batch = run.pending[0]
         try:
-            outcome = await self._extraction.answer(
+            outcome = await self.extraction.answer(
                 asked, run.transcript.conversation_id, run.result, run.wasted
             )
         except TooMuch as error:
-            run.wasted += self._extraction.wasted(error.spent)
+            run.wasted += self.extraction.prices.wasted("extraction", error.spent)
             run.pending.popleft()
             run.pending.extendleft(reversed(halves(batch)))
             return
         except ModelError as error:
-            run.wasted += self._extraction.wasted(error.spent)
+            run.wasted += self.extraction.prices.wasted("extraction", error.spent)
             raise
         run.pending.popleft()
         run.wasted = []
         run.outcomes.append(outcome)
 
     async def _rehearse(
-        self, run: _PreviewRun, look: Callable[[Connection, _RehearsalState], Awaitable[Found]]
+        self,
+        run: _PreviewRun,
+        look: Callable[[Connection, _PreviewRun, _RehearsalState], Awaitable[Found]],
     ) -> Found:
         """Write all replies so far, read the result, and roll back."""
 
         async def work(connection: Connection) -> Found:
             async with connection.transaction(force_rollback=True):
                 scene = await self._play(connection, run)
-                return await look(connection, scene)
+                return await look(connection, run, scene)
 
         return await with_keys(
-            self._keys, [run.scope], lambda: self._database.run(work, timeout=_STATEMENT_SECONDS)
+            self.keys, [run.scope], lambda: self.database.run(work, timeout=_STATEMENT_SECONDS)
         )
 
     async def _play(self, connection: Connection, run: _PreviewRun) -> _RehearsalState:
         scope, transcript = run.scope, run.transcript
         state = await users.enter_user(connection, scope)
-        if why := state.why_not_learning(self._memory_enabled):
+        if why := users.why_not_learning(state, self.memory_enabled):
             raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
         await users.lock_user(connection, scope)
         encrypts = users.must_seal(state, scope)
@@ -302,7 +292,7 @@ class ExtractionPreview:
         )
         result, plans = Result(), []
         for outcome in run.outcomes:
-            result, plan = await self._commit.learn(
+            result, plan = await self.commit.learn(
                 connection, run.claim, outcome, encrypts=encrypts
             )
             plans.append(plan)
@@ -316,11 +306,10 @@ class ExtractionPreview:
             return
 
         async def work(connection: Connection) -> None:
-            async with connection.transaction():
-                payer = await ledger.payer(connection, run.scope)
-                await ledger.charge(connection, payer, run.job_id, KIND, charges)
+            payer = await ledger.payer(connection, run.scope)
+            await ledger.charge(connection, payer, run.job_id, KIND, charges)
 
-        await self._database.run(work, timeout=_STATEMENT_SECONDS)
+        await self.database.transact(work, timeout=_STATEMENT_SECONDS)
 
 
 async def _picture(

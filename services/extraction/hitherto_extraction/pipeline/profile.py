@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at
 from hitherto_shared.models import Profile
 from hitherto_shared.text.normalise import nfc, unusable_characters
 
@@ -35,8 +36,6 @@ MAX_VALUES = 50
 """Maximum number of values, at any depth, that a model may report at once."""
 MAX_DEPTH = 16
 """Maximum nesting of objects and lists, the field itself being the first level."""
-
-Path = tuple[str, ...]
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "summary": str,
@@ -54,19 +53,6 @@ FIELDS = tuple(_KINDS)
 """The fields of a profile that a patch may change."""
 # JSON syntax around a value: quotes are counted with the value, ": " and ", " here.
 _AROUND = 4
-_ABSENT = object()
-
-
-@dataclass(frozen=True, slots=True)
-class ProfilePatch:
-    """What the model reports as new; every field may be absent (None) or of any type."""
-
-    summary: Any = None
-    current_projects: Any = None
-    preferences: Any = None
-    frequent_intents: Any = None
-    facts: Any = None
-    metadata: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +85,19 @@ def count_values(value: Any) -> int:
 
 
 def merge_profile(
-    current: Profile, said_at: Mapping[str, str], patch: ProfilePatch, event_time: datetime
+    current: Profile, said_at: Mapping[str, str], patch: Mapping[str, Any], event_time: datetime
 ) -> ProfileChange:
     """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
 
     Args:
         current: The present profile; version 0 if there is none yet.
         said_at: When each single value was said, by `said_path`.
-        patch: What is new.
+        patch: What is new: any of `FIELDS`, of any type.
         event_time: When it was said (the time of the newest message it comes from).
-
-    Raises:
-        ValueError: `event_time` has no time zone.
     """
-    if event_time.tzinfo is None:
-        raise ValueError("event_time needs a time zone; pass the message's time in UTC")
     merge = _Merge(current, said_at, event_time.astimezone(UTC))
     for name in _KINDS:
-        merge.field(name, getattr(patch, name))
+        merge.field(name, patch.get(name))
     profile = with_values(current, merge.held, changed=bool(merge.changed))
     return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped)
 
@@ -159,7 +140,7 @@ class _Merge:
             return
         held = self._at(path)
         if isinstance(value, Mapping):
-            if len(path) > MAX_DEPTH or not (held is _ABSENT or isinstance(held, dict)):
+            if len(path) > MAX_DEPTH or not (held is ABSENT or isinstance(held, dict)):
                 self.dropped += 1
                 return
             for raw_key, inner in value.items():
@@ -169,7 +150,7 @@ class _Merge:
                 else:
                     self._value((*path, key), inner)
         elif isinstance(value, list | tuple):
-            if len(path) > MAX_DEPTH or not (held is _ABSENT or isinstance(held, list)):
+            if len(path) > MAX_DEPTH or not (held is ABSENT or isinstance(held, list)):
                 self.dropped += 1
                 return
             self._append(path, value)
@@ -184,7 +165,7 @@ class _Merge:
         if self._is_late(path):
             return
         held = self._at(path)
-        found: list[Any] = [] if held is _ABSENT else held
+        found: list[Any] = [] if held is ABSENT else held
         known = {_identity(item) for item in found}
         before = len(found)
         for raw in items:
@@ -192,8 +173,8 @@ class _Merge:
                 continue
             item = _cleaned(raw, len(path) + 1)
             if len(path) == 1 and not isinstance(item, str):
-                item = _ABSENT  # the lists beside the free JSON hold text only
-            if item is _ABSENT or _length(item) > MAX_ITEM_CHARACTERS:
+                item = ABSENT  # the lists beside the free JSON hold text only
+            if item is ABSENT or _length(item) > MAX_ITEM_CHARACTERS:
                 self.dropped += 1
             elif _identity(item) not in known:
                 added = _size(item) + _AROUND
@@ -204,27 +185,27 @@ class _Merge:
                 found.append(item)
                 known.add(_identity(item))
                 self._size += added + missing
-                if held is _ABSENT:
+                if held is ABSENT:
                     held = found
-                    self._put(path, found)
+                    put_at(self.held, path, found)
         if len(found) > before:
             self._note(path)
 
     def _replace(self, path: Path, held: Any, value: Any) -> None:
         new = _cleaned(value, len(path))
-        if new is _ABSENT:
+        if new is ABSENT:
             self.dropped += 1
             return
         if self._is_late(path):
             return
-        if held is _ABSENT or _identity(held) != _identity(new):
-            there = self._missing(path) if held is _ABSENT else -_size(held)
+        if held is ABSENT or _identity(held) != _identity(new):
+            there = self._missing(path) if held is ABSENT else -_size(held)
             growth = _size(new) + there
             if growth > 0 and self._size + growth > MAX_BYTES:
                 self.dropped += 1
                 return
             self._size += growth
-            self._put(path, new)
+            put_at(self.held, path, new)
             self._note(path)
         self.said_at[said_path(*path)] = self._now.isoformat()
 
@@ -242,26 +223,17 @@ class _Merge:
         return False
 
     def _at(self, path: Path) -> Any:
-        """The value at a path whose containers are all objects; `_ABSENT` if it is blank."""
+        """The value at a path whose containers are all objects; `ABSENT` if it is blank."""
         held: Any = self.held
         for key in path:
             held = held.get(key)
             if _says_nothing(held):
-                return _ABSENT
+                return ABSENT
         return held
 
     def _missing(self, path: Path) -> int:
         """Bytes of the keys and braces of a new value's path, never too few."""
         return sum(_size(key) + _AROUND for key in path)
-
-    def _put(self, path: Path, value: Any) -> None:
-        held = self.held
-        for key in path[:-1]:
-            inner = held.get(key)
-            if not isinstance(inner, dict):
-                inner = held[key] = {}
-            held = inner
-        held[path[-1]] = value
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -287,29 +259,29 @@ def _key(raw: Any) -> str | None:
 
 
 def _cleaned(value: Any, depth: int) -> Any:
-    """JSON that can be stored, or `_ABSENT`. `depth` is that of the value itself, if it nests.
+    """JSON that can be stored, or `ABSENT`. `depth` is that of the value itself, if it nests.
 
     A value with a part that cannot be stored is refused as a whole.
     """
     if isinstance(value, str):
-        return _ABSENT if unusable_characters(value) else nfc(value).strip()
+        return ABSENT if unusable_characters(value) else nfc(value).strip()
     if isinstance(value, int | float):
-        return value if _is_double(value) else _ABSENT
+        return value if _is_double(value) else ABSENT
     if depth > MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
-        return _ABSENT
+        return ABSENT
     if isinstance(value, Mapping):
         pairs = {
             _key(key): _cleaned(inner, depth + 1)
             for key, inner in value.items()
             if not _says_nothing(inner)
         }
-        return pairs if pairs and None not in pairs and _all_there(pairs.values()) else _ABSENT
+        return pairs if pairs and None not in pairs and _all_there(pairs.values()) else ABSENT
     items = [_cleaned(item, depth + 1) for item in value if not _says_nothing(item)]
-    return items if items and _all_there(items) else _ABSENT
+    return items if items and _all_there(items) else ABSENT
 
 
 def _all_there(items: Iterable[Any]) -> bool:
-    return all(item is not _ABSENT for item in items)
+    return all(item is not ABSENT for item in items)
 
 
 def _is_double(number: float) -> bool:

@@ -17,11 +17,12 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from hitherto_extraction.pipeline.free_json import ABSENT, Path, value_at
 from hitherto_extraction.pipeline.guards.refinement import unsupported
 from hitherto_extraction.pipeline.guards.subjects import USER, names, small_words, subject
 from hitherto_extraction.pipeline.guards.support import JoinedWords, content, unspaced
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, clauses, tokenise
-from hitherto_extraction.pipeline.profile import FIELDS, OTHER_NAMES, Path
+from hitherto_extraction.pipeline.profile import FIELDS, OTHER_NAMES
 from hitherto_shared.models import Profile
 from hitherto_shared.text.normalise import nfc
 from hitherto_shared.vocabulary.opposites import markers
@@ -45,7 +46,6 @@ _DENYING_KEY = re.compile(
 """Keys for what a person does not do or cannot do, which a message states in a denial."""
 _TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 _WORD_END = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
-_ABSENT = object()
 _NOBODY = JoinedWords([])
 
 
@@ -55,7 +55,7 @@ def supported(
     """The patch without unsupported values.
 
     Args:
-        patch: Free-form JSON by the names of `ProfilePatch`, unchecked.
+        patch: Free-form JSON by the fields of a profile, unchecked.
         profile: The present profile. Values that it already has are not additions.
         said: The messages behind the patch.
 
@@ -65,7 +65,7 @@ def supported(
     """
     reading = _Reading(profile, said)
     kept = {name: reading.pruned((name,), value) for name, value in patch.items()}
-    return {name: value for name, value in kept.items() if value is not _ABSENT}, reading.refused
+    return {name: value for name, value in kept.items() if value is not ABSENT}, reading.refused
 
 
 class _Reading:
@@ -78,9 +78,9 @@ class _Reading:
         self._known = "\n".join(str(leaf) for _, leaf in _placed(self._held, ()))[:_LONGEST_KNOWN]
 
     def pruned(self, path: Path, value: Any) -> Any:
-        """A value without its unsupported parts; `_ABSENT` if nothing is left."""
+        """A value without its unsupported parts; `ABSENT` if nothing is left."""
         path = (OTHER_NAMES[path],) if path in OTHER_NAMES else path
-        held = self._at(path)
+        held = value_at(self._held, path)
         if isinstance(value, Mapping):
             return self._object(path, value)
         if isinstance(value, list | tuple):
@@ -90,7 +90,7 @@ class _Reading:
         # It was not repeated; the stored value stays unchanged.
         same = held == value or (isinstance(held, list | tuple) and value in held)
         self.refused += not same
-        return _ABSENT
+        return ABSENT
 
     def _object(self, path: Path, value: Mapping[Any, Any]) -> Any:
         found: dict[Any, Any] = {}
@@ -100,9 +100,9 @@ class _Reading:
                 self.refused += 1
                 continue
             kept = self.pruned((*path, name), inner)
-            if kept is not _ABSENT:
+            if kept is not ABSENT:
                 found[key] = kept
-        return found if found or not value else _ABSENT
+        return found if found or not value else ABSENT
 
     def _list(self, path: Path, items: list[Any] | tuple[Any, ...], held: Any) -> Any:
         known = held if isinstance(held, list | tuple) else ()
@@ -112,7 +112,7 @@ class _Reading:
                 found.append(item)
             else:
                 self.refused += item not in known
-        return found if found or not items else _ABSENT
+        return found if found or not items else ABSENT
 
     def _is_name(self, key: str) -> bool:
         """Whether a key only names what its value says, or else was said itself."""
@@ -161,12 +161,6 @@ class _Reading:
         return not unsupported(named, self._known, self._said) and self._said.bears_out(
             clause, self._known
         )
-
-    def _at(self, path: Path) -> Any:
-        found: Any = self._held
-        for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found
 
 
 def _placed(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from importlib import resources
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -18,9 +18,6 @@ from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, P
 
 VERSION = "extraction_3"
 
-_folder = resources.files("hitherto_extraction.prompts")
-_SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")
-_SCHEMA: Mapping[str, Any] = json.loads((_folder / f"{VERSION}.json").read_text("utf-8"))
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 HARMLESS = Batch(
@@ -32,6 +29,16 @@ HARMLESS = Batch(
 """A prompt that any working model answers, sent when a refusal may not be about the content."""
 
 
+def load_prompt(version: str) -> tuple[str, Mapping[str, Any]]:
+    """The instructions of a version, and the schema of the answer."""
+    folder = resources.files("hitherto_extraction.prompts")
+    schema = json.loads((folder / f"{version}.json").read_text("utf-8"))
+    return (folder / f"{version}.md").read_text("utf-8"), schema
+
+
+_SYSTEM, _SCHEMA = load_prompt(VERSION)
+
+
 def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt:
     """The prompt for `batch`."""
     return Prompt(
@@ -39,7 +46,6 @@ def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt
         user=_user_message(batch),
         batch=batch,
         schema=_SCHEMA,
-        version=VERSION,
         temperature=temperature,
         max_tokens=max_tokens,
     )
@@ -54,12 +60,13 @@ def _user_message(batch: Batch) -> str:
     sections = ["CURRENT PROFILE:", _json(profile), ""]
     if batch.summary:
         sections += ["CURRENT SUMMARY:", _json(batch.summary), ""]
-    sections += ["EXISTING MEMORIES:", *(_memory(item, zone) for item in batch.memories), ""]
+    sections += ["EXISTING MEMORIES:", *(memory_line(item, zone) for item in batch.memories), ""]
     sections += ["CONVERSATION:", *(_message(item, zone) for item in batch.messages)]
     return "\n".join(sections)
 
 
-def _memory(memory: PromptMemory, zone: ZoneInfo) -> str:
+def memory_line(memory: PromptMemory, zone: tzinfo) -> str:
+    """A known memory in the prompt."""
     day = memory.date.astimezone(zone).date().isoformat()
     return f"[{memory.local_id}] ({memory.type}, {day}) {one_line(memory.content)}"
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import CANDIDATE_STATUSES
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.sealed_memories import OpenedMemory
@@ -39,9 +40,8 @@ async def find_near(
     connection: Connection,
     scope: Scope,
     items: Sequence[NewItem],
-    vectors: Mapping[int, Vector],
+    vectors: Vectors,
     *,
-    model: str,
     at_least: float,
     limit: int,
 ) -> dict[tuple[int, UUID], float | None]:
@@ -52,11 +52,12 @@ async def find_near(
     """
     if not items:
         return {}
+    model, wanted = vectors.model, vectors.of_new
     held = await sealed_memories.read_newest(connection, scope, statuses=_COMPARED, model=model)
     if not held:
         return {}
     # In a thread: comparing thousands would block the event loop.
-    return await asyncio.to_thread(_near, held, items, vectors, at_least=at_least, limit=limit)
+    return await asyncio.to_thread(_near, held, items, wanted, at_least=at_least, limit=limit)
 
 
 def _near(

@@ -7,6 +7,7 @@ can be rebuilt when one is rolled back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,9 +16,9 @@ from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
 from hitherto_extraction.pipeline.operations import Creation, Occasion, Plan
 from hitherto_extraction.pipeline.profile import FIELDS as PROFILE_FIELDS
-from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
+from hitherto_extraction.pipeline.profile import merge_profile
 from hitherto_extraction.pipeline.summarise import FIELDS as SUMMARY_FIELDS
-from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.storage.statements import NewStatement
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES, Profile
@@ -60,72 +61,37 @@ def document_of(*objects: Mapping[str, Any]) -> UUID | None:
 
 def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
     """Every statement of a plan about memories."""
-
-    def stated(
-        memory_id: UUID,
-        action: str,
-        version: int,
-        origin: str,
-        said_at: datetime,
-        words: Mapping[str, Any],
-        *,
-        made_version: bool = True,
-    ) -> NewStatement:
-        return NewStatement(
-            "memory",
-            action,
-            version,
-            made_version,
-            origin,
-            said_at,
-            words,
-            memory_id=memory_id,
-            conversation_id=occasion.conversation_id,
-            document_id=document_of(occasion.kept.get("metadata", {}), words.get("context", {})),
-            job_id=occasion.job_id,
-            sealed=memory_id in plan.sealed,
-        )
-
     created = [
-        stated(
-            made.memory_id,
-            "said",
-            1,
-            made.evidence.origin,
-            made.evidence.said_at,
-            _words_of_creation(made, occasion),
-        )
+        _stated("said", 1, made.evidence, _words_of_creation(made, occasion), made.memory_id)
         for made in plan.creations
     ]
     said = [
-        stated(
-            each.memory_id,
-            each.action,
-            each.version,
-            each.evidence.origin,
-            each.evidence.said_at,
-            each.words,
+        replace(
+            _stated(each.action, each.version, each.evidence, each.words, each.memory_id),
             made_version=each.made_version,
         )
         for each in plan.said
     ]
     challenged = [
-        stated(
-            change.after.memory_id,
+        NewStatement(
+            "memory",
             "challenged",
             change.after.version,
+            True,
             change.after.origin,
             change.after.said_at,
             {"challenges": [str(by) for m, by in plan.challenges if m == change.after.memory_id]},
+            change.after.memory_id,
         )
         for change in plan.rewrites
         if change.action == "quarantined"
     ]
     closed = [
-        stated(
-            closure.before.memory_id,
+        NewStatement(
+            "memory",
             "closed",
             closure.before.version + 1,
+            True,
             closure.before.origin,
             closure.valid_to,
             {
@@ -133,10 +99,29 @@ def statements_of(plan: Plan, occasion: Occasion) -> list[NewStatement]:
                 "valid_to": closure.valid_to.isoformat(),
                 "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
             },
+            closure.before.memory_id,
         )
         for closure in plan.closures
     ]
-    return [*created, *said, *challenged, *closed]
+    metadata = occasion.kept.get("metadata", {})
+    return [
+        replace(
+            each,
+            conversation_id=occasion.conversation_id,
+            document_id=document_of(metadata, each.said.get("context", {})),
+            job_id=occasion.job_id,
+            sealed=each.memory_id in plan.sealed,
+        )
+        for each in (*created, *said, *challenged, *closed)
+    ]
+
+
+def _stated(
+    action: str, version: int, evidence: Evidence, words: Mapping[str, Any], memory_id: UUID
+) -> NewStatement:
+    return NewStatement(
+        "memory", action, version, True, evidence.origin, evidence.said_at, words, memory_id
+    )
 
 
 def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
@@ -156,7 +141,7 @@ def _words_of_creation(made: Creation, occasion: Occasion) -> dict[str, Any]:
 
 
 def of_profile(
-    patch: ProfilePatch, evidence: Evidence, version: int, *, made_version: bool
+    patch: Mapping[str, Any], evidence: Evidence, version: int, *, made_version: bool
 ) -> NewStatement:
     """What a reply says about the profile: the profile that it alone would make."""
     alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
@@ -168,11 +153,12 @@ def of_profile(
 
 def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: int) -> NewStatement:
     """What a reply says about its conversation, without defaults for missing fields."""
-    patch = SummaryPatch.of(given)
-    words = _filled(merge_summary(None, patch, first_user_words=""), SUMMARY_FIELDS)
+    summary = given or {}
+    words = _filled(merge_summary(None, summary, first_user_words=""), SUMMARY_FIELDS)
     if words.get("title") == NEUTRAL_TITLE:
         del words["title"]
-    if not (isinstance(patch.outcome, str) and patch.outcome.strip().lower() in OUTCOMES):
+    outcome = summary.get("outcome")
+    if not (isinstance(outcome, str) and outcome.strip().lower() in OUTCOMES):
         words.pop("outcome", None)
     said_at = max(message.said_at for message in witnesses.messages)
     return NewStatement("summary", "concluded", done_to, False, "user", said_at, words)

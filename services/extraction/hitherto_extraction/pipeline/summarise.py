@@ -8,7 +8,7 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from hitherto_shared.models import NEUTRAL_TITLE, OUTCOMES, Summary
@@ -29,26 +29,6 @@ _FIRST_OUTCOME = "ongoing"
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryPatch:
-    """A summary as the model gave it; every field may be absent (None) or of any type."""
-
-    title: Any = None
-    summary: Any = None
-    outcome: Any = None
-    key_topics: Any = None
-    technical_topics: Any = None
-    followup_suggestions: Any = None
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any] | None) -> SummaryPatch:
-        """The known fields of a reply's summary."""
-        return cls(**{name: (given or {}).get(name) for name in cls.__dataclass_fields__})
-
-
-FIELDS = tuple(SummaryPatch.__dataclass_fields__)
-
-
-@dataclass(frozen=True, slots=True)
 class SummaryFields:
     """The fields to store."""
 
@@ -60,8 +40,15 @@ class SummaryFields:
     followup_suggestions: tuple[str, ...]
 
 
+FIELDS = tuple(field.name for field in fields(SummaryFields))
+
+
 def merge_summary(
-    current: Summary | None, patch: SummaryPatch, *, first_user_words: str, late: bool = False
+    current: Summary | None,
+    given: Mapping[str, Any],
+    *,
+    first_user_words: str,
+    late: bool = False,
 ) -> SummaryFields:
     """Merge the model's summary of a conversation into the stored one.
 
@@ -70,27 +57,24 @@ def merge_summary(
 
     Args:
         current: The summary so far.
-        patch: The reply.
+        given: The summary in the reply: any of `FIELDS`, of any type.
         first_user_words: The beginning of the user's first message, for a title if there is none.
         late: Whether the reply is about messages before those that the summary already covers, as
             when an older job is retried: it fills empty fields and replaces nothing.
     """
     old = current
-    if late and old is not None:
-        patch = SummaryPatch(
-            **{name: None if getattr(old, name) else getattr(patch, name) for name in FIELDS}
-        )
+    new = {name: None if late and getattr(old, name, None) else given.get(name) for name in FIELDS}
     return SummaryFields(
-        title=_line(patch.title, MAX_TITLE)
+        title=_line(new["title"], MAX_TITLE)
         or _line(old.title if old else "", MAX_TITLE)
         or _line(_first_words(first_user_words), MAX_TITLE)
         or NEUTRAL_TITLE,
-        summary=_text(patch.summary, MAX_SUMMARY) or (old.summary if old else ""),
-        outcome=_outcome(patch.outcome) or _outcome(old and old.outcome) or _FIRST_OUTCOME,
-        key_topics=_items(patch.key_topics, old.key_topics if old else ()),
-        technical_topics=_items(patch.technical_topics, old.technical_topics if old else ()),
+        summary=_text(new["summary"], MAX_SUMMARY) or (old.summary if old else ""),
+        outcome=_outcome(new["outcome"]) or _outcome(old and old.outcome) or _FIRST_OUTCOME,
+        key_topics=_items(new["key_topics"], old.key_topics if old else ()),
+        technical_topics=_items(new["technical_topics"], old.technical_topics if old else ()),
         followup_suggestions=_items(
-            patch.followup_suggestions,
+            new["followup_suggestions"],
             old.followup_suggestions if old else (),
             at_most=MAX_SUGGESTIONS,
         ),

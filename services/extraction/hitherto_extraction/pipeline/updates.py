@@ -20,9 +20,8 @@ from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.guards.refinement import refinement, unsupported
-from hitherto_extraction.pipeline.operations import Creation
+from hitherto_extraction.pipeline.operations import Creation, Draft, may_change, whole
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
-from hitherto_extraction.pipeline.situation import Draft, may_change, whole
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES

@@ -1,15 +1,19 @@
-"""Writes a plan: every row of one reply, on the connection of the worker's last transaction."""
+"""Writes a plan: every row of one reply, on the connection of the worker's last transaction.
+
+The history records each operation of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.events import events_of
+from hitherto_extraction.pipeline.closures import CHALLENGES
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
+from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.source_statements import statements_of
 from hitherto_extraction.pipeline.versions import write_sealed
@@ -22,25 +26,22 @@ from hitherto_extraction.storage import (
     statements,
     users,
 )
+from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import NewStatement
-from hitherto_shared.database.arrays import Texts
+from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.active_embedder import active_model
 from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Memory
 
+_REWRITTEN = (
+    "content", "detail", "importance", "confidence", "origin", "status", "tags", "keywords",
+)  # fmt: skip
+"""The fields of a memory that a plan may change."""
 
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """The vectors of one reply under the embedder's name; empty if the embedder was down.
-
-    `contents` by ("new", index) and ("updated", position), `sources` by the new item's index.
-    """
-
-    model: str
-    contents: Mapping[tuple[str, int], Vector]
-    sources: Mapping[int, Vector]
+_OF_MEMORY = {field.name for field in fields(Memory)}
 
 
 async def write_plan(
@@ -62,17 +63,17 @@ async def write_plan(
         _of_active_model(connection, vectors),
         index_plan(connection, scope, plan, heard=not occasion.encrypts),
     )
-    await _create(connection, occasion, plan, vectors, numbers)
+    writing = _Writing(connection, occasion, plan, vectors, numbers)
+    await writing.create()
     reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
         if rewrite.after.memory_id in plan.sealed:
-            await _rewrite_sealed(connection, occasion, rewrite, vectors)
-            continue
-        last = reworded.get(rewrite.after.memory_id) is rewrite
-        indexed = numbers[rewrite.after.memory_id] if last else None
-        await _rewrite(connection, occasion, rewrite, vectors, indexed)
+            await writing.rewrite_sealed(rewrite)
+        else:
+            last = reworded.get(rewrite.after.memory_id) is rewrite
+            await writing.rewrite(rewrite, numbers[rewrite.after.memory_id] if last else None)
     for closure in plan.closures:
-        await _close(connection, occasion, closure)
+        await writing.close(closure)
     for memory_id, said_at in plan.confirmed.items():
         await memories.confirm(connection, scope, memory_id, said_at)
     for memory_id, challenged in plan.challenges:
@@ -89,13 +90,8 @@ async def write_plan(
         ],
     )
     await statements.record(connection, scope, [*also_said, *statements_of(plan, occasion)])
-    await ledger.record(
-        connection,
-        scope,
-        occasion.job_id,
-        events_of(plan, occasion),
-        actor=occasion.actor,
-    )
+    events = events_of(plan, occasion)
+    await ledger.record(connection, scope, occasion.job_id, events, actor=occasion.actor)
 
 
 def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
@@ -112,193 +108,223 @@ def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
 async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
     """The vectors, or none if another model has become active since they were computed."""
     active = await active_model(connection)
-    return vectors if active is not None and active[0] == vectors.model else Vectors("", {}, {})
+    return vectors if active is not None and active[0] == vectors.model else Vectors()
 
 
-async def _create(
-    connection: Connection,
-    occasion: Occasion,
-    plan: Plan,
-    vectors: Vectors,
-    numbers: Mapping[UUID, IndexEntry],
-) -> None:
-    scope, creations = occasion.scope, plan.creations
-    rows = [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations]
-    await memories.insert(connection, scope, rows, sealed=plan.sealed)
-    for made in creations:
-        if made.superseded_by is not None:
-            await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
-    contents = vectors.contents
-    await memories.write_vectors(
-        connection,
-        scope,
-        [
-            (made.memory_id, made.status, contents[made.vector_of])
-            for made in creations
-            if made.vector_of in contents and made.memory_id not in plan.sealed
-        ],
-        model=vectors.model,
-    )
-    if occasion.encrypts:
-        hidden = [made for made in creations if made.memory_id in plan.sealed]
-        await _seal_vectors(connection, scope, hidden, vectors)
-        return
-    await memories.write_source_vectors(
-        connection,
-        scope,
-        [
-            (made.memory_id, vectors.sources[made.position])
-            for made in creations
-            if made.list_name == "new" and made.position in vectors.sources
-        ],
-        model=vectors.model,
-    )
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """A plan that is being written, with the vectors that still count and its index entries."""
 
+    connection: Connection
+    occasion: Occasion
+    plan: Plan
+    vectors: Vectors
+    numbers: Mapping[UUID, IndexEntry]
 
-async def _seal_vectors(
-    connection: Connection,
-    scope: Scope,
-    creations: Sequence[Creation],
-    vectors: Vectors,
-) -> None:
-    for made in creations:
-        vector = vectors.contents.get(made.vector_of)
-        if vector is None:
-            # The sweep creates it.
-            await users.leave_to_seal(connection, scope)
-            continue
-        await sealed_memories.write_vector(
-            connection, scope, made.memory_id, vector, model=vectors.model, text_version=1
+    async def create(self) -> None:
+        """Write the new memories with their vectors."""
+        connection, scope = self.connection, self.occasion.scope
+        creations, sealed, found = self.plan.creations, self.plan.sealed, self.vectors.found
+        await memories.insert(connection, scope, list(map(self._row, creations)), sealed=sealed)
+        for made in creations:
+            if made.superseded_by is not None:
+                await memories.add_superseded(
+                    connection, scope, made.memory_id, by=made.superseded_by
+                )
+        await memories.write_vectors(
+            connection,
+            scope,
+            [
+                (made.memory_id, made.status, found[made.vector_of])
+                for made in creations
+                if made.vector_of in found and made.memory_id not in sealed
+            ],
+            model=self.vectors.model,
         )
-
-
-def _row(
-    occasion: Occasion, made: Creation, vectors: Vectors, indexed: IndexEntry
-) -> dict[str, Any]:
-    item = made.item
-    has_vector = made.vector_of in vectors.contents
-    return {
-        "memory_id": made.memory_id,
-        "type": item.type,
-        "content": item.content,
-        "detail": item.detail,
-        "importance": item.importance,
-        "confidence": item.confidence,
-        "source": occasion.source,
-        "origin": made.evidence.origin,
-        "status": made.status,
-        "tags": Texts(item.tags),
-        "keywords": Texts(item.keywords),
-        "questions": Texts(item.questions),
-        "context": dict(item.context),
-        "conversation_id": occasion.conversation_id,
-        "valid_from": made.valid_from,
-        "valid_to": made.valid_to,
-        "said_at": made.evidence.said_at,
-        "superseded_by": made.superseded_by,
-        "supersedes": [],
-        "challenges": list(made.challenges),
-        "at": occasion.at,
-        "job_id": occasion.job_id,
-        "lexical_no": indexed.lexical_no,
-        "lexical_length": indexed.length,
-        "embedding_state": "stored" if has_vector else "pending",
-        "metadata": dict(occasion.kept.get("metadata", {})),
-        "expires_at": occasion.kept.get("expires_at"),
-        "sensitive": is_sensitive(item.type, occasion.marked),
-    }
-
-
-async def _rewrite(
-    connection: Connection,
-    occasion: Occasion,
-    change: Rewrite,
-    vectors: Vectors,
-    indexed: IndexEntry | None,
-) -> None:
-    after = change.after
-    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
-    state = None
-    if change.vector_of is not None:
-        state = "pending" if vector is None else "stored"
-    await memories.rewrite(
-        connection,
-        occasion.scope,
-        {
-            "memory_id": after.memory_id,
-            "content": after.content,
-            "detail": after.detail,
-            "importance": after.importance,
-            "confidence": after.confidence,
-            "origin": after.origin,
-            "status": after.status,
-            "tags": list(after.tags),
-            "keywords": list(after.keywords),
-            "questions": list(after.questions),
-            "said_at": after.said_at,
-            "lexical_no": indexed.lexical_no if indexed else None,
-            "lexical_length": indexed.length if indexed else None,
-            "embedding_state": state,
-            "at": occasion.at,
-            "job_id": occasion.job_id,
-        },
-    )
-    if vector is not None:
-        found = [(after.memory_id, after.status, vector)]
-        await memories.write_vectors(connection, occasion.scope, found, model=vectors.model)
-    kind, position = change.vector_of or ("", 0)
-    source = vectors.sources.get(position) if kind == "new" else None
-    if source is not None and not occasion.encrypts:
+        if self.occasion.encrypts:
+            await self._seal_vectors([made for made in creations if made.memory_id in sealed])
+            return
         await memories.write_source_vectors(
-            connection, occasion.scope, [(after.memory_id, source)], model=vectors.model
+            connection,
+            scope,
+            [
+                (made.memory_id, found["source", made.position])
+                for made in creations
+                if made.list_name == "new" and ("source", made.position) in found
+            ],
+            model=self.vectors.model,
+        )
+
+    async def _seal_vectors(self, creations: Sequence[Creation]) -> None:
+        connection, scope = self.connection, self.occasion.scope
+        for made in creations:
+            vector = self.vectors.found.get(made.vector_of)
+            if vector is None:
+                # The sweep creates it.
+                await users.leave_to_seal(connection, scope)
+                continue
+            await sealed_memories.write_vector(
+                connection, scope, made.memory_id, vector, model=self.vectors.model, text_version=1
+            )
+
+    def _row(self, made: Creation) -> dict[str, Any]:
+        indexed = self.numbers[made.memory_id]
+        has_vector = made.vector_of in self.vectors.found
+        return {
+            **self.occasion.columns_of(made),
+            "lexical_no": indexed.lexical_no,
+            "lexical_length": indexed.length,
+            "embedding_state": "stored" if has_vector else "pending",
+        }
+
+    async def rewrite(self, change: Rewrite, indexed: IndexEntry | None) -> None:
+        """Write the next version of a memory; without `indexed`, its index entries stay."""
+        connection, occasion, after = self.connection, self.occasion, change.after
+        vector = self._vector_of(change)
+        state = None
+        if change.vector_of is not None:
+            state = "pending" if vector is None else "stored"
+        await memories.rewrite(
+            connection,
+            occasion.scope,
+            {
+                **fields_of(after),
+                "lexical_no": indexed.lexical_no if indexed else None,
+                "lexical_length": indexed.length if indexed else None,
+                "embedding_state": state,
+                "at": occasion.at,
+                "job_id": occasion.job_id,
+            },
+        )
+        model = self.vectors.model
+        if vector is not None:
+            found = [(after.memory_id, after.status, vector)]
+            await memories.write_vectors(connection, occasion.scope, found, model=model)
+        kind, position = change.vector_of or ("", 0)
+        source = self.vectors.found.get(("source", position)) if kind == "new" else None
+        if source is not None and not occasion.encrypts:
+            await memories.write_source_vectors(
+                connection, occasion.scope, [(after.memory_id, source)], model=model
+            )
+
+    async def rewrite_sealed(self, change: Rewrite) -> None:
+        """The same for a memory that is sealed, or becomes sealed."""
+        scope, after = self.occasion.scope, change.after
+        held = await editing.read_one(self.connection, scope, after.memory_id)
+        vector = self._vector_of(change)
+        await write_sealed(
+            self.connection,
+            scope,
+            held,
+            replace(
+                held.changed(**{name: getattr(after, name) for name in _REWRITTEN}),
+                said_at=after.said_at,
+                challenges=held.challenges if after.status == "quarantined" else (),
+            ),
+            at=self.occasion.at,
+            vector=None if vector is None else (self.vectors.model, vector),
+            job_id=self.occasion.job_id,
+        )
+
+    def _vector_of(self, change: Rewrite) -> Vector | None:
+        return self.vectors.found.get(change.vector_of) if change.vector_of is not None else None
+
+    async def close(self, closure: Closure) -> None:
+        """Write the end of a memory."""
+        await memories.close(
+            self.connection,
+            self.occasion.scope,
+            {
+                "memory_id": closure.before.memory_id,
+                "status": closure.status,
+                "importance": closure.importance,
+                "valid_to": closure.valid_to,
+                "superseded_by": closure.superseded_by,
+                "at": self.occasion.at,
+                "job_id": self.occasion.job_id,
+            },
         )
 
 
-async def _rewrite_sealed(
-    connection: Connection, occasion: Occasion, change: Rewrite, vectors: Vectors
-) -> None:
-    """The same for a memory that is sealed, or becomes sealed."""
-    scope, after = occasion.scope, change.after
-    held = await editing.read_one(connection, scope, after.memory_id)
-    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
-    memory = replace(
-        held.memory,
-        content=after.content,
-        detail=after.detail,
-        importance=after.importance,
-        confidence=after.confidence,
-        origin=after.origin,
-        status=after.status,
-        tags=list(after.tags),
-        keywords=list(after.keywords),
-    )
-    await write_sealed(
-        connection,
-        scope,
-        held,
-        replace(
-            held,
-            memory=memory,
-            said_at=after.said_at,
-            challenges=held.challenges if after.status == "quarantined" else (),
-        ),
-        at=occasion.at,
-        vector=None if vector is None else (vectors.model, vector),
-        job_id=occasion.job_id,
-    )
+def events_of(plan: Plan, occasion: Occasion) -> Sequence[ChangeEvent]:
+    """The history of a plan. If the user has encryption on, a model's words are left out."""
+    created = [
+        ChangeEvent(
+            "memory",
+            "created",
+            1,
+            occasion.reason,
+            made.memory_id,
+            after=editing.shown_of_new(_made(made, occasion)),
+        )
+        for made in plan.creations
+    ]
+    rewritten = [
+        ChangeEvent(
+            "memory",
+            change.action,
+            change.after.version,
+            change.reason,
+            change.before.memory_id,
+            before={**_shown(change.before), **occasion.joined[0]},
+            after={**_shown(change.after), **occasion.joined[1]},
+            related=_challenged(plan, change) if change.action == "quarantined" else None,
+        )
+        for change in plan.rewrites
+    ]
+    quarantined = [
+        ChangeEvent(
+            "memory",
+            "quarantined",
+            1,
+            CHALLENGES if made.challenges else "reads as an instruction to the assistant",
+            made.memory_id,
+            after={"status": made.status},
+            related=next(iter(made.challenges), None),
+        )
+        for made in plan.creations
+        if made.status == "quarantined"
+    ]
+    closed = [
+        ChangeEvent(
+            "memory",
+            closure.status,
+            closure.before.version + 1,
+            _stored_reason(closure, plan.sealed, encrypts=occasion.encrypts),
+            closure.before.memory_id,
+            before=_shown(closure.before),
+            after={
+                **_shown(closure.before),
+                "status": closure.status,
+                "importance": closure.importance,
+                "valid_to": max(closure.valid_to, closure.before.valid_from).isoformat(),
+                "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
+            },
+            related=closure.superseded_by,
+        )
+        for closure in plan.closures
+    ]
+    events = (*created, *quarantined, *rewritten, *closed)
+    return [replace(event, sealed=event.memory_id in plan.sealed) for event in events]
 
 
-async def _close(connection: Connection, occasion: Occasion, closure: Closure) -> None:
-    await memories.close(
-        connection,
-        occasion.scope,
-        {
-            "memory_id": closure.before.memory_id,
-            "status": closure.status,
-            "importance": closure.importance,
-            "valid_to": closure.valid_to,
-            "superseded_by": closure.superseded_by,
-            "at": occasion.at,
-            "job_id": occasion.job_id,
-        },
-    )
+def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
+    return next((other for m, other in plan.challenges if m == change.after.memory_id), None)
+
+
+def _stored_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool) -> str:
+    """Why a memory ends; a model's reason may quote sealed text."""
+    quoted = encrypts or not sealed.isdisjoint({closure.before.memory_id, closure.superseded_by})
+    return closure.status if quoted else closure.reason
+
+
+def _made(made: Creation, occasion: Occasion) -> Memory:
+    columns = occasion.columns_of(made)
+    known = {name: columns[name] for name in _OF_MEMORY & columns.keys()}
+    return Memory(user_id="", created_at=occasion.at, updated_at=occasion.at, **known)
+
+
+def _shown(known: CurrentMemory) -> dict[str, Any]:
+    columns = fields_of(known)
+    valid_to = known.valid_to.isoformat() if known.valid_to else None
+    return {**{name: columns[name] for name in _REWRITTEN}, "valid_to": valid_to}

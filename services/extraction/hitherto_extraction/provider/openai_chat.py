@@ -116,9 +116,7 @@ class OpenAIChatModel:
             except RequestRejected as refusal:
                 simpler = dialect.after(refusal)
                 if simpler is None:
-                    if _too_long(refusal):
-                        raise _prompt_too_long(refusal) from None
-                    raise
+                    raise (_too_long(refusal) or refusal) from None
                 dialect = simpler
                 continue
             except ModelMisbehaved as error:
@@ -197,17 +195,11 @@ def _without_bounds(schema: Any) -> Any:
     return [_without_bounds(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _too_long(refusal: RequestRejected) -> bool:
-    """Whether the request was refused for its length, in the words of known servers."""
-    return refusal.status == 413 or (
-        refusal.status in (400, 422)
-        and refusal.names(
-            "context_length_exceeded", "maximum context length", "exceed_context_size"
-        )
-    )
-
-
-def _prompt_too_long(refusal: RequestRejected) -> PromptTooLong:
+def _too_long(refusal: RequestRejected) -> PromptTooLong | None:
+    """The error for a request that was refused for its length, in the words of known servers."""
+    words = ("context_length_exceeded", "maximum context length", "exceed_context_size")
+    if refusal.status != 413 and not (refusal.status in (400, 422) and refusal.names(*words)):
+        return None
     error = PromptTooLong(
         f"{refusal}; the model cannot take so much text at once: lower HITHERTO_BATCH_TOKENS or "
         "use a model with a larger context"

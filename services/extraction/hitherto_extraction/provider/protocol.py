@@ -60,7 +60,6 @@ class Prompt:
     user: str
     batch: Batch
     schema: Mapping[str, Any]
-    version: str
     temperature: float = 0.3
     max_tokens: int = 1000
     task: str = EXTRACTION

@@ -1,12 +1,16 @@
 """Ends an attempt without success: handed back, failed, waiting, paused or discarded.
 
-All times are the database's. Each statement names the number of the claim, so that a late write
-touches no row.
+Jobs that wait are woken as soon as the condition that they wait for may hold again. One that wakes
+early only checks again: if the condition does not hold yet, it waits as before.
+
+All times are the database's. Each statement that ends an attempt names the number of the claim, so
+that a late write touches no row. Those that wake jobs concern all users and tenants, with the role
+hitherto_maintenance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -24,24 +28,14 @@ WHY_NOT = {
 OUTAGE_HOURS = 24
 """Hours for which an outage of the model does not use up attempts."""
 
-# Back to the queue without counting the attempt: the worker stops, and nothing is at fault.
-_RELEASE = """
+# Handing an attempt back does not count it: nothing is at fault.
+_END = """
 UPDATE jobs
-SET state = 'queued', attempt = greatest(attempt - 1, 0), lease_until = NULL,
-    run_after = clock_timestamp()
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-"""
-
-# The attempt failed: wait, then try again, or give up after the last one.
-_FAIL = """
-UPDATE jobs
-SET state = CASE WHEN %(final)s OR attempt >= max_attempts THEN 'dead' ELSE 'failed' END,
-    finished_at = CASE WHEN %(final)s OR attempt >= max_attempts THEN clock_timestamp() END,
-    lease_until = NULL,
+SET state = %(state)s, attempt = greatest(attempt - %(given_back)s, 0), lease_until = NULL,
     run_after = clock_timestamp() + make_interval(secs => %(delay)s),
+    finished_at = CASE WHEN %(state)s IN ('dead', 'cancelled') THEN clock_timestamp() END,
     error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-RETURNING state
 """
 
 # The model or the database is unreachable: wait without using up the attempt. Each wait is as long
@@ -65,20 +59,6 @@ SET state = CASE WHEN %(counts)s AND attempt >= max_attempts
               make_interval(secs => %(longest)s))),
     error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
-RETURNING state
-"""
-
-# Today's budget is spent: wait for midnight UTC, and check from time to time whether there is more
-# before then.
-_PAUSE = """
-UPDATE jobs
-SET state = 'failed', attempt = greatest(attempt - 1, 0), lease_until = NULL,
-    run_after = least(
-        clock_timestamp() + make_interval(secs => %(look)s),
-        (date_trunc('day', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 day')
-            AT TIME ZONE 'UTC' + make_interval(secs => %(jitter)s)),
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
 # A job that ended meanwhile under this claim, because its user is gone, records its cost too.
@@ -86,35 +66,42 @@ _SPENT = """
 UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
 """
 
-_DISCARD = """
-UPDATE jobs
-SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    error = %(error)s, error_reason = %(reason)s
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+OF_A_MODEL: Sequence[str] = ("MODEL_UNAVAILABLE", "MODEL_MISCONFIGURED")
+"""Reasons of jobs that wait for a model."""
+OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
+"""Reasons that changed settings may have removed by the time the service starts."""
+
+# The one that was checked longest ago, so that no single job is the probe every time.
+_WAKE_ONE = """
+UPDATE jobs SET run_after = clock_timestamp()
+WHERE job_id = (
+    SELECT job_id FROM jobs
+    WHERE state = 'failed' AND error_reason = ANY(%(reasons)s) AND kind = ANY(%(kinds)s)
+      AND run_after > clock_timestamp()
+    ORDER BY run_after
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED)
+"""
+
+_WAKE_ALL = """
+UPDATE jobs SET run_after = clock_timestamp()
+WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
+  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+  AND run_after > clock_timestamp()
 """
 
 
 async def release(connection: Connection, held: Claim) -> None:
     """Hand a job back unchanged."""
-    await connection.execute(_RELEASE, held.key)
-    await announce(connection, str(held.job_id))
+    await _end(connection, held, "queued", given_back=1)
 
 
 async def fail(
-    connection: Connection,
-    held: Claim,
-    *,
-    error: str,
-    reason: str,
-    delay_seconds: float,
-    final: bool = False,
+    connection: Connection, held: Claim, *, error: str, reason: str, delay_seconds: float
 ) -> None:
-    """End the attempt; `final` skips the remaining ones because they cannot succeed."""
-    await connection.execute(
-        _FAIL,
-        {**held.key, "error": error, "reason": reason, "delay": delay_seconds, "final": final},
-    )
-    await announce(connection, str(held.job_id))
+    """End the attempt; after the last one the job is given up."""
+    state = "dead" if held.attempt >= held.max_attempts else "failed"
+    await _end(connection, held, state, error=error, reason=reason, delay_seconds=delay_seconds)
 
 
 async def wait_out_outage(
@@ -133,51 +120,32 @@ async def wait_out_outage(
     than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS`, attempts count after all,
     unless `counts` is False: an attempt that never started does not count.
     """
-    await connection.execute(
-        _WAIT_OUT,
-        {
-            **held.key,
-            "error": error,
-            "reason": reason,
-            "delay": delay_seconds,
-            "longest": longest_seconds,
-            "hours": OUTAGE_HOURS,
-            "counts": counts,
-        },
-    )
+    values = {
+        **held.key,
+        "error": error,
+        "reason": reason,
+        "delay": delay_seconds,
+        "longest": longest_seconds,
+        "hours": OUTAGE_HOURS,
+        "counts": counts,
+    }
+    await connection.execute(_WAIT_OUT, values)
     await announce(connection, str(held.job_id))
 
 
 async def pause(
-    connection: Connection,
-    held: Claim,
-    *,
-    error: str,
-    reason: str,
-    look_seconds: float,
-    jitter_seconds: float,
+    connection: Connection, held: Claim, *, error: str, reason: str, delay_seconds: float
 ) -> None:
-    """Hand a job back without counting the attempt, until the next day (UTC).
-
-    Args:
-        connection: With the role hitherto_maintenance.
-        held: The job.
-        error: The text for `Job.error`.
-        reason: The name of the reason.
-        look_seconds: Seconds until the next check at the latest.
-        jitter_seconds: Seconds after midnight, so that not all jobs continue at once.
-    """
-    await connection.execute(
-        _PAUSE,
-        {
-            **held.key,
-            "error": error,
-            "reason": reason,
-            "look": look_seconds,
-            "jitter": jitter_seconds,
-        },
+    """Hand a job back for `delay_seconds` without counting the attempt."""
+    await _end(
+        connection,
+        held,
+        "failed",
+        given_back=1,
+        error=error,
+        reason=reason,
+        delay_seconds=delay_seconds,
     )
-    await announce(connection, str(held.job_id))
 
 
 async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
@@ -187,6 +155,48 @@ async def record_spending(connection: Connection, held: Claim, result: Mapping[s
 
 async def discard(connection: Connection, held: Claim, why: str) -> None:
     """End a job whose user is gone or has switched learning off; `why` is a key of `WHY_NOT`."""
-    values = {**held.key, "error": f"{why}: {WHY_NOT[why]}", "reason": why}
-    await connection.later(_DISCARD, values)
+    await _end(connection, held, "cancelled", error=f"{why}: {WHY_NOT[why]}", reason=why)
+
+
+async def _end(
+    connection: Connection,
+    held: Claim,
+    state: str,
+    *,
+    given_back: int = 0,
+    error: str = "",
+    reason: str = "",
+    delay_seconds: float = 0.0,
+) -> None:
+    values = {"state": state, "given_back": given_back, "error": error, "reason": reason}
+    await connection.later(_END, {**held.key, **values, "delay": delay_seconds})
     await announce(connection, str(held.job_id))
+
+
+async def wake_one(
+    connection: Connection, *, reasons: Collection[str], kinds: Collection[str]
+) -> int:
+    """Wake one job of these kinds that waits for one of these reasons; returns 0 or 1."""
+    return await _wake(connection, _WAKE_ONE, reasons, kinds)
+
+
+async def wake_all(
+    connection: Connection, *, reasons: Collection[str], kinds: Collection[str] | None = None
+) -> int:
+    """Wake all jobs of these kinds, or of any, that wait for these reasons.
+
+    Returns their number.
+    """
+    return await _wake(connection, _WAKE_ALL, reasons, kinds)
+
+
+async def _wake(
+    connection: Connection, statement: str, reasons: Collection[str], kinds: Collection[str] | None
+) -> int:
+    async with connection.transaction():
+        cursor = await connection.execute(
+            statement, {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)}
+        )
+        if cursor.rowcount:
+            await announce(connection, "queued")
+        return cursor.rowcount

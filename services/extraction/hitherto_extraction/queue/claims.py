@@ -14,7 +14,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.queue.jobs import announce, own_range
 from hitherto_extraction.queue.signals import CHANNEL
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.database.arrays import Texts
@@ -114,11 +114,6 @@ SET done_to = %(done_to)s, result = %(result)s, outage_since = NULL,
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
 
-_FIX_RANGE = """
-UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
-WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running' AND range_to IS NULL
-"""
-
 
 class ClaimLost(Exception):
     """The job was claimed again, cancelled or erased: this worker may write nothing."""
@@ -187,18 +182,16 @@ async def claim(
         resting: Tenants and kinds of which none is claimed now.
         trail: Records the jobs' actions.
     """
-    rows = await connection.fetch_rows(
-        _CLAIM,
-        {
-            "worker": worker,
-            "limit": limit,
-            "tenant_wide": limit if tenant_wide is None else tenant_wide,
-            "lease": lease_seconds,
-            "tenants": Texts(tenant_id for tenant_id, _ in resting),
-            "kinds": Texts(kind for _, kind in resting),
-            "channel": CHANNEL,
-        },
-    )
+    values = {
+        "worker": worker,
+        "limit": limit,
+        "tenant_wide": limit if tenant_wide is None else tenant_wide,
+        "lease": lease_seconds,
+        "tenants": Texts(tenant_id for tenant_id, _ in resting),
+        "kinds": Texts(kind for _, kind in resting),
+        "channel": CHANNEL,
+    }
+    rows = await connection.fetch_rows(_CLAIM, values)
     return [
         replace(Claim(*row[:2], *row[3:-1]), trail=trail, lease_seconds=lease_seconds)
         for row in rows
@@ -235,27 +228,25 @@ async def record_progress(
     Raises:
         ClaimLost: The claim is no longer current; the transaction must roll back.
     """
-    cursor = await connection.execute(
-        _PROGRESS,
-        {
-            **held.key,
-            "done_to": done_to,
-            "result": Jsonb(result),
-            "finished": finished,
-            "lease": held.lease_seconds,
-        },
-    )
+    values = {
+        **held.key,
+        "done_to": done_to,
+        "result": Jsonb(result),
+        "finished": finished,
+        "lease": held.lease_seconds,
+    }
+    cursor = await connection.execute(_PROGRESS, values)
     if cursor.rowcount == 0:
         raise ClaimLost
     if (record := current_record()) is not None:
         record.take_result(result)
     touched = [held.user_id] if held.user_id is not None else sorted(set(users))
     if held.trail is not None and (touched or finished):
-        await held.trail.note_job(
+        await held.trail.note(
             connection,
             held.tenant_id,
             actor=ACTOR,
-            kind=held.kind,
+            method=held.kind,
             touched=dict.fromkeys(touched or [NOBODY], (str(held.job_id),)),
         )
     await announce(connection, str(held.job_id))
@@ -278,8 +269,12 @@ async def fix_range(connection: Connection, held: Claim, *, range_from: int, ran
     Raises:
         ClaimLost: The claim is no longer current.
     """
-    cursor = await connection.execute(
-        _FIX_RANGE, {**held.key, "range_from": range_from, "range_to": range_to}
-    )
-    if cursor.rowcount == 0:
+    if not await own_range(
+        connection,
+        held.tenant_id,
+        held.job_id,
+        range_from=range_from,
+        range_to=range_to,
+        claim_no=held.claim_no,
+    ):
         raise ClaimLost

@@ -1,9 +1,18 @@
-"""How many jobs wait, run or are dead, and for how long: for the metrics of an operator."""
+"""How many jobs wait: in the metrics of an operator, and against the limit of each tenant.
+
+Counting for the limit stops there. Above a thousand jobs, each process counts once a second, and
+adds what it accepted since. The limit is therefore approximate: a call that arrives while there is
+room may exceed it by its own jobs, and several processes by what they accept in a second.
+"""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, field
+
 from hitherto_shared import metrics
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import Exhausted
 
 _TIMEOUT_SECONDS = 10.0
 
@@ -22,17 +31,33 @@ WHERE state = 'dead'
 GROUP BY kind, state
 """
 
+_COUNT = """
+SELECT count(*) FROM (
+    SELECT FROM jobs
+    WHERE tenant_id = %(tenant_id)s AND state IN ('queued', 'failed', 'running')
+    LIMIT %(limit)s
+) AS waiting
+"""
 
+_COUNT_ALWAYS_BELOW = 1_000
+_COUNT_SECONDS = 1.0
+_RETRY_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class QueueDepth:
     """Writes the depth of the queue into the metrics. The role is hitherto_maintenance."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._shown: set[tuple[str, str]] = set()
+    database: Database
+    _shown: set[tuple[str, str]] = field(default_factory=set)
 
     async def measure(self) -> None:
         """Count the jobs of all users now."""
-        found = await self._database.run(_depth, timeout=_TIMEOUT_SECONDS, repeatable=True)
+        found = await self.database.run(
+            lambda connection: connection.fetch_rows(_DEPTH, {}),
+            timeout=_TIMEOUT_SECONDS,
+            repeatable=True,
+        )
         now = {(kind, state): (count, age) for kind, state, count, age in found}
         for at in self._shown - now.keys():
             now[at] = (0, 0.0)
@@ -42,6 +67,44 @@ class QueueDepth:
         self._shown.update(now)
 
 
-async def _depth(connection: Connection) -> list[tuple[str, str, int, float]]:
-    cursor = await connection.execute(_DEPTH.encode(), {})
-    return [(row[0], row[1], row[2], row[3]) for row in await cursor.fetchall()]
+@dataclass(slots=True)
+class _Counted:
+    waiting: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimit:
+    """The limit of each tenant's queue; 0 means no limit."""
+
+    limit: int = 0
+    _counted: dict[str, _Counted] = field(default_factory=dict)
+
+    async def require(self, connection: Connection, tenant_id: str, coming: int = 1) -> None:
+        """Check that the tenant's queue has room; `coming` jobs then count as queued.
+
+        Raises:
+            Exhausted: It has no room.
+        """
+        if not self.limit:
+            return
+        counted = await self._count(connection, tenant_id)
+        if counted.waiting >= self.limit:
+            raise Exhausted(
+                f"{counted.waiting} jobs are queued, as many as HITHERTO_QUEUE_LIMIT allows; "
+                "nothing was stored, try again later",
+                reason="QUEUE_FULL",
+                metadata={"queued": str(counted.waiting)},
+                retry_after=_RETRY_SECONDS,
+            )
+        counted.waiting += coming
+
+    async def _count(self, connection: Connection, tenant_id: str) -> _Counted:
+        counted = self._counted.get(tenant_id)
+        now = time.monotonic()
+        if counted is None or now >= counted.until or counted.waiting < _COUNT_ALWAYS_BELOW:
+            values = {"tenant_id": tenant_id, "limit": self.limit}
+            waiting = int(await connection.fetch_value(_COUNT, values))
+            counted = _Counted(waiting, now + _COUNT_SECONDS)
+            self._counted[tenant_id] = counted
+        return counted

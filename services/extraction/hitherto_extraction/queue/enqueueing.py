@@ -15,33 +15,19 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Job, Scope
 from hitherto_shared.tracing import event, traceparent
 
-# A job for messages whose numbers are known now.
-_ENQUEUE_RANGE = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from, range_to, done_to,
-                  max_attempts, trace_parent)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
-        %(range_from)s, %(range_to)s, %(range_from)s - 1, %(max_attempts)s, %(trace_parent)s)
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
-# A job that reads no conversation: upkeep, documents, a check of one memory.
+# A job that has ended is one that was refused, or work that was done within the call. A job for
+# whatever has been appended by the time it is first claimed has no range yet: there is one for a
+# conversation. While it waits, further messages delay it until they settle, but never beyond ten
+# times the debounce. The trace is that of the call that queued it.
 _ENQUEUE = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, params, max_attempts, trace_parent)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(params)s, %(max_attempts)s,
-        %(trace_parent)s)
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
-# A job for whatever has been appended by the time it is first claimed. While it waits, further
-# messages delay it until they settle, but never beyond ten times the debounce. The trace is that
-# of the call that queued it.
-_ENQUEUE_OPEN = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, max_attempts, run_after,
-                  trace_parent)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
+                  done_to, params, result, max_attempts, run_after, started_at, finished_at, error,
+                  error_reason, trace_parent)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(state)s, %(conversation_id)s,
+        %(range_from)s, %(range_to)s, %(range_from)s::int - 1, %(params)s, %(result)s,
         %(max_attempts)s, clock_timestamp() + make_interval(secs => %(debounce)s),
+        CASE WHEN %(state)s = 'succeeded' THEN clock_timestamp() END,
+        CASE WHEN %(state)s <> 'queued' THEN clock_timestamp() END, %(error)s, %(error_reason)s,
         %(trace_parent)s)
 ON CONFLICT (tenant_id, user_id, conversation_id)
     WHERE state IN ('queued', 'failed', 'running') AND range_to IS NULL
@@ -49,26 +35,6 @@ ON CONFLICT (tenant_id, user_id, conversation_id)
 DO UPDATE SET run_after = CASE WHEN jobs.state = 'queued'
     THEN least(jobs.created_at + make_interval(secs => 10 * %(debounce)s), EXCLUDED.run_after)
     ELSE jobs.run_after END
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
-# A job that ends before it begins, because nothing may be learnt about this user.
-_ENQUEUE_CANCELLED = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, max_attempts,
-                  finished_at, error, error_reason)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'cancelled',
-        %(conversation_id)s, %(max_attempts)s, clock_timestamp(), %(error)s, %(error_reason)s)
-RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-"""
-
-# Work that was done within the call that requested it, such as counting in a dry run.
-_ENQUEUE_DONE = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, params, result, max_attempts,
-                  started_at, finished_at)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'succeeded', %(params)s, %(result)s, 1,
-        clock_timestamp(), clock_timestamp())
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
@@ -87,6 +53,20 @@ WHERE NOT EXISTS (
 ON CONFLICT (tenant_id, schedule, slot) WHERE schedule IS NOT NULL DO NOTHING
 RETURNING tenant_id, job_id
 """
+
+
+_UNSET: Mapping[str, Any] = {
+    "state": "queued",
+    "conversation_id": None,
+    "range_from": None,
+    "range_to": None,
+    "params": Jsonb({}),
+    "result": Jsonb({}),
+    "debounce": 0.0,
+    "error": "",
+    "error_reason": "",
+    "trace_parent": None,
+}
 
 
 async def enqueue(
@@ -110,7 +90,6 @@ async def enqueue(
     """
     return await _queue(
         connection,
-        _ENQUEUE,
         {
             "tenant_id": tenant_id,
             "user_id": user_id,
@@ -133,13 +112,14 @@ async def enqueue_done(
     """Record completed work, so that the caller gets a job as for any other."""
     return await _insert(
         connection,
-        _ENQUEUE_DONE,
         {
             "tenant_id": tenant_id,
             "user_id": user_id,
             "kind": kind,
+            "state": "succeeded",
             "params": Jsonb(dict(params or {})),
             "result": Jsonb(dict(result)),
+            "max_attempts": 1,
         },
     )
 
@@ -156,8 +136,8 @@ async def enqueue_range(
     """Queue the extraction of messages `range_from`..`range_to` (both included)."""
     return await _queue(
         connection,
-        _ENQUEUE_RANGE,
         scope.bind(
+            kind="memory-extraction",
             conversation_id=conversation_id,
             range_from=range_from,
             range_to=range_to,
@@ -177,23 +157,25 @@ async def enqueue_open(
     """Queue, or delay, the one job that will take what has been appended when it starts."""
     return await _queue(
         connection,
-        _ENQUEUE_OPEN,
         scope.bind(
-            conversation_id=conversation_id, debounce=debounce_seconds, max_attempts=max_attempts
+            kind="memory-extraction",
+            conversation_id=conversation_id,
+            debounce=debounce_seconds,
+            max_attempts=max_attempts,
         ),
     )
 
 
-async def _queue(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
+async def _queue(connection: Connection, values: Mapping[str, Any]) -> Job:
     """Insert a job that workers are to take, and name it in the current span."""
-    job = await _insert(connection, statement, {**values, "trace_parent": traceparent()})
+    job = await _insert(connection, {**values, "trace_parent": traceparent()})
     await announce(connection, "queued")
     event("job queued", {"hitherto.job.id": str(job.job_id), "hitherto.job.kind": job.kind})
     return job
 
 
-async def _insert(connection: Connection, statement: str, values: Mapping[str, Any]) -> Job:
-    [job] = await connection.fetch(Job, statement, {"job_id": uuid7(), **values})
+async def _insert(connection: Connection, values: Mapping[str, Any]) -> Job:
+    [job] = await connection.fetch(Job, _ENQUEUE, {"job_id": uuid7(), **_UNSET, **values})
     return job
 
 
@@ -210,8 +192,8 @@ async def enqueue_cancelled(
     """Record that input was not accepted, so that the caller gets a job that says why."""
     return await _insert(
         connection,
-        _ENQUEUE_CANCELLED,
         scope.bind(
+            state="cancelled",
             conversation_id=conversation_id,
             kind=kind,
             max_attempts=max_attempts,
@@ -234,16 +216,14 @@ async def enqueue_for_slot(
 
     The caller notifies the workers.
     """
-    cursor = await connection.execute(
-        _ENQUEUE_FOR_SLOT,
-        {
-            "schedule": schedule,
-            "slot": slot,
-            "kind": kind,
-            "params": Jsonb({}),
-            "job_ids": [uuid7() for _ in tenant_ids],
-            "tenant_ids": list(tenant_ids),
-            "max_attempts": max_attempts,
-        },
-    )
+    values = {
+        "schedule": schedule,
+        "slot": slot,
+        "kind": kind,
+        "params": Jsonb({}),
+        "job_ids": [uuid7() for _ in tenant_ids],
+        "tenant_ids": list(tenant_ids),
+        "max_attempts": max_attempts,
+    }
+    cursor = await connection.execute(_ENQUEUE_FOR_SLOT, values)
     return dict(await cursor.fetchall())

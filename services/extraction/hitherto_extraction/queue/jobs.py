@@ -34,14 +34,6 @@ _GET = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 FROM jobs
-WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
-  AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
-"""
-
-_GET_MANY = """
-SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-FROM jobs
 WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
 """
 
@@ -61,11 +53,12 @@ ORDER BY sequence_no DESC
 LIMIT %(limit)s
 """
 
-# Gives a job for appended messages the range it would have taken at its start.
+# Of a worker only as long as its claim is current.
 _OWN_RANGE = """
 UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND range_to IS NULL
   AND state IN ('queued', 'failed', 'running')
+  AND (%(claim_no)s::bigint IS NULL OR claim_no = %(claim_no)s)
 """
 
 _COUNT = """
@@ -178,18 +171,16 @@ async def get_job(
     Raises:
         NotFound: The tenant, or the only user the caller may act for, has no such job.
     """
-    row = await connection.fetch_row(
-        _GET, {"tenant_id": tenant_id, "job_id": job_id, "only_user": only_user}
-    )
-    if row is None:
+    found = await get_jobs(connection, tenant_id, [job_id])
+    if not found or only_user not in (None, found[0].user_id):
         raise job_not_found(str(job_id))
-    return Job(*row)
+    return found[0]
 
 
 async def get_jobs(connection: Connection, tenant_id: str, job_ids: Sequence[UUID]) -> list[Job]:
     """The jobs with these ids, in order; ids that are gone are left out."""
     values = {"tenant_id": tenant_id, "job_ids": list(job_ids)}
-    found = {job.job_id: job for job in await connection.fetch(Job, _GET_MANY, values)}
+    found = {job.job_id: job for job in await connection.fetch(Job, _GET, values)}
     return [found[job_id] for job_id in job_ids if job_id in found]
 
 
@@ -212,12 +203,21 @@ async def count_jobs(connection: Connection, tenant_id: str, wanted: JobFilter) 
 
 
 async def own_range(
-    connection: Connection, tenant_id: str, job_id: UUID, *, range_from: int, range_to: int
+    connection: Connection,
+    tenant_id: str,
+    job_id: UUID,
+    *,
+    range_from: int,
+    range_to: int,
+    claim_no: int | None = None,
 ) -> bool:
-    """Fix the range of a job for appended messages before it runs; False if it has one."""
+    """Fix the range of messages that a job for appended messages owns from now on.
+
+    Returns False if it has one, has ended, or has another claim than `claim_no`.
+    """
+    values = {"tenant_id": tenant_id, "job_id": job_id, "claim_no": claim_no}
     cursor = await connection.execute(
-        _OWN_RANGE,
-        {"tenant_id": tenant_id, "job_id": job_id, "range_from": range_from, "range_to": range_to},
+        _OWN_RANGE, {**values, "range_from": range_from, "range_to": range_to}
     )
     return cursor.rowcount == 1
 
@@ -231,8 +231,10 @@ async def retry_job(
         NotFound: There is no such job.
         WrongState: It is queued already, is running, succeeded, or never took any messages.
     """
-    job = await get_job(connection, tenant_id, job_id, only_user=only_user)
+    await get_job(connection, tenant_id, job_id, only_user=only_user)
     cursor = await connection.execute(_RETRY, {"tenant_id": tenant_id, "job_id": job_id})
+    # Read again: another call may have changed it meanwhile.
+    job = await get_job(connection, tenant_id, job_id)
     if cursor.rowcount == 0:
         raise WrongState(
             "only a FAILED job, or a DEAD or CANCELLED one that owns messages, can be retried; "
@@ -241,7 +243,7 @@ async def retry_job(
             metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
     await announce(connection, RETRIED)
-    return await get_job(connection, tenant_id, job_id)
+    return job
 
 
 async def retry_jobs(
@@ -270,20 +272,19 @@ async def cancel_job(
         NotFound: There is no such job.
         WrongState: It has ended in another way.
     """
-    job = await get_job(connection, tenant_id, job_id, only_user=only_user)
-    if job.state == "cancelled":
-        return job
+    await get_job(connection, tenant_id, job_id, only_user=only_user)
     cursor = await connection.execute(_CANCEL, {"tenant_id": tenant_id, "job_id": job_id})
-    if cursor.rowcount == 0:
-        # It ended between the read and the change; return its present state.
-        job = await get_job(connection, tenant_id, job_id)
+    # Read again: it may have ended, or been cancelled, meanwhile.
+    job = await get_job(connection, tenant_id, job_id)
+    if cursor.rowcount > 0:
+        await announce(connection, str(job_id))
+    elif job.state != "cancelled":
         raise WrongState(
             f"the job has already ended: it is {job.state.upper()}",
             reason="JOB_STATE_CONFLICT",
             metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
-    await announce(connection, str(job_id))
-    return await get_job(connection, tenant_id, job_id)
+    return job
 
 
 async def announce(connection: Connection, what: str) -> None:

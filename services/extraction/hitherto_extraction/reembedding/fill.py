@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.embedding_loop import BATCH, SECONDS, EmbeddedBatch, embed_next
@@ -22,16 +23,14 @@ from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelUnavailable
 
 
+@dataclass(frozen=True, slots=True)
 class Fill:
     """Runs the job. The database role is hitherto_maintenance."""
 
-    def __init__(
-        self, database: Database, embedders: Embedders, prices: Prices, budget: Budget | None = None
-    ) -> None:
-        self._database = database
-        self._embedders = embedders
-        self._prices = prices
-        self._budget = budget or Budget()
+    database: Database
+    embedders: Embedders
+    prices: Prices
+    budget: Budget
 
     async def run(self, held: Claim) -> None:
         """Embed texts without a vector, batch by batch.
@@ -45,7 +44,7 @@ class Fill:
             BudgetSpent: The tenant's budget does not allow for the next batch.
         """
         model, dimensions = str(held.params["model"]), int(held.params["dimensions"])
-        found = self._embedders.find(model, dimensions)
+        found = self.embedders.find(model, dimensions)
         if found is None:
             raise ModelUnavailable(f"this service is not configured for the model {model}")
         embedder = GuardedEmbedder(found, CircuitBreaker("the embedder of the new model"))
@@ -69,12 +68,12 @@ class Fill:
                 limit=BATCH,
             )
             if found:
-                await self._budget.require(connection, held.tenant_id, held.kind)
+                await self.budget.require(connection, held.tenant_id, held.kind)
             return found
 
         async def keep(connection: Connection, made: EmbeddedBatch[EmbeddableText]) -> None:
             nonlocal result
-            charge = self._prices.embedding_charge(made.model, made.calls, made.tokens)
+            charge = self.prices.embedding_charge(made.model, made.calls, made.tokens)
             await ledger.charge_tenant(connection, held.tenant_id, held.job_id, held.kind, [charge])
             result = result.with_charges([charge]).with_counts(
                 {"embedded": len(made.vectors), "refused": len(made.refused)}
@@ -83,7 +82,7 @@ class Fill:
                 connection, held, done_to=0, result=result.stored(), finished=False
             )
 
-        while texts := await embed_next(self._database, embedder, corpus, find, keep):
+        while texts := await embed_next(self.database, embedder, corpus, find, keep):
             pass
         return result
 
@@ -94,4 +93,4 @@ class Fill:
             if held.params.get("switch"):
                 await phases.switch(connection)
 
-        await self._database.transact(work, timeout=SECONDS)
+        await self.database.transact(work, timeout=SECONDS)

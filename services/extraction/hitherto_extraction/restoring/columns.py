@@ -45,6 +45,15 @@ Column = Kind | MayBeAbsent
 """A column of a record, which must have it unless it is one that may be absent."""
 
 
+def _only(fits: Callable[[Any], bool], must: str) -> Kind:
+    """Values that fit; the others `must` be different."""
+
+    def check(checks: Checks, field: str, value: Any) -> Any:
+        return value if fits(value) else refused(checks, field, must)
+
+    return check
+
+
 def text(max_bytes: int, *, required: bool = False) -> Kind:
     """Free text."""
 
@@ -69,46 +78,37 @@ def name(max_chars: int, *, required: bool = True) -> Kind:
 
 def one_of(*words: str) -> Kind:
     """One of a few words."""
-
-    def check(checks: Checks, field: str, value: Any) -> Any:
-        if value not in words or not isinstance(value, str):
-            return refused(checks, field, f"must be one of {', '.join(words)}")
-        return value
-
-    return check
+    return _only(
+        lambda value: isinstance(value, str) and value in words,
+        f"must be one of {', '.join(words)}",
+    )
 
 
 def whole(least: int, most: int) -> Kind:
     """A whole number."""
-
-    def check(checks: Checks, field: str, value: Any) -> Any:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            return refused(checks, field, f"must be a whole number from {least} to {most}")
-        return value
-
-    return check
+    return _only(
+        lambda value: type(value) is int and least <= value <= most,
+        f"must be a whole number from {least} to {most}",
+    )
 
 
 def number(least: int, most: int) -> Kind:
     """A number."""
-
-    def check(checks: Checks, field: str, value: Any) -> Any:
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not least <= value <= most:
-            return refused(checks, field, f"must be a number from {least} to {most}")
-        return value
-
-    return check
+    return _only(
+        lambda value: type(value) in (int, float) and least <= value <= most,
+        f"must be a number from {least} to {most}",
+    )
 
 
 share = number(0, 1)
 
+flag = _only(lambda value: isinstance(value, bool), "must be true or false")
 
-def flag(checks: Checks, field: str, value: Any) -> Any:
-    """True or false."""
-    if not isinstance(value, bool):
-        return refused(checks, field, "must be true or false")
-    return value
+digest = _only(
+    lambda value: isinstance(value, str) and _DIGEST.fullmatch(value) is not None,
+    "must be \\x and 64 hexadecimal digits",
+)
+"""32 bytes in the notation of Postgres."""
 
 
 def moment(checks: Checks, field: str, value: Any) -> Any:
@@ -130,13 +130,6 @@ def uid(checks: Checks, field: str, value: Any) -> Any:
     if found is None:
         return refused(checks, field, "must be an id as the service exported it (a UUID)")
     return str(found)
-
-
-def digest(checks: Checks, field: str, value: Any) -> Any:
-    """32 bytes in the notation of Postgres."""
-    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        return refused(checks, field, "must be \\x and 64 hexadecimal digits")
-    return value
 
 
 def time_zone(checks: Checks, field: str, value: Any) -> Any:

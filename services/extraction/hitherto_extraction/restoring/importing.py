@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -26,7 +26,8 @@ from hitherto_extraction.restoring.lines import ExportedRecord, read_records
 from hitherto_extraction.restoring.tables import LEFT_OUT, USERS
 from hitherto_extraction.restoring.writing import index_memories, write
 from hitherto_extraction.storage import erased, imported, users
-from hitherto_extraction.storage.imported_rows import RowRefused
+from hitherto_extraction.storage.imported import RowRefused
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.auth.principal import PROFILES_MANAGE
@@ -94,20 +95,18 @@ class Importing:
             self._running -= 1
 
 
+@dataclass(slots=True)
 class _Import:
     """One import in progress."""
 
-    def __init__(self, uses: Importing, call: ImportCall) -> None:
-        self._uses = uses
-        self._database = uses.database
-        self._call = call
-        self._scope = call.scope
-        self._made = Imported()
-        self._owner: tuple[Any, Any] | None = None
-        self._since: datetime | None = None
-        self._lost: set[str] = set()
-        self._expiring: set[str] = set()
-        self._unread: dict[str, int] = {}
+    uses: Importing
+    call: ImportCall
+    _made: Imported = field(default_factory=Imported)
+    _owner: tuple[Any, Any] | None = None
+    _since: datetime | None = None
+    _lost: set[str] = field(default_factory=set)
+    _expiring: set[str] = field(default_factory=set)
+    _unread: dict[str, int] = field(default_factory=dict)
 
     async def run(self, pieces: AsyncIterator[bytes]) -> Imported:
         """Import everything."""
@@ -152,7 +151,7 @@ class _Import:
             return False
         assert record.row is not None
         if record.row.get("origin") == "operator":
-            self._call.principal.check_origin(f"records[{record.number}].row.origin", "operator")
+            self.call.principal.check_origin(f"records[{record.number}].row.origin", "operator")
         return True
 
     def _note_unread(self, job: Mapping[str, Any]) -> None:
@@ -184,7 +183,7 @@ class _Import:
         async def begin(connection: Connection) -> None:
             known = await self._enter(connection)
             if known.created_at != self._since:
-                await imported.adopt(connection, self._scope, row)
+                await imported.adopt(connection, self.call.scope, row)
 
         await self._once(begin, record.raw)
         self._made.stored[USERS] += 1
@@ -198,18 +197,18 @@ class _Import:
             # The first import may have been interrupted, and the user may be gone since.
             await begin(connection)
 
-        identity = self._call.identity
+        identity = self.call.identity
         if identity is not None:
-            body = json.dumps([self._scope.user_id, user], sort_keys=True)
+            body = json.dumps([self.call.scope.user_id, user], sort_keys=True)
             identity = replace(identity, body_hash=hashlib.sha256(body.encode()).digest())
         outcome = await once(
-            self._database,
+            self.uses.database,
             identity,
             IdempotentOperation(
-                begin, ids=lambda _: [], again=again, users=lambda _: [self._scope.user_id]
+                begin, ids=lambda _: [], again=again, users=lambda _: [self.call.scope.user_id]
             ),
-            timeout=self._call.left(),
-            trail=self._uses.trail,
+            timeout=self.call.left(),
+            trail=self.uses.trail,
         )
         self._made.position = outcome.position
 
@@ -217,46 +216,40 @@ class _Import:
         """Turn encryption on before anything is stored."""
 
         async def look(connection: Connection) -> bool:
-            async with connection.transaction():
-                await self._enter(connection)
-            state = await users.read_user(connection, self._scope)
-            return state is not None and state.encrypts
+            return (await self._enter(connection)).encrypts
 
-        if await self._database.run(look, timeout=self._call.left()):
+        if await self.uses.database.transact(look, timeout=self.call.left()):
             return
         sealing = await prepare_sealing(
-            self._database, self._scope, self._uses.keys, seconds=self._call.left()
+            self.uses.database, self.call.scope, self.uses.keys, seconds=self.call.left()
         )
 
         async def turn_on(connection: Connection) -> None:
             name = "encrypt_sensitive"
-            async with connection.transaction():
-                await change_settings(
-                    connection, self._scope, {name: True}, [name], self._uses.installation, sealing
-                )
+            await change_settings(
+                connection, self.call.scope, {name: True}, [name], self.uses.installation, sealing
+            )
 
-        await self._database.run(turn_on, timeout=self._call.left())
+        await self.uses.database.transact(turn_on, timeout=self.call.left())
 
-    async def _enter(self, connection: Connection) -> imported.KnownUser:
+    async def _enter(self, connection: Connection) -> UserWriteState:
         """Hold the row of the user, and refuse one who is not the user of the export.
 
         Raises:
             WrongState: That is so, or the user was erased or has switched memory off.
         """
-        await users.enter_alone(connection, self._scope)
-        known = await imported.read_user(connection, self._scope)
-        assert known is not None
+        known = await users.enter_alone(connection, self.call.scope)
         if known.created_at == self._since:
             return known
-        if await imported.holds_something(connection, self._scope):
+        if await imported.holds_something(connection, self.call.scope):
             raise WrongState(
                 "the user holds data that is not of this export: import it for another user, or "
                 "erase and reinstate this one first",
                 reason="USER_NOT_EMPTY",
-                metadata={"user_id": self._scope.user_id},
+                metadata={"user_id": self.call.scope.user_id},
             )
         if known.memory_enabled is False:
-            raise users.memory_disabled(self._scope, "nothing was imported")
+            raise users.memory_disabled(self.call.scope, "nothing was imported")
         return known
 
     async def _store(self, group: Sequence[ExportedRecord]) -> None:
@@ -292,11 +285,11 @@ class _Import:
                 kept = await self._without_expired(connection, rows)
             return await write(
                 connection,
-                self._scope,
+                self.call.scope,
                 table,
                 [rows[index] for index in kept],
                 sealed=sealed,
-                message_vectors=self._uses.message_vectors,
+                message_vectors=self.uses.message_vectors,
             )
 
         try:
@@ -312,7 +305,7 @@ class _Import:
     ) -> Sequence[int]:
         """The places of rows whose documents have not expired, and been deleted, meanwhile."""
         named = sorted({row["document_id"] for row in rows} & self._expiring)
-        held = await imported.headings(connection, self._scope, named)
+        held = await imported.headings(connection, self.call.scope, named)
         gone = set(named) - held.keys()
         return [index for index, row in enumerate(rows) if row["document_id"] not in gone]
 
@@ -323,9 +316,9 @@ class _Import:
             if row[name] == unset:
                 continue
             try:
-                self._call.principal.check_capability(PROFILES_MANAGE)
+                self.call.principal.check_capability(PROFILES_MANAGE)
                 if name == "department":
-                    self._call.principal.check_department(name, row[name])
+                    self.call.principal.check_department(name, row[name])
             except NotPermitted:
                 found[name] = unset
                 self._made.left_out[f"profiles.{name}"] += 1
@@ -342,19 +335,19 @@ class _Import:
 
         async def whole(connection: Connection) -> tuple[Done, Position]:
             async with connection.transaction():
-                state = await users.lock_user(connection, self._scope)
-                known = await imported.read_user(connection, self._scope)
-                same = known is not None and known.created_at == self._since
-                if state is None or state.erased or not same:
-                    raise erased.was_erased(self._scope)
-                done = await work(connection, users.must_seal(state, self._scope))
+                state = await users.lock_user(connection, self.call.scope)
+                if state is None or state.erased or state.created_at != self._since:
+                    raise erased.was_erased(self.call.scope)
+                done = await work(connection, users.must_seal(state, self.call.scope))
             return done, await current_position(connection)
 
         async def attempt() -> Done:
-            made, self._made.position = await self._database.run(whole, timeout=self._call.left())
+            made, self._made.position = await self.uses.database.run(
+                whole, timeout=self.call.left()
+            )
             return made
 
-        return await with_keys(self._uses.keys, [self._scope], attempt)
+        return await with_keys(self.uses.keys, [self.call.scope], attempt)
 
     async def _end(self) -> None:
         """Index the memories, and let vectors of sealed ones be computed."""
@@ -362,7 +355,7 @@ class _Import:
             # Nothing to import. The user is left as known or unknown as before.
 
             async def check(connection: Connection) -> None:
-                await users.hold_off_erase(connection, self._scope)
+                await users.hold_off_erase(connection, self.call.scope)
 
             await self._once(check, {})
             return
@@ -370,14 +363,14 @@ class _Import:
 
         async def index(connection: Connection, _: bool) -> UUID | None:
             assert last is not None
-            return await index_memories(connection, self._scope, after=last)
+            return await index_memories(connection, self.call.scope, after=last)
 
         while last is not None:
             last = await self._change(index)
 
         async def leave(connection: Connection, sealed: bool) -> None:
             if sealed:
-                await users.leave_to_seal(connection, self._scope)
+                await users.leave_to_seal(connection, self.call.scope)
 
         await self._change(leave)
 

@@ -5,13 +5,11 @@ A key that nobody reads may hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from hitherto_extraction.pipeline.profile import ProfilePatch
-from hitherto_extraction.pipeline.summarise import SummaryPatch
+from hitherto_extraction.pipeline import profile, summarise
 from hitherto_extraction.restoring.columns import (
     Kind,
     MayBeAbsent,
@@ -46,10 +44,9 @@ _ANYTHING = free(_MOST, None)
 _WITHOUT_SUCCESSOR = ("active", "quarantined", "forgotten")
 
 
-def _patch(kind: type) -> Kind:
+def _patch(names: Sequence[str]) -> Kind:
     """What a reply said of a profile or a summary, which its merge takes as it comes."""
-    known = {each.name: MayBeAbsent(_ANYTHING) for each in fields(kind)}
-    return shaped(known, _MOST, closed=True)
+    return shaped(dict.fromkeys(names, MayBeAbsent(_ANYTHING)), _MOST, closed=True)
 
 
 def _mention(checks: Checks, field: str, value: Any) -> Any:
@@ -122,9 +119,9 @@ STATEMENTS: Mapping[tuple[str, str], Kind] = {
     ("memory", "challenged"): _CHALLENGED,
     ("memory", "joined"): _JOINED,
     ("memory", "taken"): _TAKEN,
-    ("profile", "patched"): _patch(ProfilePatch),
+    ("profile", "patched"): _patch(profile.FIELDS),
     ("profile", "taken"): _TAKEN,
-    ("summary", "concluded"): _patch(SummaryPatch),
+    ("summary", "concluded"): _patch(summarise.FIELDS),
 }
 """What a statement says, by its subject and its action."""
 

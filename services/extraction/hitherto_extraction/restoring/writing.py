@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.indexing import terms_left
-from hitherto_extraction.storage import imported, imported_rows, keyword_index, removal
+from hitherto_extraction.pipeline.message_removal import reindex
+from hitherto_extraction.storage import imported, keyword_index
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.documents import DOCUMENTS, indexed_text
 from hitherto_extraction.storage.corpora.messages import MESSAGES
@@ -53,7 +53,7 @@ async def write(
         return await _write_chunks(connection, scope, rows)
     if sealed:
         rows = await _sealed(connection, scope, table, rows)
-    stored = await imported_rows.insert(connection, scope, table, rows)
+    stored = await imported.insert(connection, scope, table, rows)
     if stored and not sealed and table == "messages":
         keys = [(row["conversation_id"], row["message_no"]) for row in rows]
         await index.index_unindexed(connection, scope, MESSAGES, keys, embedded=message_vectors)
@@ -71,12 +71,7 @@ async def index_memories(connection: Connection, scope: Scope, *, after: UUID) -
     memory_ids = await imported.not_indexed(connection, scope, after=after, limit=_INDEXED_AT_ONCE)
     if not memory_ids:
         return None
-    texts = {
-        memory.memory_id: terms_left(memory)
-        for memory in await removal.read_indexed(connection, scope, memory_ids)
-    }
-    growth = sum(terms.total() for terms in texts.values())
-    await removal.index_anew(connection, scope, texts, growth=growth, sweep=False)
+    await reindex(connection, scope, memory_ids, sweep=False, new=True)
     await imported.await_vectors(connection, scope, memory_ids)
     return memory_ids[-1]
 
@@ -96,7 +91,7 @@ async def _write_memories(connection: Connection, scope: Scope, rows: Rows, *, s
             columns |= _sealed_row(scope, MEMORY, row)
             columns |= {"sensitive": True, "questions": [], "embedding_state": SEALED}
         numbered.append(columns)
-    return await imported_rows.insert(connection, scope, "memories", numbered)
+    return await imported.insert(connection, scope, "memories", numbered)
 
 
 async def _write_chunks(connection: Connection, scope: Scope, rows: Rows) -> int:
@@ -116,7 +111,7 @@ async def _write_chunks(connection: Connection, scope: Scope, rows: Rows) -> int
     ]
     if not numbered:
         return 0
-    return await imported_rows.insert(connection, scope, "document_chunks", numbered)
+    return await imported.insert(connection, scope, "document_chunks", numbered)
 
 
 async def _sealed(connection: Connection, scope: Scope, table: str, rows: Rows) -> Rows:

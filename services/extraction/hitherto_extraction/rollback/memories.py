@@ -9,10 +9,11 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.rollback.replay import FIELDS, MemoryVersion, replay
+from hitherto_extraction.rollback.replay import FIELDS, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
@@ -23,7 +24,7 @@ class _MemoryHistory:
     """Everything known about how a memory came to be."""
 
     held: EditableMemory
-    versions: Sequence[MemoryVersion]
+    versions: Sequence[StoredVersion]
     statements: Sequence[StoredStatement]
     skipped: frozenset[int]
 
@@ -69,7 +70,7 @@ class Rebuilding:
             )
             if await self._write(connection, each, after):
                 counts["memories_forgotten" if fields is None else "memories_restored"] += 1
-                if _found_by(after) != _found_by(each.held):
+                if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(connection, each)
         for memory_id, each in histories.items():
@@ -94,10 +95,7 @@ class Rebuilding:
         earlier = await storage.rolled_back(connection, self.scope, wanted)
         found = {}
         for memory_id, edited in held.items():
-            versions_of = [
-                MemoryVersion(row["version"], row["job_id"], row["at"], _fields(row))
-                for row in versions[memory_id]
-            ]
+            versions_of = versions[memory_id]
             taken = [
                 replace(each, taken=True)
                 if memory_id in self.named and each.job_id is None
@@ -114,7 +112,7 @@ class Rebuilding:
         return found
 
     def _skipped(
-        self, memory_id: UUID, versions: Sequence[MemoryVersion], said: Sequence[StoredStatement]
+        self, memory_id: UUID, versions: Sequence[StoredVersion], said: Sequence[StoredStatement]
     ) -> set[int]:
         """Versions without a statement that are rolled back with the source."""
         explained = {each.version for each in said if each.made_version}
@@ -134,7 +132,7 @@ class Rebuilding:
         self,
         connection: Connection,
         memory_id: UUID,
-        versions: Sequence[MemoryVersion],
+        versions: Sequence[StoredVersion],
         taken: Sequence[StoredStatement],
         said: Sequence[StoredStatement],
         skipped: Collection[int],
@@ -209,17 +207,6 @@ class Rebuilding:
         if not lost:
             return []
         return await storage.unmention(connection, self.scope, history.held.memory.memory_id, lost)
-
-
-def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {name: row[name] for name in FIELDS}
-    fields["said_at"] = row["said_at"] or row["valid_from"]
-    return fields
-
-
-def _found_by(edited: EditableMemory) -> tuple[str, list[str], list[str]]:
-    """The indexed text of a memory."""
-    return edited.memory.content, list(edited.memory.keywords), list(edited.questions)
 
 
 def _forgotten(held: EditableMemory) -> EditableMemory:

@@ -11,7 +11,7 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -20,31 +20,21 @@ from hitherto_extraction.pipeline.free_json import ABSENT, Path, put_at, value_a
 from hitherto_extraction.pipeline.profile import (
     LISTS,
     MAX_BYTES,
-    ProfilePatch,
     merge_profile,
     said_path,
     with_values,
 )
 from hitherto_extraction.storage import profiles, statements
 from hitherto_extraction.storage import rollback as storage
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Profile, Scope
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileVersion:
-    """A version of the profile: its content as JSON, which job wrote it, and when."""
-
-    version: int
-    job_id: UUID | None
-    at: datetime
-    content: Mapping[str, Any]
-
-
 def replay(
     current: Profile,
-    versions: Sequence[ProfileVersion],
+    versions: Sequence[StoredVersion],
     statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int],
@@ -68,15 +58,15 @@ def replay(
     profile = Profile(current.user_id)
     marks: dict[str, str] = {}
     before: Mapping[str, Any] = {}
-    for version in [ProfileVersion(0, None, datetime.min.replace(tzinfo=UTC), {}), *versions]:
+    for version in [StoredVersion(0, None, datetime.min.replace(tzinfo=UTC), {}), *versions]:
         if version.version not in explained and version.version not in skipped:
             learnt = said_at if version.job_id is not None else {}
             profile, marks = _changed(profile, marks, before, version, learnt)
         for each in said[version.version]:
             if not each.taken:
-                change = merge_profile(profile, marks, ProfilePatch(**each.said), each.said_at)
+                change = merge_profile(profile, marks, each.said, each.said_at)
                 profile, marks = change.profile, change.said_at
-        before = version.content
+        before = version.fields
     return replace(
         profile,
         version=current.version,
@@ -109,17 +99,17 @@ def _changed(
     profile: Profile,
     marks: Mapping[str, str],
     before: Mapping[str, Any],
-    version: ProfileVersion,
+    version: StoredVersion,
     learnt: Mapping[str, str],
 ) -> tuple[Profile, dict[str, str]]:
     """The profile after the changes by hand between two versions."""
     held: dict[str, Any] = {
-        name: copy.deepcopy(getattr(profile, name)) for name in before or version.content
+        name: copy.deepcopy(getattr(profile, name)) for name in before or version.fields
     }
     held |= {name: list(held[name]) for name in LISTS if name in held}
     dated = dict(marks)
-    for path in differing(before, version.content):
-        old, new = value_at(before, path), value_at(version.content, path)
+    for path in differing(before, version.fields):
+        old, new = value_at(before, path), value_at(version.fields, path)
         if isinstance(new, list) and isinstance(old, list):
             now = value_at(held, path)
             known = now if isinstance(now, list) else []
@@ -151,7 +141,7 @@ async def rebuild_profile(
     Statements of the jobs are marked already.
     """
     said = await statements.of_profile(connection, scope)
-    versions = [ProfileVersion(*row) for row in await storage.profile_versions(connection, scope)]
+    versions = await storage.profile_versions(connection, scope)
     explained = {each.version for each in said if each.made_version}
     unexplained = [
         each for each in versions if each.version not in explained and each.job_id in job_ids

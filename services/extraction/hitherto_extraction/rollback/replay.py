@@ -15,15 +15,16 @@ import copy
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.guards import questions
-from hitherto_extraction.pipeline.merge import MergeableMemory, merge_update
+from hitherto_extraction.pipeline.merge import WORDS, MergeableMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
+from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import CURRENT_STATUSES
 
@@ -32,10 +33,7 @@ FIELDS = (
     "keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by",
     "sensitive", "said_at",
 )  # fmt: skip
-_WORDS = (
-    "content", "detail", "importance", "confidence", "origin", "said_at", "tags", "keywords",
-    "questions",
-)  # fmt: skip
+_MERGED = (*WORDS, "origin", "said_at")
 _WORDS_APART = re.compile(r"\s*(?:\w+|[^\w\s]|\Z)")
 _NOTHING: Mapping[str, Any] = {
     "type": "fact",
@@ -59,18 +57,8 @@ _NOTHING: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryVersion:
-    """A version of a memory: its fields, the job that wrote it, and since when it was known."""
-
-    version: int
-    job_id: UUID | None
-    at: datetime
-    fields: Mapping[str, Any]
-
-
 def replay(
-    versions: Sequence[MemoryVersion],
+    versions: Sequence[StoredVersion],
     statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int] = (),
@@ -91,7 +79,7 @@ def replay(
         said[each.version].append(each)
     rebuilt = _RebuiltMemory(gone)
     rebuilt.held["type"] = versions[0].fields["type"]
-    before: MemoryVersion | None = None
+    before: StoredVersion | None = None
     for version in versions:
         if version.version not in explained and version.version not in skipped:
             rebuilt.change(before, version)
@@ -111,7 +99,7 @@ class _RebuiltMemory:
         self._gone = {str(each) for each in gone}
         self._ended_at: datetime | None = None
 
-    def change(self, before: MemoryVersion | None, after: MemoryVersion) -> None:
+    def change(self, before: StoredVersion | None, after: StoredVersion) -> None:
         """Apply a change by hand or upkeep."""
         held, new = self.held, after.fields
         if before is None:
@@ -186,9 +174,9 @@ class _RebuiltMemory:
             if trusted and not suspect:
                 self._restate(statement)
         elif held["status"] in CURRENT_STATUSES and not suspect:
-            present = MergeableMemory(**{name: held[name] for name in _WORDS})
+            present = MergeableMemory(**{name: held[name] for name in _MERGED})
             update = merge_update(present, _new(statement))
-            for name in _WORDS:
+            for name in _MERGED:
                 held[name] = _listed(getattr(update.after, name))
 
     def _begin(self, statement: StoredStatement) -> None:
@@ -214,9 +202,8 @@ class _RebuiltMemory:
 
     def _take_words(self, statement: StoredStatement) -> None:
         said = statement.said
-        for name in _WORDS:
-            if name not in ("origin", "said_at"):
-                self.held[name] = _listed(said[name])
+        for name in WORDS:
+            self.held[name] = _listed(said[name])
         self.held["origin"], self.held["said_at"] = statement.origin, statement.said_at
 
     def _update(self, statement: StoredStatement) -> None:
@@ -302,7 +289,7 @@ def _changed_keys(
 
 
 def _new(statement: StoredStatement) -> MergeableMemory:
-    words = {name: statement.said[name] for name in _WORDS if name not in ("origin", "said_at")}
+    words = {name: statement.said[name] for name in WORDS}
     return MergeableMemory(**words, origin=statement.origin, said_at=statement.said_at)
 
 

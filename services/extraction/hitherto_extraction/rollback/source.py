@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from uuid import UUID
 
-from hitherto_extraction.consolidation.undo import undo_merge
+from hitherto_extraction.consolidation.writing import undo_merge
 from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
-from hitherto_extraction.pipeline.passages import PassageVectors
-from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from hitherto_extraction.pipeline.reply_vectors import Vectors
+from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.profile import rebuild_profile
@@ -122,7 +122,9 @@ async def _taught(connection: Connection, scope: Scope, source: RollbackTarget) 
         if job.conversation_id is not None and job.range_from is not None:
             messages = MessageRange(job.conversation_id, job.range_from, job.range_to)
         return await _of_jobs(connection, scope, [job.job_id], messages)
-    await conversations.require_conversation(connection, scope, source.conversation_id)
+    if not await statements.name_conversation(connection, scope, source.conversation_id):
+        # Memories saved by hand may name a conversation whose messages were never sent.
+        await conversations.require_conversation(connection, scope, source.conversation_id)
     job_ids = await storage.jobs_of_conversation(connection, scope, source.conversation_id)
     return await _of_jobs(
         connection,
@@ -187,7 +189,7 @@ async def rebuild_summary(
     for each in left:
         fields = merge_summary(
             summary,
-            SummaryPatch(**each.said),
+            each.said,
             first_user_words=held.first_user_words,
             late=each.version <= covers_to,
         )
@@ -201,7 +203,7 @@ async def rebuild_summary(
         held=replace(held, summary=None, lexical_no=None, lexical_length=0, covers_to=0),
         done_to=covers_to,
         # Its words are indexed now; its vector is back-filled.
-        vectors=PassageVectors(),
+        vectors=Vectors(wanted=()),
         sealed=held.sealed or encrypts,
     )
     return "restored"

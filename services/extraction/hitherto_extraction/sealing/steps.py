@@ -27,7 +27,6 @@ from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
 from hitherto_extraction.storage.sealed_rows import Rows, seal_rows
-from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import BrokenToken
@@ -47,12 +46,11 @@ Step = Callable[[Connection, Scope], Awaitable[int]]
 
 async def seal_memories(connection: Connection, scope: Scope) -> int:
     """Seal sensitive memories, and move their vectors to where only the key opens them."""
-    found = await sealing.clear_memories(connection, scope, limit=_ROWS)
-    if not found:
-        return 0
-    locked = await removal.lock_memories(connection, scope, found)
+    locked = await _lock(
+        connection, scope, await sealing.clear_memories(connection, scope, limit=_ROWS)
+    )
     if not locked:
-        raise RowsBusy
+        return 0
     terms = await sealing.count_terms_of(connection, scope, locked)
     before = await keyword_index.reserve_numbers(
         connection, scope, texts=len(locked), documents=0, terms=-terms
@@ -66,12 +64,7 @@ async def seal_memories(connection: Connection, scope: Scope) -> int:
 async def move_vectors(connection: Connection, scope: Scope) -> int:
     """Move vectors of memories that were sealed with a role that may not delete vectors."""
     found = await sealing.with_clear_vectors(connection, scope, limit=_ROWS)
-    if not found:
-        return 0
-    locked = await removal.lock_memories(connection, scope, found)
-    if not locked:
-        raise RowsBusy
-    return await _move_vectors(connection, scope, locked)
+    return await _move_vectors(connection, scope, await _lock(connection, scope, found))
 
 
 async def forget_mentions(connection: Connection, scope: Scope) -> int:
@@ -171,9 +164,21 @@ def of_encrypting(replies: UnusableReplies) -> tuple[Step, ...]:
         seal_messages,
         seal_summaries,
         partial(seal_replies, replies),
-        partial(seal_standing_profile, limit=_ROWS),
+        partial(sealing.seal_profile, limit=_ROWS),
         partial(statements.seal, beside=True, limit=_ROWS),
     )
+
+
+async def _lock(connection: Connection, scope: Scope, found: list[UUID]) -> list[UUID]:
+    """Those of the memories that could be locked.
+
+    Raises:
+        RowsBusy: There are some, and none could be.
+    """
+    locked = await removal.lock_memories(connection, scope, found)
+    if found and not locked:
+        raise RowsBusy
+    return locked
 
 
 async def _move_vectors(connection: Connection, scope: Scope, memory_ids: list[UUID]) -> int:

@@ -8,8 +8,16 @@ once nothing is found at all.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
 
+from hitherto_extraction.budget import Budget
+from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
+from hitherto_extraction.pipeline.embedding_charges import may_embed
+from hitherto_extraction.pipeline.embedding_loop import BATCH, EmbeddedBatch, embed
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
+from hitherto_extraction.prices import Prices
 from hitherto_extraction.sealing.steps import (
     CLEANING,
     CLEANING_OF_ENCRYPTING,
@@ -18,14 +26,16 @@ from hitherto_extraction.sealing.steps import (
     RowsBusy,
     of_encrypting,
 )
-from hitherto_extraction.sealing.vectors import SealedVectors
-from hitherto_extraction.storage import sealing, users
+from hitherto_extraction.storage import ledger, sealed_memories, sealing, users
+from hitherto_extraction.storage.sealed_memories import Unembedded
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.at_hand import key_at_hand, keys_at_hand
-from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
+from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable, SealBroken
 from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.sealing")
@@ -35,30 +45,90 @@ _SECONDS = 30.0
 _NOBODY = ("", "")
 
 
-class SealingSweep:
-    """Seals rows in clear, user by user."""
+@dataclass(frozen=True, slots=True)
+class SealedVectors:
+    """Embeds sealed memories, one user at a time, within the budget.
 
-    def __init__(
-        self,
-        maintenance: Database,
-        removal: Database,
-        keys: UserKeys,
-        replies: UnusableReplies,
-        vectors: SealedVectors,
-    ) -> None:
-        """Find users with `maintenance`, seal with `removal`: the database with these roles."""
-        self._maintenance = maintenance
-        self._removal = removal
-        self._keys = keys
-        self._of_encrypting = of_encrypting(replies)
-        self._vectors = vectors
+    The role of `removal` is hitherto_removal. The caller acts for the user's tenant.
+    """
+
+    removal: Database
+    embedder: Embedder
+    prices: Prices
+    budget: Budget
+
+    async def fill(self, scope: Scope) -> bool:
+        """Embed memories without a vector; False if that waits for the embedder or the budget.
+
+        A text that the embedder refuses is given up and found by its words. So is one that the key
+        does not open.
+        """
+        after = UUID(int=0)
+        while found := await self._lacking(scope, after):
+            after = found[-1].memory_id
+            if not await may_embed(self.removal, self.embedder, self.budget, scope.tenant_id, KIND):
+                return False
+            texts = {each: [text] for each in found if (text := _opened(scope, each)) is not None}
+            try:
+                made = await embed(self.embedder, texts)
+            except ModelError as error:
+                logger.info("vectors of sealed memories are waiting for the embedder: %s", error)
+                return False
+            await self._keep(scope, made)
+            if made.outage is not None:
+                return False
+        return True
+
+    async def _lacking(self, scope: Scope, after: UUID) -> list[Unembedded]:
+        model = self.embedder.name
+        return await self.removal.run(
+            lambda connection: sealed_memories.without_vector(
+                connection, scope, model, after=after, limit=BATCH
+            ),
+            timeout=_SECONDS,
+            repeatable=True,
+        )
+
+    async def _keep(self, scope: Scope, made: EmbeddedBatch[Unembedded]) -> None:
+        charge = self.prices.embedding_charge(made.model, made.calls, made.tokens)
+
+        async def work(connection: Connection) -> None:
+            state = await users.lock_user(connection, scope)
+            if state is not None and not state.erased:
+                for each, (vector,) in made.vectors.items():
+                    await sealed_memories.write_vector(
+                        connection,
+                        scope,
+                        each.memory_id,
+                        vector,
+                        model=made.model,
+                        text_version=each.text_version,
+                    )
+            await ledger.charge_tenant(connection, scope.tenant_id, NO_JOB, KIND, [charge])
+
+        if made.calls:
+            await self.removal.transact(work, timeout=_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class SealingSweep:
+    """Seals rows in clear, user by user.
+
+    It finds users with `maintenance` and seals with `removal`: the database with these roles.
+    """
+
+    maintenance: Database
+    removal: Database
+    keys: UserKeys
+    replies: UnusableReplies
+    vectors: SealedVectors
 
     async def run(self) -> int:
         """Seal what is left of all users; returns how many are done.
 
         A user whose key is unavailable, or whose rows are in use, is left for the next run.
         """
-        await self._maintenance.run(sealing.leave_without_vectors, timeout=_SECONDS)
+        await self.maintenance.run(sealing.leave_without_vectors, timeout=_SECONDS)
         done, after = 0, _NOBODY
         while found := await self._find(after):
             after = found[-1].tenant_id, found[-1].user_id
@@ -68,7 +138,7 @@ class SealingSweep:
         return done
 
     async def _find(self, after: tuple[str, str]) -> list[Scope]:
-        return await self._maintenance.run(
+        return await self.maintenance.run(
             lambda connection: sealing.find_users(connection, after=after, limit=_USERS),
             timeout=_SECONDS,
             repeatable=True,
@@ -78,7 +148,7 @@ class SealingSweep:
         # An error of one user; the others do not wait for it.
         with faults.Tolerated(logger, "sealing of a user postponed"):
             try:
-                with keys_at_hand(await self._keys.open(scope.tenant_id, scope.user_id)):
+                with keys_at_hand(await self.keys.open(scope.tenant_id, scope.user_id)):
                     return await self._seal(scope)
             except (KeyUnavailable, KeyServiceUnavailable) as error:
                 # The database identifies the user: users.to_seal.
@@ -92,29 +162,19 @@ class SealingSweep:
 
     async def _seal(self, scope: Scope) -> bool:
         rows = 0
-        while changed := await self._step(scope):
+        step = partial(self._first_change, scope=scope)
+        while changed := await self.removal.transact(step, timeout=_SECONDS):
             rows += changed
-        left = await self._left(scope)
+        left = await self.removal.run(partial(sealing.count_left, scope=scope), timeout=_SECONDS)
         # Before the vectors: nothing in clear may wait for an unavailable embedder.
         for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
             await self._clean(scope, cleaning)
-        if not await self._vectors.fill(scope):
+        if not await self.vectors.fill(scope):
             return False
         settled = await self._settle(scope, left)
         if settled:
             logger.info("sealed the remaining clear text of a user", extra={"rows": rows})
         return settled
-
-    async def _left(self, scope: Scope) -> int:
-        return await self._removal.run(
-            lambda connection: sealing.count_left(connection, scope), timeout=_SECONDS
-        )
-
-    async def _step(self, scope: Scope) -> int:
-        """One transaction of one step; returns how many rows it changed, 0 if no step found any."""
-        return await self._removal.transact(
-            lambda connection: self._first_change(connection, scope), timeout=_SECONDS
-        )
 
     async def _clean(self, scope: Scope, cleaning: Cleaning) -> None:
         async def work(connection: Connection) -> None:
@@ -124,7 +184,7 @@ class SealingSweep:
             if cleaning in CLEANING or state.encrypts:
                 await cleaning(connection, scope)
 
-        await self._removal.transact(work, timeout=_SECONDS)
+        await self.removal.transact(work, timeout=_SECONDS)
 
     async def _settle(self, scope: Scope, left: int) -> bool:
         """Check again, and record that nothing is left; False if something is."""
@@ -137,7 +197,7 @@ class SealingSweep:
                 return False
             return await sealing.settle(connection, scope, left=left)
 
-        return await self._removal.transact(work, timeout=_SECONDS)
+        return await self.removal.transact(work, timeout=_SECONDS)
 
     async def _first_change(self, connection: Connection, scope: Scope) -> int:
         """Lock the user and run the first step that finds something."""
@@ -147,7 +207,15 @@ class SealingSweep:
         if state.key_id != key_at_hand(scope).key_id:
             # Encryption was turned on with another key since this one was opened.
             raise RowsBusy
-        for step in (*self._of_encrypting, *OF_SEALED) if state.encrypts else OF_SEALED:
+        for step in (*of_encrypting(self.replies), *OF_SEALED) if state.encrypts else OF_SEALED:
             if changed := await step(connection, scope):
                 return changed
         return 0
+
+
+def _opened(scope: Scope, each: Unembedded) -> str | None:
+    try:
+        return each.content(scope)
+    except SealBroken:
+        logger.error("cannot open a sealed memory, which gets no vector")
+        return None

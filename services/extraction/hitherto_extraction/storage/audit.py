@@ -95,17 +95,14 @@ async def page(
     connection: Connection, tenant_id: str, wanted: AuditFilter, *, before: Place | None, limit: int
 ) -> tuple[list[AuditEvent], Place | None]:
     """A page of entries, newest first, and the start of the next one, None after the last."""
-    found = await connection.fetch(
-        AuditEvent,
-        _PAGE,
-        {
-            "tenant_id": tenant_id,
-            **fields_of(wanted),
-            "before_time": before[0] if before else None,
-            "before_id": before[1] if before else None,
-            "limit": limit + 1,
-        },
-    )
+    values = {
+        "tenant_id": tenant_id,
+        **fields_of(wanted),
+        "before_time": before[0] if before else None,
+        "before_id": before[1] if before else None,
+        "limit": limit + 1,
+    }
+    found = await connection.fetch(AuditEvent, _PAGE, values)
     shown = found[:limit]
     following = None
     if len(found) > limit:

@@ -60,7 +60,8 @@ WHERE g.members IS NULL OR g.members <= %(above)s OR crowded.members >= g.member
 ORDER BY crowded.members DESC, crowded.tag
 """
 
-# Those among these tags that no waiting job is going to process; a job without a tag takes all.
+# Those among these tags that no waiting job is going to process; a job without a tag takes all. A
+# statement of its own: the queue is a local table, which Citus does not join to distributed ones.
 _NOT_WAITED_FOR = """
 SELECT wanted.tag
 FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS wanted (tag, place)

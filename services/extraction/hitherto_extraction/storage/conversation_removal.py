@@ -82,10 +82,8 @@ async def clear_name(connection: Connection, scope: Scope, conversation_id: str)
 
 async def remove(connection: Connection, scope: Scope, conversation_id: str) -> None:
     """Delete the rest of the conversation once its messages and its summary are gone."""
-    await connection.execute(_DROP_FEEDBACK, _key(scope, conversation_id))
-    for statement in (_DROP_SESSION, _DROP_ACTIONS, _DROP_RECENT):
+    for statement in (_DROP_FEEDBACK, _DROP_SESSION, _DROP_ACTIONS, _DROP_RECENT, _DROP):
         await connection.execute(statement, _key(scope, conversation_id))
-    await connection.execute(_DROP, _key(scope, conversation_id))
 
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:

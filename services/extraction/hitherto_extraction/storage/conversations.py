@@ -14,7 +14,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.at_hand import key_at_hand
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.encryption.user_key import UserKey
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import not_found
 from hitherto_shared.models import Scope
 from hitherto_shared.offloading import beside_loop
 
@@ -33,16 +33,6 @@ SET updated_at = now(),
                                            AND u.user_id = %(user_id)s),
                          conversations.time_zone)
 RETURNING last_message_no, watermark
-"""
-
-# A conversation has UTC even if no zone was named.
-_KNOWS_TIME_ZONE = """
-SELECT c.time_zone <> 'UTC' OR EXISTS (
-    SELECT FROM users AS u
-    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.time_zone IS NOT NULL)
-FROM conversations AS c
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-  AND c.conversation_id = %(conversation_id)s
 """
 
 _LOCK = """
@@ -215,11 +205,6 @@ async def open_conversation(
     return counters
 
 
-async def knows_time_zone(connection: Connection, scope: Scope, conversation_id: str) -> bool:
-    """Whether the user has named a zone, or a transcript one other than UTC."""
-    return bool(await connection.fetch_value(_KNOWS_TIME_ZONE, _key(scope, conversation_id)))
-
-
 async def lock_conversation(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> Counters | None:
@@ -237,11 +222,7 @@ async def require_conversation(
     """
     counters = await lock_conversation(connection, scope, conversation_id)
     if counters is None:
-        raise NotFound(
-            "this user has no such conversation",
-            reason="CONVERSATION_NOT_FOUND",
-            metadata={"conversation_id": conversation_id},
-        )
+        raise not_found("conversation", conversation_id)
     return counters
 
 
@@ -249,11 +230,11 @@ async def find_known(
     connection: Connection, scope: Scope, conversation_id: str, message_ids: Sequence[str]
 ) -> dict[str, KnownMessage]:
     """The messages of the conversation that already carry one of these ids."""
-    cursor = await connection.execute(
-        _KNOWN, {**_key(scope, conversation_id), "message_ids": Texts(message_ids)}
-    )
+    values = {**_key(scope, conversation_id), "message_ids": Texts(message_ids)}
     known = {}
-    for message_id, role, content, message_no, sealed in await cursor.fetchall():
+    for message_id, role, content, message_no, sealed in await connection.fetch_rows(
+        _KNOWN, values
+    ):
         said = content
         if sealed is not None:
             said = opened(scope, MESSAGE, sealed, conversation_id, message_id)["content"]
@@ -317,16 +298,14 @@ async def advance(
 
     Only new messages change the time of the last one: `last_said_at`, or now if they carry none.
     """
-    await connection.later(
-        _ADVANCE,
-        {
-            **_key(scope, conversation_id),
-            "last_message_no": last_message_no,
-            "watermark": watermark,
-            "last_said_at": last_said_at,
-            "ended": ended,
-        },
+    values = scope.bind(
+        conversation_id=conversation_id,
+        last_message_no=last_message_no,
+        watermark=watermark,
+        last_said_at=last_said_at,
+        ended=ended,
     )
+    await connection.later(_ADVANCE, values)
 
 
 async def move_watermark(
@@ -352,13 +331,10 @@ async def read_messages(
     connection: Connection, scope: Scope, conversation_id: str, range_from: int, range_to: int
 ) -> list[StoredMessage]:
     """The messages of a range, in order."""
-    cursor = await connection.execute(
-        _READ_RANGE,
-        {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to},
-    )
+    values = {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to}
     return [
         _stored(scope, conversation_id, StoredMessage(*row[:7]), row[7])
-        for row in await cursor.fetchall()
+        for row in await connection.fetch_rows(_READ_RANGE, values)
     ]
 
 

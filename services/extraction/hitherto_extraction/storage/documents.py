@@ -1,4 +1,7 @@
-"""Documents as submitted: unique by user, source and the source's id."""
+"""Documents as submitted, unique by user, source and the source's id, and their chunks.
+
+Writers of chunks hold the user's row, with the role hitherto_write or hitherto_removal.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from hitherto_shared.database.arrays import fields_of
+from hitherto_extraction.storage.corpora import index
+from hitherto_extraction.storage.corpora.documents import DOCUMENTS
+from hitherto_shared.database.arrays import Integers, Uuids, fields_of, records
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import not_found
 from hitherto_shared.models import Scope
 
 _FIND = """
@@ -24,23 +29,20 @@ JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
      AND d.source_id = wanted.source_id
 """
 
-_INSERT = """
+# The time at the source stays unless a new one is given.
+_STORE = """
 INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id, content_type, title,
                        summary, content, author, metadata, source_created_at, content_hash,
                        expires_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(document_id)s, %(source_type)s, %(source_id)s,
         %(content_type)s, %(title)s, %(summary)s, %(content)s, %(author)s, %(metadata)s,
         coalesce(%(created_at)s, clock_timestamp()), %(content_hash)s, %(expires_at)s)
-"""
-
-# Its time at the source stays unless a new one is given.
-_REPLACE = """
-UPDATE documents
-SET content_type = %(content_type)s, title = %(title)s, summary = %(summary)s,
-    content = %(content)s, author = %(author)s, metadata = %(metadata)s,
-    source_created_at = coalesce(%(created_at)s, source_created_at),
-    content_hash = %(content_hash)s, expires_at = %(expires_at)s, updated_at = statement_timestamp()
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+ON CONFLICT (tenant_id, user_id, document_id) DO UPDATE
+SET content_type = EXCLUDED.content_type, title = EXCLUDED.title, summary = EXCLUDED.summary,
+    content = EXCLUDED.content, author = EXCLUDED.author, metadata = EXCLUDED.metadata,
+    source_created_at = coalesce(%(created_at)s, documents.source_created_at),
+    content_hash = EXCLUDED.content_hash, expires_at = EXCLUDED.expires_at,
+    updated_at = statement_timestamp()
 """
 
 _SET_EXPIRY = """
@@ -95,6 +97,33 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
 _DELETE = """
 DELETE FROM documents
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
+_READ_CHUNKS = """
+SELECT chunk_id, content, position, lexical_no, lexical_length
+FROM document_chunks
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+ORDER BY position
+"""
+
+_INSERT_CHUNKS = """
+INSERT INTO document_chunks (tenant_id, user_id, document_id, chunk_id, position, content,
+                             lexical_no, lexical_length)
+SELECT %(tenant_id)s, %(user_id)s, %(document_id)s, new.*
+FROM json_to_recordset(%(rows)s) AS new (chunk_id uuid, position integer, content text,
+     lexical_no integer, lexical_length integer)
+"""
+
+_MOVE_CHUNKS = """
+UPDATE document_chunks AS c SET position = moved.position
+FROM unnest(%(chunk_ids)s::uuid[], %(positions)s::int[]) AS moved (chunk_id, position)
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = moved.chunk_id
+  AND c.position <> moved.position
+"""
+
+_DELETE_CHUNKS = """
+DELETE FROM document_chunks
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = ANY(%(chunk_ids)s)
 """
 
 
@@ -159,38 +188,42 @@ class State:
     expired: bool
 
 
+@dataclass(frozen=True, slots=True)
+class IndexedChunk:
+    """A chunk, its position in the document, and its number and number of terms in the index."""
+
+    chunk_id: UUID
+    content: str
+    position: int
+    lexical_no: int
+    lexical_length: int
+
+
 async def find(
     connection: Connection, scope: Scope, sources: Sequence[tuple[str, str]]
 ) -> dict[int, ExistingDocument]:
     """The known documents among these (source_type, source_id), by position in the list."""
-    cursor = await connection.execute(
-        _FIND,
-        scope.bind(
-            source_types=[source_type for source_type, _ in sources],
-            source_ids=[source_id for _, source_id in sources],
-        ),
+    values = scope.bind(
+        source_types=[source_type for source_type, _ in sources],
+        source_ids=[source_id for _, source_id in sources],
     )
+    cursor = await connection.execute(_FIND, values)
     return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in await cursor.fetchall()}
 
 
 async def store(
-    connection: Connection,
-    scope: Scope,
-    *,
-    new: Mapping[UUID, IncomingDocument],
-    changed: Mapping[UUID, IncomingDocument],
+    connection: Connection, scope: Scope, documents: Mapping[UUID, IncomingDocument]
 ) -> None:
     """Store documents under their ids: new ones, and those with different content."""
     async with connection.cursor() as cursor:
-        for statement, documents in ((_INSERT, new), (_REPLACE, changed)):
-            await cursor.executemany(
-                statement,
-                [
-                    scope.bind(**fields_of(document), document_id=document_id)
-                    | {"metadata": Jsonb(document.metadata)}
-                    for document_id, document in documents.items()
-                ],
-            )
+        await cursor.executemany(
+            _STORE,
+            [
+                scope.bind(**fields_of(document), document_id=document_id)
+                | {"metadata": Jsonb(document.metadata)}
+                for document_id, document in documents.items()
+            ],
+        )
 
 
 async def set_expiry(
@@ -246,11 +279,7 @@ async def require(connection: Connection, scope: Scope, document_id: UUID) -> No
         NotFound: The user has no such document.
     """
     if await read_state(connection, scope, document_id) is None:
-        raise NotFound(
-            "this user has no such document",
-            reason="DOCUMENT_NOT_FOUND",
-            metadata={"document_id": str(document_id)},
-        )
+        raise not_found("document", document_id)
 
 
 async def mark_ingested(
@@ -266,3 +295,38 @@ async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int
     The role is hitherto_removal.
     """
     return (await connection.execute(_DELETE, scope.bind(document_id=document_id))).rowcount
+
+
+async def read_chunks(
+    connection: Connection, scope: Scope, document_id: UUID
+) -> list[IndexedChunk]:
+    """The chunks of a document, in order."""
+    return await connection.fetch(IndexedChunk, _READ_CHUNKS, scope.bind(document_id=document_id))
+
+
+async def insert_chunks(
+    connection: Connection, scope: Scope, document_id: UUID, chunks: Sequence[IndexedChunk]
+) -> None:
+    """Store new chunks, which wait for their vectors."""
+    if chunks:
+        rows = records([fields_of(chunk) for chunk in chunks])
+        await connection.execute(_INSERT_CHUNKS, scope.bind(document_id=document_id, rows=rows))
+
+
+async def move_chunks(connection: Connection, scope: Scope, positions: Mapping[UUID, int]) -> None:
+    """Move remaining chunks to their new positions, all at once."""
+    if positions:
+        await connection.execute(
+            _MOVE_CHUNKS,
+            scope.bind(chunk_ids=Uuids(positions), positions=Integers(positions.values())),
+        )
+
+
+async def delete_chunks(
+    connection: Connection, scope: Scope, chunk_ids: Sequence[UUID]
+) -> tuple[int, int]:
+    """Delete chunks with their words and vectors; returns the numbers of chunks and vectors."""
+    keys = [(str(chunk_id), 0) for chunk_id in chunk_ids]
+    vectors = await index.drop(connection, scope, DOCUMENTS, keys)
+    cursor = await connection.execute(_DELETE_CHUNKS, scope.bind(chunk_ids=Uuids(chunk_ids)))
+    return cursor.rowcount, vectors

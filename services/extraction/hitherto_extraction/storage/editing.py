@@ -17,7 +17,7 @@ from hitherto_extraction.storage.sealed_rows import WORDS, opened, stored_memory
 from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MEMORY
-from hitherto_shared.errors import NotFound, WrongState
+from hitherto_shared.errors import WrongState, not_found
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope, SourceRef
 
 _READ = """
@@ -114,6 +114,11 @@ class EditableMemory:
     sealed: bool = False
     questions: Sequence[str] = ()
 
+    @property
+    def indexed_text(self) -> tuple[str, list[str], list[str]]:
+        """Its own text in the keyword index: content, keywords and questions."""
+        return self.memory.content, list(self.memory.keywords), list(self.questions)
+
     def changed(self, **fields: Any) -> EditableMemory:
         """The same with other fields of its memory."""
         return replace(self, memory=replace(self.memory, **fields))
@@ -135,11 +140,7 @@ async def read_one(connection: Connection, scope: Scope, memory_id: UUID) -> Edi
     """
     found = await read(connection, scope, [memory_id])
     if memory_id not in found:
-        raise NotFound(
-            "this user has no such memory",
-            reason="MEMORY_NOT_FOUND",
-            metadata={"memory_id": str(memory_id)},
-        )
+        raise not_found("memory", memory_id)
     return found[memory_id]
 
 

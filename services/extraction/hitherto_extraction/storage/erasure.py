@@ -20,26 +20,14 @@ from hitherto_shared.database.arrays import fields_of
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-_FIND_MARK = """
-SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
-       reinstated_at
-FROM erased_users
-WHERE tenant_id = %(tenant_id)s AND user_hash = %(user_hash)s AND reinstated_at IS NULL
-FOR UPDATE
-"""
-
-_READ = """
-SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
-       reinstated_at
-FROM erased_users
-WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
-"""
-
+# By its id, or as the mark of a user who is erased or being erased.
 _HOLD = """
 SELECT receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
        reinstated_at
 FROM erased_users
-WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
+WHERE tenant_id = %(tenant_id)s
+  AND (receipt_id = %(receipt_id)s::uuid
+       OR user_hash = %(user_hash)s::text AND reinstated_at IS NULL)
 FOR UPDATE
 """
 
@@ -185,9 +173,8 @@ class Receipt:
 
 async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Receipt | None:
     """The receipt of a user who is erased or being erased; locks its row."""
-    return await connection.fetch_one(
-        Receipt, _FIND_MARK, {"tenant_id": scope.tenant_id, "user_hash": user_hash}
-    )
+    values = {"tenant_id": scope.tenant_id, "receipt_id": None, "user_hash": user_hash}
+    return await connection.fetch_one(Receipt, _HOLD, values)
 
 
 async def begin(
@@ -200,26 +187,21 @@ async def begin(
     made = (await connection.execute(_ENSURE_USER, scope.parameters)).rowcount
     await connection.execute(_LOCK_USER, scope.parameters)
     await connection.execute(_FENCE, scope.bind(leap=users.leap()))
-    await connection.execute(
-        _MARK,
-        {
-            "tenant_id": scope.tenant_id,
-            "receipt_id": receipt_id,
-            "user_hash": user_hash,
-            "hash_key_id": hash_key_id,
-            "counts": Jsonb({USERS: 1 - made}),
-        },
-    )
+    values = {
+        "tenant_id": scope.tenant_id,
+        "receipt_id": receipt_id,
+        "user_hash": user_hash,
+        "hash_key_id": hash_key_id,
+        "counts": Jsonb({USERS: 1 - made}),
+    }
+    await connection.execute(_MARK, values)
 
 
 async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
     """The present receipt; no other call erases this user until the transaction ends."""
-    return await _receipt(connection, _HOLD, tenant_id, receipt_id)
-
-
-async def read(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
-    """The present receipt."""
-    return await _receipt(connection, _READ, tenant_id, receipt_id)
+    values = {"tenant_id": tenant_id, "receipt_id": receipt_id, "user_hash": None}
+    [receipt] = await connection.fetch(Receipt, _HOLD, values)
+    return receipt
 
 
 async def remove_some(
@@ -240,26 +222,21 @@ async def remove_some(
         except errors.ForeignKeyViolation:
             raise RowsRemain from None
     if removed:
-        await _count(connection, scope, receipt_id, table, removed)
+        await count(connection, scope, receipt_id, table, removed)
     return removed
-
-
-async def count_jobs(connection: Connection, scope: Scope, receipt_id: UUID, removed: int) -> None:
-    """Record on the receipt that jobs of the user were deleted."""
-    await _count(connection, scope, receipt_id, JOBS, removed)
 
 
 async def remove_keys(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
     """Delete the idempotency keys of calls about the user, while the user's jobs exist."""
     removed = (await connection.execute(_DELETE_KEYS, scope.parameters)).rowcount
     removed += (await connection.execute(_CUT_KEYS, scope.parameters)).rowcount
-    await _count(connection, scope, receipt_id, KEYS, removed)
+    await count(connection, scope, receipt_id, KEYS, removed)
 
 
 async def leave_lists(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
     """Remove the user from the lists of API keys; a key whose list becomes empty is revoked."""
     cut = (await connection.execute(_CUT_LISTS, scope.parameters)).rowcount
-    await _count(connection, scope, receipt_id, CREDENTIALS, cut)
+    await count(connection, scope, receipt_id, CREDENTIALS, cut)
 
 
 async def remove_user(connection: Connection, scope: Scope) -> None:
@@ -299,31 +276,9 @@ async def reinstate(connection: Connection, tenant_id: str, receipt_id: UUID) ->
     await connection.execute(_REINSTATE, {"tenant_id": tenant_id, "receipt_id": receipt_id})
 
 
-async def count_tables(
-    connection: Connection, scope: Scope, receipt_id: UUID, tables: Sequence[str]
-) -> None:
-    """Record on the receipt the tables that held nothing."""
-    for table in tables:
-        await _count(connection, scope, receipt_id, table, 0)
-
-
-async def _count(
+async def count(
     connection: Connection, scope: Scope, receipt_id: UUID, table: str, removed: int
 ) -> None:
-    await connection.execute(
-        _COUNT,
-        {
-            "tenant_id": scope.tenant_id,
-            "receipt_id": receipt_id,
-            "table": table,
-            "removed": removed,
-        },
-    )
-
-
-async def _receipt(
-    connection: Connection, statement: str, tenant_id: str, receipt_id: UUID
-) -> Receipt:
-    values = {"tenant_id": tenant_id, "receipt_id": receipt_id}
-    [receipt] = await connection.fetch(Receipt, statement, values)
-    return receipt
+    """Add rows that were deleted from a table to the receipt."""
+    values = {"tenant_id": scope.tenant_id, "receipt_id": receipt_id}
+    await connection.execute(_COUNT, {**values, "table": table, "removed": removed})

@@ -140,16 +140,15 @@ async def rows(
         yield row
 
 
-async def calls(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
-    """The idempotency records of calls about the user, with the user's part of each."""
-    async for row, _ in _fetched(connection, sql.SQL(_CALLS).format(), scope, scope.user_id):
-        yield row
+async def shared_rows(connection: Connection, scope: Scope) -> AsyncGenerator[tuple[str, str]]:
+    """What belongs to callers and names the user, with the user's part of each: table and row.
 
-
-async def lists(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
-    """The API keys that list the user, with the user's part of each."""
-    async for row, _ in _fetched(connection, sql.SQL(_LISTS).format(), scope, scope.user_id):
-        yield row
+    These are API keys that list the user, and the idempotency records of calls about the user.
+    """
+    for table, statement in ((CREDENTIALS, _LISTS), (CALLS, _CALLS)):
+        composed = sql.SQL(statement).format()
+        async for row, _ in _fetched(connection, composed, scope, scope.user_id):
+            yield table, row
 
 
 async def _fetched(

@@ -1,82 +1,62 @@
-"""Reads and prepares what an import finds: the user, and the rows that others refer to.
+"""Reads and prepares what an import finds, and inserts the rows that the user does not hold yet.
 
-The caller holds the user's row. The role is hitherto_write.
+The caller holds the user's row. The role is hitherto_write. The rows of one table are a JSON array,
+whose values Postgres converts to the types of the columns. A row is held if its primary key is.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import psycopg
+from psycopg import sql
+
+from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
-_READ_USER = """
-SELECT created_at, memory_enabled
-FROM users
+# Settings alone are no data.
+_HOLDS = """
+SELECT EXISTS (
+    SELECT FROM memories WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM conversations WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM documents WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM entities WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM preferences WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM feedback WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM history WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM session_contexts WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM recent_items WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION ALL SELECT FROM pending_actions WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
+"""
+
+_ADOPT = """
+UPDATE users SET created_at = %(created_at)s::timestamptz
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-# Settings alone are no data.
-_HOLDS = """
-SELECT EXISTS (SELECT FROM memories
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM conversations
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM profiles
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM documents
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM entities
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM preferences
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM feedback
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM history
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM session_contexts
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM recent_items
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-    OR EXISTS (SELECT FROM pending_actions
-               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
-"""
-
-# What the user chose here already stays.
-_ADOPT = """
-UPDATE users
-SET created_at = r.created_at,
-    memory_enabled = coalesce(users.memory_enabled, r.memory_enabled),
-    learning_enabled = coalesce(users.learning_enabled, r.learning_enabled),
-    retention_days = coalesce(users.retention_days, r.retention_days),
-    message_retention_days = coalesce(users.message_retention_days, r.message_retention_days),
-    encrypt_sensitive = coalesce(users.encrypt_sensitive, r.encrypt_sensitive),
-    time_zone = coalesce(users.time_zone, r.time_zone)
-FROM jsonb_populate_record(NULL::users, %(row)s::jsonb) AS r
-WHERE users.tenant_id = %(tenant_id)s AND users.user_id = %(user_id)s
-"""
-
 _HELD_MEMORIES = """
-SELECT memory_id, sealed IS NOT NULL
+SELECT memory_id::text, sealed IS NOT NULL
 FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND memory_id = ANY(%(memory_ids)s::uuid[])
 """
 
 _HELD_CHUNKS = """
-SELECT chunk_id
+SELECT chunk_id::text
 FROM document_chunks
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = ANY(%(chunk_ids)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = ANY(%(chunk_ids)s::uuid[])
 """
 
 _HEADINGS = """
-SELECT document_id, ingested_heading
+SELECT document_id::text, ingested_heading
 FROM documents
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = ANY(%(document_ids)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND document_id = ANY(%(document_ids)s::uuid[])
 """
 
 # Memories are inserted in a state in which no vector is computed for them, because their sources
@@ -96,18 +76,27 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
   AND embedding_state = 'refused'
 """
 
+# Any imported table. Its columns are those that the import has checked: a file names none itself.
+_INSERT = """
+INSERT INTO {table} (tenant_id, user_id, {columns})
+SELECT %(tenant_id)s, %(user_id)s, {columns}
+FROM jsonb_populate_recordset(NULL::{table}, %(rows)s::jsonb)
+ON CONFLICT ON CONSTRAINT {primary_key} DO NOTHING
+"""
 
-@dataclass(frozen=True, slots=True)
-class KnownUser:
-    """The user's row; None: the user has not chosen whether memory is on."""
 
-    created_at: datetime
-    memory_enabled: bool | None
+class RowRefused(Exception):
+    """A row contradicts itself or the rows before it.
 
+    Attributes:
+        index: Its place among the given rows.
+        why: What is wrong with it, without its contents.
+    """
 
-async def read_user(connection: Connection, scope: Scope) -> KnownUser | None:
-    """The user's row, if there is one."""
-    return await connection.fetch_one(KnownUser, _READ_USER, scope.parameters)
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(why)
+        self.index = index
+        self.why = why
 
 
 async def holds_something(connection: Connection, scope: Scope) -> bool:
@@ -117,31 +106,32 @@ async def holds_something(connection: Connection, scope: Scope) -> bool:
 
 async def adopt(connection: Connection, scope: Scope, row: Mapping[str, Any]) -> None:
     """Make the user's row that of an export, with the settings that the user has not chosen."""
-    await connection.execute(_ADOPT, scope.bind(row=json.dumps(row)))
+    await connection.execute(_ADOPT, scope.bind(created_at=row["created_at"]))
+    chosen = await users.read_settings(connection, scope)
+    settings = {name: row[name] if held is None else held for name, held in chosen.items()}
+    await users.write_settings(connection, scope, settings)
 
 
 async def held_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[str]
 ) -> dict[str, bool]:
     """Those of the memories that are stored, and whether they are sealed."""
-    values = scope.bind(memory_ids=[UUID(each) for each in memory_ids])
-    rows = await connection.fetch_rows(_HELD_MEMORIES, values)
-    return {str(memory_id): sealed for memory_id, sealed in rows}
+    values = scope.bind(memory_ids=list(memory_ids))
+    return dict(await connection.fetch_rows(_HELD_MEMORIES, values))
 
 
 async def held_chunks(connection: Connection, scope: Scope, chunk_ids: Sequence[str]) -> set[str]:
     """Those of the chunks that are stored."""
-    values = scope.bind(chunk_ids=[UUID(each) for each in chunk_ids])
-    return set(map(str, await connection.fetch_values(_HELD_CHUNKS, values)))
+    values = scope.bind(chunk_ids=list(chunk_ids))
+    return set(await connection.fetch_values(_HELD_CHUNKS, values))
 
 
 async def headings(
     connection: Connection, scope: Scope, document_ids: Sequence[str]
 ) -> dict[str, str]:
     """The text that precedes the chunks of each document in the indexes."""
-    values = scope.bind(document_ids=[UUID(each) for each in document_ids])
-    rows = await connection.fetch_rows(_HEADINGS, values)
-    return {str(document_id): heading for document_id, heading in rows}
+    values = scope.bind(document_ids=list(document_ids))
+    return dict(await connection.fetch_rows(_HEADINGS, values))
 
 
 async def not_indexed(
@@ -154,3 +144,47 @@ async def not_indexed(
 async def await_vectors(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
     """Let memories wait for vectors, with those of their source words."""
     await connection.execute(_AWAIT_VECTORS, scope.bind(memory_ids=list(memory_ids)))
+
+
+async def insert(
+    connection: Connection, scope: Scope, table: str, rows: Sequence[Mapping[str, Any]]
+) -> int:
+    """Insert those of the rows that the user does not hold; returns their number.
+
+    Raises:
+        RowRefused: One breaks a rule of the table, or refers to a row that is not there; nothing
+            was inserted.
+    """
+    if not rows:
+        return 0
+    try:
+        async with connection.transaction():
+            return await _insert(connection, scope, table, rows)
+    except (psycopg.IntegrityError, psycopg.DataError):
+        pass
+    # One by one, to find it.
+    inserted = 0
+    async with connection.transaction():
+        for index, row in enumerate(rows):
+            try:
+                async with connection.transaction():
+                    inserted += await _insert(connection, scope, table, [row])
+            except psycopg.errors.ForeignKeyViolation:
+                raise RowRefused(index, "refers to a record that does not precede it") from None
+            except (psycopg.IntegrityError, psycopg.DataError) as error:
+                rule = error.diag.constraint_name or error.sqlstate
+                raise RowRefused(index, f"contradicts itself (rule {rule})") from None
+    return inserted
+
+
+async def _insert(
+    connection: Connection, scope: Scope, table: str, rows: Sequence[Mapping[str, Any]]
+) -> int:
+    columns = sorted({name for row in rows for name in row})
+    statement = sql.SQL(_INSERT).format(
+        table=sql.Identifier(table),
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        primary_key=sql.Identifier(f"{table}_pkey"),
+    )
+    values = {**scope.parameters, "rows": json.dumps(list(rows), ensure_ascii=False)}
+    return (await connection.execute(statement, values)).rowcount

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
@@ -196,18 +195,8 @@ async def reserve_numbers(
     `documents` and `terms` are the growth of the index: a text that replaces another adds no
     document and only the difference of their lengths.
     """
-    cursor = await connection.execute(
-        _RESERVE,
-        {
-            **scope.parameters,
-            "texts": texts,
-            "documents": documents,
-            "terms": terms,
-        },
-    )
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    values = scope.bind(texts=texts, documents=documents, terms=terms)
+    return int(await connection.fetch_value(_RESERVE, values))
 
 
 async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
@@ -216,7 +205,7 @@ async def append(connection: Connection, scope: Scope, texts: Mapping[int, Count
         sum(map(len, texts.values())) * _WORK_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns["terms"]:
-        await connection.later(_APPEND, {**_of(scope), **columns})
+        await connection.later(_APPEND, scope.bind(segment=SEGMENT, **columns))
 
 
 async def append_passages(
@@ -229,12 +218,8 @@ async def append_passages(
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await beside_loop(terms * _WORK_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
-        values = {**_of(scope), **columns, "each_corpus": ",".join(corpora)}
+        values = scope.bind(segment=SEGMENT, each_corpus=",".join(corpora), **columns)
         await connection.later(_APPEND_PASSAGES, values)
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {**scope.parameters, "segment": SEGMENT}
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
@@ -276,11 +261,7 @@ async def read_postings(
     connection: Connection, scope: Scope, terms: Sequence[str], *, most: int
 ) -> tuple[list[TermPostings], Statistics]:
     """The postings of the `most` distinctive of these terms, with their weights."""
-    values = {
-        **scope.parameters,
-        "terms": Texts(terms),
-        "most": most,
-    }
+    values = scope.bind(terms=Texts(terms), most=most)
     distinctive, statistics = await together(
         connection,
         connection.execute(_READ_DISTINCTIVE if len(terms) > most else _READ_POSTINGS, values),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from hitherto_shared.database.arrays import Integers, Texts, Uuids
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.rows import MEMORY
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Scope, SourceRef
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 
@@ -138,6 +139,24 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 ORDER BY v.memory_id, v.version DESC
 """
 
+# For a user with encryption on, messages are sealed or about to be: no index gets their words.
+_SOURCE_WORDS = """
+SELECT memory_id, conversation_id, message_id, content
+FROM (
+    SELECT s.memory_id, s.conversation_id, s.message_id, left(m.content, %(characters)s) AS content,
+           row_number() OVER (PARTITION BY s.memory_id ORDER BY m.said_at DESC, m.message_no DESC)
+               AS place
+    FROM memory_sources AS s
+    JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+         AND m.conversation_id = s.conversation_id AND md5(m.message_id) = md5(s.message_id)
+         AND m.message_id = s.message_id AND m.sealed IS NULL
+    WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+      AND s.memory_id = ANY(%(memory_ids)s)
+) AS said
+WHERE place <= %(newest)s
+ORDER BY memory_id, place
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class CurrentMemory:
@@ -242,18 +261,15 @@ async def find_neighbours(
     """
     if not vectors:
         return []
-    cursor = await connection.execute(
-        _NEIGHBOURS,
-        scope.bind(
-            positions=Integers(vectors),
-            types=Texts(kind for kind, _ in vectors.values()),
-            vectors=[HalfVector(vector) for _, vector in vectors.values()],
-            model=model,
-            at_least=at_least,
-            limit=limit,
-        ),
+    values = scope.bind(
+        positions=Integers(vectors),
+        types=Texts(kind for kind, _ in vectors.values()),
+        vectors=[HalfVector(vector) for _, vector in vectors.values()],
+        model=model,
+        at_least=at_least,
+        limit=limit,
     )
-    return [(row[0], row[1], float(row[2])) for row in await cursor.fetchall()]
+    return list(await connection.fetch_rows(_NEIGHBOURS, values))
 
 
 async def find_same_words(
@@ -262,12 +278,30 @@ async def find_same_words(
     """Memories equal to one of these (type, content) except for case: (position, memory)."""
     if not contents:
         return []
-    cursor = await connection.execute(
-        _SAME_WORDS,
-        scope.bind(
-            positions=Integers(contents),
-            types=Texts(kind for kind, _ in contents.values()),
-            contents=Texts(content for _, content in contents.values()),
-        ),
+    values = scope.bind(
+        positions=Integers(contents),
+        types=Texts(kind for kind, _ in contents.values()),
+        contents=Texts(content for _, content in contents.values()),
     )
-    return [(row[0], row[1]) for row in await cursor.fetchall()]
+    return list(await connection.fetch_rows(_SAME_WORDS, values))
+
+
+async def source_words(
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    *,
+    newest: int,
+    characters: int,
+) -> dict[UUID, list[tuple[SourceRef, str]]]:
+    """The `newest` messages behind each memory, newest first, each cut at `characters`.
+
+    Sealed ones are left out: an index of their words would reveal them.
+    """
+    cursor = await connection.execute(
+        _SOURCE_WORDS, scope.bind(memory_ids=list(memory_ids), newest=newest, characters=characters)
+    )
+    found: defaultdict[UUID, list[tuple[SourceRef, str]]] = defaultdict(list)
+    for memory_id, conversation_id, message_id, said in await cursor.fetchall():
+        found[memory_id].append((SourceRef(conversation_id, message_id), said))
+    return dict(found)

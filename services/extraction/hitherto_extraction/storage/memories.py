@@ -227,14 +227,12 @@ async def add_sources(
 ) -> None:
     """Record the messages that memories came from; known ones stay."""
     if sources:
-        await connection.later(
-            _ADD_SOURCE,
-            scope.bind(
-                memory_ids=Uuids(memory_id for memory_id, _ in sources),
-                conversation_ids=Texts(source.conversation_id for _, source in sources),
-                message_ids=Texts(source.message_id for _, source in sources),
-            ),
+        values = scope.bind(
+            memory_ids=Uuids(memory_id for memory_id, _ in sources),
+            conversation_ids=Texts(source.conversation_id for _, source in sources),
+            message_ids=Texts(source.message_id for _, source in sources),
         )
+        await connection.later(_ADD_SOURCE, values)
 
 
 async def write_vectors(
@@ -242,15 +240,13 @@ async def write_vectors(
 ) -> None:
     """Store the vectors of memories' present contents: (memory, status, vector)."""
     if vectors:
-        await connection.later(
-            _WRITE_VECTOR,
-            scope.bind(
-                model=model,
-                memory_ids=Uuids(memory_id for memory_id, _, _ in vectors),
-                statuses=Texts(status for _, status, _ in vectors),
-                vectors=[HalfVector(vector) for _, _, vector in vectors],
-            ),
+        values = scope.bind(
+            model=model,
+            memory_ids=Uuids(memory_id for memory_id, _, _ in vectors),
+            statuses=Texts(status for _, status, _ in vectors),
+            vectors=[HalfVector(vector) for _, _, vector in vectors],
         )
+        await connection.later(_WRITE_VECTOR, values)
 
 
 async def write_source_vectors(
@@ -258,11 +254,9 @@ async def write_source_vectors(
 ) -> None:
     """Store the vectors of memories' source words."""
     if vectors:
-        await connection.later(
-            _WRITE_SOURCE_VECTOR,
-            scope.bind(
-                model=model,
-                memory_ids=Uuids(memory_id for memory_id, _ in vectors),
-                vectors=[HalfVector(vector) for _, vector in vectors],
-            ),
+        values = scope.bind(
+            model=model,
+            memory_ids=Uuids(memory_id for memory_id, _ in vectors),
+            vectors=[HalfVector(vector) for _, vector in vectors],
         )
+        await connection.later(_WRITE_SOURCE_VECTOR, values)

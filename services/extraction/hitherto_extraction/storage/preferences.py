@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from hitherto_extraction.storage.sealed_rows import opened
-from hitherto_shared.database.arrays import fields_of
+from hitherto_shared.database.arrays import fields_of, records
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.identifiers import uuid7
@@ -25,11 +23,9 @@ ORDER BY type, key
 _WRITE = """
 INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence, observations,
                          updated_at)
-SELECT %(tenant_id)s, %(user_id)s, p.type, p.key, p.value, p.confidence, p.observations,
-       p.updated_at
-FROM unnest(%(types)s::text[], %(keys)s::text[], %(values)s::jsonb[], %(confidences)s::float8[],
-            %(observations)s::int[], %(updated_ats)s::timestamptz[])
-     AS p (type, key, value, confidence, observations, updated_at)
+SELECT %(tenant_id)s, %(user_id)s, p.*
+FROM json_to_recordset(%(rows)s) AS p (type text, key text, value jsonb, confidence float8,
+     observations integer, updated_at timestamptz)
 ON CONFLICT (tenant_id, user_id, type, key) DO UPDATE
 SET value = EXCLUDED.value, confidence = EXCLUDED.confidence,
     observations = EXCLUDED.observations, updated_at = EXCLUDED.updated_at
@@ -75,19 +71,9 @@ async def write_preferences(
     connection: Connection, scope: Scope, preferences: Sequence[Preference]
 ) -> None:
     """Store the new state of preferences."""
-    if not preferences:
-        return
-    await connection.later(
-        _WRITE,
-        scope.bind(
-            types=[p.type for p in preferences],
-            keys=[p.key for p in preferences],
-            values=[Jsonb(p.value) for p in preferences],
-            confidences=[p.confidence for p in preferences],
-            observations=[p.observations for p in preferences],
-            updated_ats=[p.updated_at for p in preferences],
-        ),
-    )
+    if preferences:
+        rows = records([fields_of(each) for each in preferences])
+        await connection.later(_WRITE, scope.bind(rows=rows))
 
 
 async def items_of_answer(

@@ -38,16 +38,11 @@ async def take(
     size: int,
 ) -> tuple[bool, bool]:
     """Whether a conversation joins the sample of `size`, and whether that was full before."""
-    row = await connection.fetch_row(
-        _TAKE,
-        {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
-            "conversation_id": conversation_id,
-            "extractor": extractor,
-            "prompt_version": prompt_version,
-            "size": size,
-        },
+    values = scope.bind(
+        conversation_id=conversation_id,
+        extractor=extractor,
+        prompt_version=prompt_version,
+        size=size,
     )
-    assert row is not None
-    return row[0], row[1]
+    [(taken, full)] = await connection.fetch_rows(_TAKE, values)
+    return taken, full

@@ -170,15 +170,13 @@ async def find_memories(
     among: Sequence[UUID] | None = None,
 ) -> list[UUID]:
     """Memories of the user past their retention; `among` restricts the check to these."""
-    return await connection.fetch_values(
-        _EXPIRED_MEMORIES,
-        {
-            **_of(scope.tenant_id, keep),
-            "user_id": scope.user_id,
-            "among": None if among is None else list(among),
-            "limit": limit,
-        },
-    )
+    values = {
+        **_of(scope.tenant_id, keep),
+        "user_id": scope.user_id,
+        "among": None if among is None else list(among),
+        "limit": limit,
+    }
+    return await connection.fetch_values(_EXPIRED_MEMORIES, values)
 
 
 async def find_messages(
@@ -190,16 +188,13 @@ async def find_messages(
     among: Sequence[str] | None = None,
 ) -> list[HeldMessage]:
     """Messages of the user past their retention; `among` restricts the check to conversations."""
-    return await connection.fetch(
-        HeldMessage,
-        _OUTLIVED_MESSAGES,
-        {
-            **_of(scope.tenant_id, keep),
-            "user_id": scope.user_id,
-            "among": None if among is None else list(among),
-            "limit": limit,
-        },
-    )
+    values = {
+        **_of(scope.tenant_id, keep),
+        "user_id": scope.user_id,
+        "among": None if among is None else list(among),
+        "limit": limit,
+    }
+    return await connection.fetch(HeldMessage, _OUTLIVED_MESSAGES, values)
 
 
 async def count(

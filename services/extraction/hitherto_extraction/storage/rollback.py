@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from psycopg.rows import dict_row
+
 from hitherto_extraction.storage import sealed_memories
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.arrays import fields_of
@@ -71,7 +73,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job
 _VERSIONS = """
 SELECT memory_id, version, job_id, known_from AS at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at,
+       superseded_by, sensitive, coalesce(said_at, valid_from) AS said_at,
        CASE WHEN sealed IS NOT NULL
             THEN sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed) END AS sealed
 FROM memory_versions
@@ -202,6 +204,16 @@ class MessageRange:
     range_to: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """A version of a memory or of the profile: the job that wrote it, when, and its fields."""
+
+    version: int
+    job_id: UUID | None
+    at: datetime
+    fields: Mapping[str, Any]
+
+
 async def jobs_of_conversation(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> list[UUID]:
@@ -237,20 +249,18 @@ async def written_by(connection: Connection, scope: Scope, job_ids: Sequence[UUI
 
 async def read_versions(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> dict[UUID, list[dict[str, Any]]]:
-    """Every version of memories by column, the first one first, the present one last."""
-    async with connection.cursor() as cursor:
+) -> dict[UUID, list[StoredVersion]]:
+    """Every version of memories, the first one first, the present one last."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(_VERSIONS, scope.bind(memory_ids=list(memory_ids)))
-        assert cursor.description is not None
-        names = [column.name for column in cursor.description]
         rows = await cursor.fetchall()
-    found: dict[UUID, list[dict[str, Any]]] = {}
+    found: dict[UUID, list[StoredVersion]] = {}
     for row in rows:
-        fields = dict(zip(names, row, strict=True))
-        sealed = fields.pop("sealed")
-        if sealed is not None:
-            fields |= opened(scope, MEMORY, sealed, fields["memory_id"])
-        found.setdefault(fields["memory_id"], []).append(fields)
+        memory_id, version, job_id, at, sealed = (
+            row.pop(name) for name in ("memory_id", "version", "job_id", "at", "sealed")
+        )
+        words = {} if sealed is None else opened(scope, MEMORY, sealed, memory_id)
+        found.setdefault(memory_id, []).append(StoredVersion(version, job_id, at, row | words))
     return found
 
 
@@ -310,29 +320,28 @@ async def unmention(
     connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[tuple[str, str]]
 ) -> list[UUID]:
     """Remove mentions of entities from a memory, each by name and type; returns the entities."""
-    return await connection.fetch_values(
-        _UNMENTION,
-        scope.bind(
-            memory_id=memory_id,
-            types=[kind for _, kind in names],
-            name_keys=[fold(name) for name, _ in names],
-        ),
+    values = scope.bind(
+        memory_id=memory_id,
+        types=[kind for _, kind in names],
+        name_keys=[fold(name) for name, _ in names],
     )
+    return await connection.fetch_values(_UNMENTION, values)
 
 
-async def profile_versions(
-    connection: Connection, scope: Scope
-) -> list[tuple[int, UUID | None, datetime, Mapping[str, Any]]]:
-    """Every version of the profile: its number, job, time and content."""
-    cursor = await connection.execute(_PROFILE_VERSIONS, scope.parameters)
+async def profile_versions(connection: Connection, scope: Scope) -> list[StoredVersion]:
+    """Every version of the profile, the first one first."""
     return [
-        (
-            row[0],
-            row[1],
-            row[2],
-            row[3] if row[4] is None else opened(scope, PROFILE_VERSION, row[4], row[0])["profile"],
+        StoredVersion(
+            version,
+            job_id,
+            at,
+            content
+            if sealed is None
+            else opened(scope, PROFILE_VERSION, sealed, version)["profile"],
         )
-        for row in await cursor.fetchall()
+        for version, job_id, at, content, sealed in await connection.fetch_rows(
+            _PROFILE_VERSIONS, scope.parameters
+        )
     ]
 
 

@@ -27,9 +27,7 @@ _NEWEST = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
        m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
-       CASE WHEN m.sealed IS NOT NULL
-            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END,
+       sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed),
        sealed_at(e.sealed, e.text_version)
 FROM memories AS m
 LEFT JOIN sealed_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
@@ -158,20 +156,18 @@ async def write_vector(
     text_version: int,
 ) -> None:
     """Store the vector of a sealed memory's words, if these still have this number."""
-    await connection.execute(
-        _WRITE_VECTOR,
-        scope.bind(
-            memory_id=memory_id,
-            model=model,
-            dimensions=len(vector),
-            sealed=key_at_hand(scope).seal_bytes(
-                np.asarray(vector, dtype=_HALF).tobytes(),
-                VECTOR.place(memory_id, model),
-                version=text_version,
-            ),
-            text_version=text_version,
+    values = scope.bind(
+        memory_id=memory_id,
+        model=model,
+        dimensions=len(vector),
+        sealed=key_at_hand(scope).seal_bytes(
+            np.asarray(vector, dtype=_HALF).tobytes(),
+            VECTOR.place(memory_id, model),
+            version=text_version,
         ),
+        text_version=text_version,
     )
+    await connection.execute(_WRITE_VECTOR, values)
 
 
 def open_vector(scope: Scope, memory_id: UUID, model: str, sealed: bytes) -> Vector:

@@ -1,4 +1,4 @@
-"""Seals a user's memories from before encryption was turned on, and what reveals their words.
+"""Seals a user's memories and profile from before encryption was turned on.
 
 The role is hitherto_removal, in a transaction that holds the user's row; for `find_users` it is
 hitherto_maintenance. Each function that finds rows takes a bounded number of them, and finds
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from hitherto_extraction.storage.profiles import LEARNT
 from hitherto_extraction.storage.sealed_rows import SENSITIVE_TYPES, WORDS_OF_HISTORY, seal_rows
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.encryption.rows import MEMORY
+from hitherto_shared.encryption.rows import MEMORY, PROFILE, PROFILE_VERSION
 from hitherto_shared.models import Scope
 
 # Across users.
@@ -53,29 +54,22 @@ WHERE to_seal = 0 AND erased_at IS NULL AND (tenant_id, user_id) IN (
 
 _HAS_SEALED = """
 SELECT EXISTS (
-        SELECT FROM memories
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM memory_versions
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM profile_versions
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM unusable_replies
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND of_user_key)
-    OR EXISTS (
-        SELECT FROM messages
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM conversation_summaries
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM profiles
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
-    OR EXISTS (
-        SELECT FROM statements
-        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
+    SELECT FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM memory_versions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM profile_versions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM unusable_replies
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND of_user_key
+    UNION ALL SELECT FROM messages
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM conversation_summaries
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM profiles
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+    UNION ALL SELECT FROM statements
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL)
 """
 
 _CLEAR_MEMORIES = """
@@ -191,6 +185,50 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = 
   AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
 """
 
+_CLEAR_PROFILE = """
+SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at, version
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
+"""
+
+_SEAL_PROFILE = """
+UPDATE profiles
+SET summary = '', current_projects = '{}', preferences = '{}', frequent_intents = '{}',
+    facts = '{}', metadata = '{}', said_at = '{}', sealed = %(sealed)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_CLEAR_PROFILE_VERSIONS = """
+SELECT version, profile
+FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
+ORDER BY version
+LIMIT %(limit)s
+"""
+
+_SEAL_PROFILE_VERSION = """
+UPDATE profile_versions SET profile = '{}', sealed = %(sealed)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = %(version)s
+"""
+
+# Keys below a field are the user's words, so only the fields remain of what changed. A reason that
+# names no field at all was written by this service.
+_EMPTY_PROFILE_HISTORY = """
+UPDATE history AS h
+SET before = NULL, after = NULL,
+    reason = coalesce((
+        SELECT string_agg(DISTINCT split_part(changed, '.', 1), ', ')
+        FROM unnest(string_to_array(h.reason, ', ')) AS changed
+        WHERE split_part(changed, '.', 1) = ANY(%(fields)s)), h.reason)
+WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
+    SELECT event_id FROM history
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id IS NULL
+      AND (before IS NOT NULL OR after IS NOT NULL)
+    LIMIT %(limit)s)
+"""
+
+_PROFILE_FIELDS = ("department", "access_level", *LEARNT)
+
 
 async def leave_without_vectors(connection: Connection) -> None:
     """Let the sweep compute vectors that sealed memories lack since a change of model.
@@ -284,15 +322,33 @@ async def learnt_from(
     connection: Connection, scope: Scope, messages: Sequence[tuple[str, str]]
 ) -> list[UUID]:
     """The memories in clear that were learnt from messages, by conversation and id; locked."""
-    return await connection.fetch_values(
-        _LEARNT_FROM,
-        scope.bind(
-            conversations=[conversation_id for conversation_id, _ in messages],
-            message_ids=[message_id for _, message_id in messages],
-        ),
+    values = scope.bind(
+        conversations=[conversation_id for conversation_id, _ in messages],
+        message_ids=[message_id for _, message_id in messages],
     )
+    return await connection.fetch_values(_LEARNT_FROM, values)
 
 
 async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
     """Remove the vectors of summaries that are sealed; how many."""
     return (await connection.execute(_DELETE_SUMMARY_VECTORS, scope.parameters)).rowcount
+
+
+async def seal_profile(connection: Connection, scope: Scope, *, limit: int) -> int:
+    """Seal the profile and up to `limit` of its versions, and empty as many entries of its history.
+
+    Returns how many rows were changed; 0: nothing of the profile is in clear.
+    """
+    cursor = await connection.execute(
+        _EMPTY_PROFILE_HISTORY, scope.bind(fields=list(_PROFILE_FIELDS), limit=limit)
+    )
+    sealed = await seal_rows(connection, scope, PROFILE, _CLEAR_PROFILE, _SEAL_PROFILE)
+    versions = await seal_rows(
+        connection,
+        scope,
+        PROFILE_VERSION,
+        _CLEAR_PROFILE_VERSIONS,
+        _SEAL_PROFILE_VERSION,
+        limit=limit,
+    )
+    return len(sealed) + len(versions) + cursor.rowcount

@@ -105,43 +105,26 @@ RETURNING action_id, session_id, type, params, description,
 
 # Across users. Expiry is checked again on the row itself: it may have been renewed meanwhile.
 _DROP_CONTEXTS = """
-WITH over AS (
-    SELECT tenant_id, user_id, session_id
-    FROM session_contexts
-    WHERE expires_at <= now()
-    ORDER BY expires_at
-    LIMIT %(limit)s
-)
-DELETE FROM session_contexts AS t
-USING over
-WHERE t.tenant_id = over.tenant_id AND t.user_id = over.user_id
-  AND t.session_id = over.session_id AND t.expires_at <= now()
+DELETE FROM session_contexts
+WHERE expires_at <= now() AND (tenant_id, user_id, session_id) IN (
+    SELECT tenant_id, user_id, session_id FROM session_contexts
+    WHERE expires_at <= now() ORDER BY expires_at LIMIT %(limit)s)
 """
 
 _DROP_RECENT = """
-WITH over AS (
+DELETE FROM recent_items
+WHERE expires_at <= now() AND (tenant_id, user_id) IN (
     SELECT tenant_id, user_id FROM recent_items
-    WHERE expires_at <= now()
-    ORDER BY expires_at
-    LIMIT %(limit)s
-)
-DELETE FROM recent_items AS t
-USING over
-WHERE t.tenant_id = over.tenant_id AND t.user_id = over.user_id AND t.expires_at <= now()
+    WHERE expires_at <= now() ORDER BY expires_at LIMIT %(limit)s)
 """
 
 _DROP_ACTIONS = """
-WITH over AS (
-    SELECT tenant_id, user_id, action_id
-    FROM pending_actions
+DELETE FROM pending_actions
+WHERE expires_at <= now() - make_interval(days => %(kept_days)s)
+  AND (tenant_id, user_id, action_id) IN (
+    SELECT tenant_id, user_id, action_id FROM pending_actions
     WHERE expires_at <= now() - make_interval(days => %(kept_days)s)
-    ORDER BY expires_at
-    LIMIT %(limit)s
-)
-DELETE FROM pending_actions AS t
-USING over
-WHERE t.tenant_id = over.tenant_id AND t.user_id = over.user_id
-  AND t.action_id = over.action_id AND t.expires_at <= now() - make_interval(days => %(kept_days)s)
+    ORDER BY expires_at LIMIT %(limit)s)
 """
 
 _DROPS = (_DROP_CONTEXTS, _DROP_RECENT, _DROP_ACTIONS)
@@ -230,16 +213,13 @@ async def move_action(
 
     A confirmed action waits the full time again for its result.
     """
-    [moved] = await connection.fetch(
-        PendingAction,
-        _MOVE_ACTION,
-        scope.bind(
-            action_id=action_id,
-            state=state,
-            result=None if result is None else Jsonb(result),
-            seconds=ACTION_SECONDS,
-        ),
+    values = scope.bind(
+        action_id=action_id,
+        state=state,
+        result=None if result is None else Jsonb(result),
+        seconds=ACTION_SECONDS,
     )
+    [moved] = await connection.fetch(PendingAction, _MOVE_ACTION, values)
     return moved
 
 

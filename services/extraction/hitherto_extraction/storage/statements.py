@@ -40,20 +40,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 ORDER BY memory_id, version, recorded_at, statement_id
 """
 
-_OF_PROFILE = """
+# About the profile, or the summary of a conversation.
+_OF_SUBJECT = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
        origin, said_at, said, sealed, taken_back_at IS NOT NULL
 FROM statements
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
-ORDER BY version, recorded_at, statement_id
-"""
-
-_OF_SUMMARY = """
-SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
-       origin, said_at, said, sealed, taken_back_at IS NOT NULL
-FROM statements
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
-  AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = %(subject)s
+  AND (%(conversation_id)s::text IS NULL
+       OR (md5(conversation_id) = md5(%(conversation_id)s)
+           AND conversation_id = %(conversation_id)s))
 ORDER BY recorded_at, statement_id
 """
 
@@ -66,6 +61,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND taken_back_at IS N
        OR (md5(conversation_id) = md5(%(conversation_id)s)
            AND conversation_id = %(conversation_id)s)
        OR document_id = %(document_id)s)
+"""
+
+# Also if all of them were taken back.
+_NAME_CONVERSATION = """
+SELECT EXISTS (
+    SELECT FROM statements
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND md5(conversation_id) = md5(%(conversation_id)s)
+      AND conversation_id = %(conversation_id)s)
 """
 
 _TAKE_BACK = """
@@ -196,16 +200,21 @@ async def of_memories(
 
 async def of_profile(connection: Connection, scope: Scope) -> list[StoredStatement]:
     """Everything that was said about the profile, in order."""
-    cursor = await connection.execute(_OF_PROFILE, scope.parameters)
-    return [_statement(scope, row) for row in await cursor.fetchall()]
+    return await _of_subject(connection, scope, subject="profile", conversation_id=None)
 
 
 async def of_summary(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> list[StoredStatement]:
     """The statements behind the summary of a conversation, in order."""
-    cursor = await connection.execute(_OF_SUMMARY, scope.bind(conversation_id=conversation_id))
-    return [_statement(scope, row) for row in await cursor.fetchall()]
+    return await _of_subject(connection, scope, subject="summary", conversation_id=conversation_id)
+
+
+async def _of_subject(
+    connection: Connection, scope: Scope, **values: str | None
+) -> list[StoredStatement]:
+    rows = await connection.fetch_rows(_OF_SUBJECT, scope.bind(**values))
+    return [_statement(scope, row) for row in rows]
 
 
 async def find(
@@ -222,6 +231,12 @@ async def find(
         _FIND,
         scope.bind(job_ids=list(job_ids), conversation_id=conversation_id, document_id=document_id),
     )
+
+
+async def name_conversation(connection: Connection, scope: Scope, conversation_id: str) -> bool:
+    """Whether any statement was made in a conversation, even if it was rolled back."""
+    values = scope.bind(conversation_id=conversation_id)
+    return bool(await connection.fetch_value(_NAME_CONVERSATION, values))
 
 
 async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:

@@ -16,6 +16,7 @@ from uuid import UUID
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
 
 LOW_IMPORTANCE = "low_importance"
 CONTEXT = "context"
@@ -23,7 +24,7 @@ OVER_LIMIT = "over_limit"
 
 # Across users. A bounded scan of the index memories_fading, whose predicate is repeated here word
 # for word: so many rows are examined, whether or not they are archived.
-_LOOK_AT_ALL = """
+_LOOK = """
 WITH looked AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id
     FROM memories AS m
@@ -31,25 +32,6 @@ WITH looked AS MATERIALIZED (
       AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
       AND (m.importance < 0.3 OR m.type = 'context')
       AND (m.user_id, m.memory_id) > (%(after_user)s, %(after_memory)s)
-    ORDER BY m.user_id, m.memory_id
-    LIMIT %(limit)s
-)
-SELECT m.user_id, m.memory_id, coalesce(least(m.context_ends_at, m.fades_at) < %(at)s, false)
-FROM looked
-JOIN memory_ages AS m ON m.tenant_id = looked.tenant_id AND m.user_id = looked.user_id
-     AND m.memory_id = looked.memory_id
-ORDER BY m.user_id, m.memory_id
-"""
-
-# The same scan for one user.
-_LOOK_AT_ONE = """
-WITH looked AS MATERIALIZED (
-    SELECT m.tenant_id, m.user_id, m.memory_id
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s
-      AND m.status IN ('active', 'achieved') AND m.type <> 'decision'
-      AND (m.importance < 0.3 OR m.type = 'context')
-      AND m.user_id = %(after_user)s AND m.memory_id > %(after_memory)s
     ORDER BY m.user_id, m.memory_id
     LIMIT %(limit)s
 )
@@ -74,12 +56,6 @@ UPDATE users AS u SET revision = u.revision + %(leap)s
 FROM free
 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = free.user_id
 RETURNING u.user_id
-"""
-
-_LOCK_USER = """
-UPDATE users SET revision = revision + %(leap)s
-WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
-RETURNING user_id
 """
 
 # Across users. One table per call: its transaction locks the table until it ends.
@@ -209,23 +185,22 @@ class DecayStep:
 async def look(
     connection: Connection, tenant_id: str, *, user_id: str | None, after: Named, limit: int
 ) -> DecayStep:
-    """Examine the next `limit` memories after `after`, of all users or of one.
+    """Examine the next `limit` memories after `after`, of all users or of the one named by both.
 
     Nothing is locked: `archive` checks again. `last` is None if nothing was left to examine.
     """
-    rows = await connection.fetch_rows(
-        _LOOK_AT_ALL if user_id is None else _LOOK_AT_ONE,
-        {
-            "tenant_id": tenant_id,
-            "after_user": after[0] if user_id is None else user_id,
-            "after_memory": after[1],
-            "limit": limit,
-            "at": await users.database_now(connection),
-        },
-    )
-    return DecayStep(
-        [(row[0], row[1]) for row in rows if row[2]], (rows[-1][0], rows[-1][1]) if rows else None
-    )
+    values = {
+        "tenant_id": tenant_id,
+        "after_user": after[0],
+        "after_memory": after[1],
+        "limit": limit,
+        "at": await users.database_now(connection),
+    }
+    rows = await connection.fetch_rows(_LOOK, values)
+    # The scan for one user ends where it reaches the next one.
+    found = [row for row in rows if user_id in (None, row[0])]
+    last = (found[-1][0], found[-1][1]) if found else None
+    return DecayStep([(row[0], row[1]) for row in found if row[2]], last)
 
 
 async def lock_users(
@@ -237,8 +212,11 @@ async def lock_users(
     holds others meanwhile could deadlock.
     """
     assert len(user_ids) == 1 or not wait
+    if wait:
+        state = await users.lock_user(connection, Scope(tenant_id, user_ids[0]))
+        return set() if state is None or state.erased else {user_ids[0]}
     values = {"tenant_id": tenant_id, "user_ids": list(user_ids), "leap": users.leap()}
-    return set(await connection.fetch_values(_LOCK_USER if wait else _LOCK_USERS, values))
+    return set(await connection.fetch_values(_LOCK_USERS, values))
 
 
 async def archive(
@@ -262,18 +240,16 @@ async def archive(
         job_id: The job for version and history.
         surplus: Whether they are archived because there are too many, whatever the other rules say.
     """
-    cursor = await connection.execute(
-        _ARCHIVE,
-        {
-            "surplus": surplus,
-            "tenant_id": tenant_id,
-            "user_ids": [user_id for user_id, _ in memories],
-            "memory_ids": [memory_id for _, memory_id in memories],
-            "event_ids": [uuid7() for _ in memories],
-            "at": at,
-            "job_id": job_id,
-        },
-    )
+    values = {
+        "surplus": surplus,
+        "tenant_id": tenant_id,
+        "user_ids": [user_id for user_id, _ in memories],
+        "memory_ids": [memory_id for _, memory_id in memories],
+        "event_ids": [uuid7() for _ in memories],
+        "at": at,
+        "job_id": job_id,
+    }
+    cursor = await connection.execute(_ARCHIVE, values)
     return dict(await cursor.fetchall())
 
 

@@ -182,16 +182,14 @@ async def sum_up(
         after: The `place` of the last group of the previous page.
         limit: Maximum number.
     """
-    found = await connection.fetch_rows(
-        _GROUPED,
-        {
-            "tenant_id": tenant_id,
-            **fields_of(wanted),
-            **{f"by_{name}": name in by for name in DIMENSIONS},
-            "after": None if after is None else list(after),
-            "limit": limit + 1,
-        },
-    )
+    values = {
+        "tenant_id": tenant_id,
+        **fields_of(wanted),
+        **{f"by_{name}": name in by for name in DIMENSIONS},
+        "after": None if after is None else list(after),
+        "limit": limit + 1,
+    }
+    found = await connection.fetch_rows(_GROUPED, values)
     return [_group(row) for row in found[:limit]], len(found) > limit
 
 

@@ -1,12 +1,18 @@
-"""The row of a user: created with the first write, locked by every last transaction of a worker."""
+"""The row of a user: created with the first write, locked by every last transaction of a worker.
+
+It also holds the settings of the user.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from psycopg.rows import dict_row
 
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
@@ -26,7 +32,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 # Shared with other writers, exclusive against an erasure.
 _ENTER = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
@@ -37,7 +43,7 @@ FOR KEY SHARE
 _LOCK = """
 UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 """
 
 # The same for several users, in one order; those who are gone are left out. Across users.
@@ -57,14 +63,14 @@ WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 # Exclusive: it waits for all transactions that have entered, including those that only accept
 # messages.
 _LOCK_ALONE = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR UPDATE
 """
 
 _READ = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id, created_at
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -84,6 +90,22 @@ UPDATE users SET to_seal = to_seal + 1
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
+# A column that is NULL follows the default of the installation. An erased user has no settings.
+_READ_SETTINGS = """
+SELECT memory_enabled, learning_enabled, retention_days, message_retention_days, encrypt_sensitive,
+       time_zone
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
+"""
+
+_WRITE_SETTINGS = """
+UPDATE users
+SET memory_enabled = %(memory_enabled)s, learning_enabled = %(learning_enabled)s,
+    retention_days = %(retention_days)s, message_retention_days = %(message_retention_days)s,
+    encrypt_sensitive = %(encrypt_sensitive)s, time_zone = %(time_zone)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
 # Read after the lock was granted: a statement that waited reports the time before its wait.
 _NOW = "SELECT clock_timestamp()"
 
@@ -92,32 +114,33 @@ _NOW = "SELECT clock_timestamp()"
 class UserWriteState:
     """The state that decides whether anything may be written about a user; None means the default.
 
-    `key_id` identifies the key with which encryption was last turned on.
+    `key_id` identifies the key with which encryption was last turned on, and `created_at` the user:
+    one who returns after an erasure has another.
     """
 
     erased: bool
     memory_enabled: bool | None
     learning_enabled: bool | None
-    encrypt_sensitive: bool | None = None
-    key_id: str | None = None
+    encrypt_sensitive: bool | None
+    key_id: str | None
+    created_at: datetime
 
     @property
     def encrypts(self) -> bool:
         """Whether sensitive text of this user is to be sealed from now on."""
         return bool(self.encrypt_sensitive)
 
-    def why_not_learning(self, memory_enabled_by_default: bool) -> str | None:
-        """The reason why nothing may be learnt about this user, or None."""
-        if not (memory_enabled_by_default if self.memory_enabled is None else self.memory_enabled):
-            return "MEMORY_DISABLED"
-        return "LEARNING_DISABLED" if self.learning_enabled is False else None
-
 
 def why_not_learning(state: UserWriteState | None, memory_enabled: bool) -> str | None:
-    """The same for a user who may be gone (None) or erased; a key of `attempts.WHY_NOT`."""
+    """Why nothing may be learnt about a user, by a key of `attempts.WHY_NOT`, or None.
+
+    `memory_enabled` applies to users who did not choose; `state` is None for one who is gone.
+    """
     if state is None or state.erased:
         return "USER_ERASED"
-    return state.why_not_learning(memory_enabled)
+    if not (memory_enabled if state.memory_enabled is None else state.memory_enabled):
+        return "MEMORY_DISABLED"
+    return "LEARNING_DISABLED" if state.learning_enabled is False else None
 
 
 def must_seal(state: UserWriteState | None, scope: Scope) -> bool:
@@ -219,14 +242,12 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
     """
     ordered = sorted({(scope.tenant_id, scope.user_id) for scope in scopes})
     if ordered:
-        await connection.later(
-            _LOCK_ALL,
-            {
-                "tenant_ids": Texts([tenant_id for tenant_id, _ in ordered]),
-                "user_ids": Texts([user_id for _, user_id in ordered]),
-                "leap": leap(),
-            },
-        )
+        values = {
+            "tenant_ids": Texts([tenant_id for tenant_id, _ in ordered]),
+            "user_ids": Texts([user_id for _, user_id in ordered]),
+            "leap": leap(),
+        }
+        await connection.later(_LOCK_ALL, values)
 
 
 async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
@@ -256,6 +277,18 @@ async def leave_to_seal(connection: Connection, scope: Scope) -> None:
 async def read_user(connection: Connection, scope: Scope) -> UserWriteState | None:
     """The user's present state, without a lock: for decisions that a later lock confirms."""
     return await _state(connection, scope, _READ)
+
+
+async def read_settings(connection: Connection, scope: Scope) -> dict[str, Any]:
+    """The user's settings, by column; None, or absent, follows the installation."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_READ_SETTINGS, scope.parameters)
+        return await cursor.fetchone() or {}
+
+
+async def write_settings(connection: Connection, scope: Scope, settings: Mapping[str, Any]) -> None:
+    """Set every column. The caller holds the user's row."""
+    await connection.execute(_WRITE_SETTINGS, scope.bind(**settings))
 
 
 async def refuse_erased(connection: Connection, scope: Scope) -> None:

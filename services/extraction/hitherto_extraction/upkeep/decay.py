@@ -67,7 +67,7 @@ class Decay:
     async def _pass(self, held: Claim, counts: Counter[str]) -> set[str]:
         """Scan all memories once; returns the users that were being written to meanwhile."""
         busy: set[str] = set()
-        after: Named = ("", upkeep.FIRST)
+        after: Named = (held.user_id or "", upkeep.FIRST)
         while (step := await self._look(held, held.user_id, after)).last is not None:
             if step.fading:
                 busy |= await self._archive(held, step.fading, counts, wait=False)

@@ -4,21 +4,27 @@ A slot is a time that the cron line matches. Every replica determines the latest
 database's clock, and the one that inserts it into `schedule_runs` queues the jobs in the same
 transaction. A slot thus runs once whatever the number of replicas, the wrong clock of a machine
 does no harm, and after an outage the latest missed slot runs when a replica is back.
+
+Cron lines are in UTC and have five fields as usual: minute, hour, day of the month, month, day of
+the week (0 and 7 are Sunday), with lists, ranges, steps and names. If both a day of the month and a
+day of the week are given, both must match.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
+
+from apscheduler.triggers.cron import CronTrigger
 
 from hitherto_extraction.queue.enqueueing import enqueue_for_slot
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import retention, schedules, users
 from hitherto_extraction.storage.retention import RetentionDays
-from hitherto_extraction.upkeep.cron import OFF, Cron
 from hitherto_shared.database.pool import Connection, Database
 
 logger = logging.getLogger("hitherto.schedules")
@@ -28,8 +34,17 @@ CONSOLIDATION = "consolidation"
 RETENTION = "retention"
 IDLE = "idle"
 AUDIT = "audit"
+NAMES = (DECAY, CONSOLIDATION, RETENTION, AUDIT, IDLE)
+
+OFF = "off"
 
 _SECONDS = 15.0
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_DAY = rf"[0-7]|{'|'.join(_DAYS)}"
+_DAYS_PART = re.compile(rf"(?:(\*)|({_DAY})(?:-({_DAY}))?)(?:/([1-9]\d?))?")
+_MOMENT = timedelta(microseconds=1)
+_LONGEST_YEARS = 9
+"""The longest gap of any line that ever fires, in years: the 29th of February around 2100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,39 +88,34 @@ def read_line(line: str) -> Cron | None:
     return None if line.strip().lower() in ("", OFF) else Cron(line)
 
 
+@dataclass(eq=False)
 class Schedules:
-    """Takes slots and queues their jobs. The role is hitherto_maintenance."""
+    """Takes slots and queues their jobs. The role is hitherto_maintenance.
 
-    def __init__(
-        self,
-        database: Database,
-        schedules: Sequence[Schedule],
-        *,
-        idle: Callable[[], Awaitable[None]],
-        keep: RetentionDays,
-        max_attempts: int,
-        audit: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """Run `schedules` on `database`.
+    Attributes:
+        all: The schedules, including those that are off.
+        idle: The work of the schedule `idle`, which creates no job.
+        keep: The installation's retention: without any, no job of it is queued.
+        max_attempts: Of the jobs.
+        audit: The work of the schedule `audit`, which creates no job either.
+    """
 
-        Args:
-            database: With the role hitherto_maintenance.
-            schedules: All of them, including those that are off.
-            idle: The work of the schedule `idle`, which creates no job.
-            keep: The installation's retention: without any, no job of it is queued.
-            max_attempts: Of the jobs.
-            audit: The work of the schedule `audit`, which creates no job either.
-        """
-        self._database = database
-        self.all = list(schedules)
-        self._at_once = {IDLE: idle} if audit is None else {IDLE: idle, AUDIT: audit}
-        self._keep = keep
-        self._max_attempts = max_attempts
+    database: Database
+    all: Sequence[Schedule]
+    _: KW_ONLY
+    idle: Callable[[], Awaitable[None]]
+    keep: RetentionDays
+    max_attempts: int
+    audit: Callable[[], Awaitable[None]]
+
+    @property
+    def _at_once(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        return {IDLE: self.idle, AUDIT: self.audit}
 
     async def tick(self) -> list[str]:
         """Run every schedule whose latest slot is not taken; returns those that this call ran."""
         ran = []
-        for schedule, slot in await self._database.run(self._due, timeout=_SECONDS):
+        for schedule, slot in await self.database.run(self._due, timeout=_SECONDS):
             if not await self._take(schedule, slot):
                 continue
             ran.append(schedule.name)
@@ -154,13 +164,13 @@ class Schedules:
                     slot,
                     kind=schedule.name,
                     tenant_ids=await self._concerned(connection, schedule),
-                    max_attempts=self._max_attempts,
+                    max_attempts=self.max_attempts,
                 )
                 if queued:
                     await announce(connection, "queued")
             return True
 
-        return await self._database.transact(work, timeout=_SECONDS)
+        return await self.database.transact(work, timeout=_SECONDS)
 
     async def _concerned(self, connection: Connection, schedule: Schedule) -> list[str]:
         found = await schedules.tenants(connection)
@@ -169,5 +179,81 @@ class Schedules:
         return [
             tenant_id
             for tenant_id in found
-            if await retention.anything_kept_for_a_time(connection, tenant_id, self._keep)
+            if await retention.anything_kept_for_a_time(connection, tenant_id, self.keep)
         ]
+
+
+class Cron:
+    """A cron line with at least one matching time."""
+
+    def __init__(self, line: str) -> None:
+        """Parse `line`.
+
+        Raises:
+            ValueError: It is no cron line, or has no matching time.
+        """
+        fields = line.lower().split()
+        if len(fields) != 5:
+            raise ValueError(
+                f"{line!r} is not a cron expression: it needs five fields (minute, hour, day of "
+                f"the month, month, day of the week), such as '0 3 * * *', or {OFF!r}"
+            )
+        minute, hour, day, month, weekday = fields
+        try:
+            self._trigger = CronTrigger(
+                minute=minute,
+                hour=hour,
+                day=day,
+                month=month,
+                day_of_week=_weekdays(weekday),
+                timezone=UTC,
+            )
+        except ValueError as error:
+            raise ValueError(f"{line!r} is no cron line: {error}") from None
+        self.line = " ".join(line.split())
+        if self._trigger.get_next_fire_time(None, datetime(2001, 1, 1, tzinfo=UTC)) is None:
+            raise ValueError(f"{line!r} names a moment that never comes")
+
+    @property
+    def trigger(self) -> CronTrigger:
+        """The same for APScheduler."""
+        return self._trigger
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first matching time later than `after`."""
+        found: datetime | None = self._trigger.get_next_fire_time(None, after + _MOMENT)
+        return found
+
+    def latest(self, until: datetime) -> datetime | None:
+        """The last matching time not later than `until`; None if there was none for years."""
+        back = timedelta(minutes=1)
+        while back < timedelta(days=366 * _LONGEST_YEARS):
+            found = self.next(until - back)
+            if found is not None and found <= until:
+                while (later := self.next(found)) is not None and later <= until:
+                    found = later
+                return found
+            back *= 2
+        return None
+
+
+def _weekdays(field: str) -> str:
+    """The field by names: APScheduler's own numbers begin on Monday."""
+    if field == "*":
+        return field
+    chosen: set[int] = set()
+    for part in field.split(","):
+        found = _DAYS_PART.fullmatch(part)
+        if found is None:
+            raise ValueError(f"{part!r} is no day of the week")
+        every, first, last, step = found.groups()
+        begin = 0 if every else _day(first)
+        end = 6 if every or (last is None and step) else _day(last or first)
+        if last == "7" or (end < begin):
+            end += 7
+        chosen.update(day % 7 for day in range(begin, end + 1, int(step or 1)))
+    return ",".join(_DAYS[day] for day in sorted(chosen))
+
+
+def _day(text: str) -> int:
+    return _DAYS.index(text) if text in _DAYS else int(text) % 7

@@ -16,27 +16,36 @@ from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedd
 from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import ChatModel
-from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
 from hitherto_extraction.reembedding.phases import move_to_configured
-from hitherto_extraction.wiring.databases import Audit, Databases, open_audit, open_databases
+from hitherto_extraction.storage import erased
+from hitherto_extraction.upkeep.audit_digests import AuditDigests
+from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.audit.trail import Trail
 from hitherto_shared.circuit_breaker import CircuitBreaker
+from hitherto_shared.database.arrays import register_arrays
+from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.installation import state_hash_key
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.active_embedder import ActiveEmbedder
+from hitherto_shared.embeddings.factory import embedders_for
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.startup import embedders_for, load_deployment_secret, load_user_keys
+from hitherto_shared.startup import (
+    configure_vectors,
+    load_deployment_secret,
+    load_hash_key,
+    load_installation_signer,
+    load_user_keys,
+)
 
 logger = logging.getLogger("hitherto.extraction")
 
-
-@dataclass(frozen=True, slots=True)
-class CostControl:
-    """The budget of work, and the recording of its cost."""
-
-    prices: Prices
-    budget: Budget
-    account: FailedAttempts
+NAME = "hitherto-extraction"
+EXPORTS_AT_ONCE = 2
+_CHECK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +59,13 @@ class Base:
         embedders: The available embedding models.
         embedder: The active one, behind a circuit breaker.
         secret: The secret for tokens and unusable replies.
-        audit: Writes the audit log.
+        trail: Writes the audit log of changes.
+        reads: Writes the audit log of reads.
+        digests: Signs the days of the audit log.
         keys: Provides the data keys of users with encryption on.
-        money: The budget of work.
+        prices: The prices of tokens.
+        budget: The budget of work.
+        account: Charges failed attempts.
         signals: Signals changes of jobs.
         limit: The limit of waiting jobs.
         breakers: The circuit breakers of the models, by the names of `recovery`.
@@ -64,9 +77,13 @@ class Base:
     embedders: Embedders
     embedder: GuardedEmbedder
     secret: bytes
-    audit: Audit
+    trail: Trail
+    reads: AuditedReads
+    digests: AuditDigests
     keys: UserKeys
-    money: CostControl
+    prices: Prices
+    budget: Budget
+    account: FailedAttempts
     signals: JobSignals
     limit: QueueLimit
     breakers: Mapping[str, CircuitBreaker]
@@ -102,7 +119,11 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         max_attempts=settings.max_attempts,
     )
     secret = load_deployment_secret(settings)
-    audit = await open_audit(stack, settings, databases)
+    trail = Trail(databases.hash_key)
+    reads = AuditedReads(databases.write, trail)
+    # Leaving `stack` writes what is left.
+    stack.push_async_callback(reads.stop)
+    await reads.start()
     keys = load_user_keys(settings, databases.hash_key)
     prices = load_prices(settings.prices_file)
     return Base(
@@ -112,13 +133,13 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         embedders,
         GuardedEmbedder(in_force, breakers[EMBEDDER]),
         secret,
-        audit,
+        trail,
+        reads,
+        AuditDigests(databases.maintenance, load_installation_signer(settings)),
         keys,
-        CostControl(
-            prices,
-            Budget(settings.daily_budget_usd),
-            FailedAttempts(databases.write, prices, UnusableReplies(secret), keys),
-        ),
+        prices,
+        Budget(settings.daily_budget_usd),
+        FailedAttempts(databases.write, prices, UnusableReplies(secret), keys),
         JobSignals(databases.listening),
         QueueLimit(settings.queue_limit),
         breakers,
@@ -146,3 +167,66 @@ def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
             max_tokens=settings.extraction_max_tokens,
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """A pool for each role, one for exports, and the key that identifies erased users.
+
+    Attributes:
+        listening: A connection string to listen for signals; None if a pooler allows none.
+    """
+
+    write: Database
+    maintenance: Database
+    removal: Database
+    exports: Database
+    hash_key: bytes
+    listening: str | None
+
+
+async def open_databases(
+    stack: AsyncExitStack, settings: ExtractionSettings, conninfo: str
+) -> Databases:
+    """Open all pools; leaving `stack` closes them.
+
+    Raises:
+        ValueError: The settings name another hash key than the installation has.
+    """
+    hash_key = load_hash_key(settings)
+
+    async def configure(connection: Connection) -> None:
+        await configure_vectors(connection)
+        register_arrays(connection)
+        erased.know_hash_key(connection, hash_key)
+
+    def pool(role: Role, most: int) -> Database:
+        return Database(
+            conninfo,
+            role,
+            application=NAME,
+            max_size=most,
+            configure=configure,
+            pooler=settings.pooler,
+        )
+
+    direct = settings.direct(conninfo)
+    databases = Databases(
+        pool("hitherto_write", settings.worker_concurrency + 8),
+        pool("hitherto_maintenance", settings.worker_concurrency + 4),
+        pool("hitherto_removal", 2),
+        # Separate, because an export lasts as long as its reader takes.
+        pool("hitherto_write", EXPORTS_AT_ONCE),
+        hash_key,
+        None if direct is None else with_role(direct, "hitherto_maintenance", application=NAME),
+    )
+    for database in (databases.write, databases.maintenance, databases.removal, databases.exports):
+        stack.push_async_callback(database.close)
+        await database.open()
+
+    async def check(connection: Connection) -> None:
+        await erased.check_hash_key(connection, hash_key)
+        await state_hash_key(connection, hash_key)
+
+    await databases.maintenance.run(check, timeout=_CHECK_SECONDS)
+    return databases

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from hitherto.v1 import (
+    extraction_service_pb2,
+    extraction_service_pb2_grpc,
+    maintenance_service_pb2,
+    maintenance_service_pb2_grpc,
+    memory_service_pb2,
+    memory_service_pb2_grpc,
+    privacy_service_pb2,
+    privacy_service_pb2_grpc,
+    session_service_pb2,
+    session_service_pb2_grpc,
+)
 from hitherto_extraction.curation.clearing import Clearing
 from hitherto_extraction.curation.erasing import Erasing
 from hitherto_extraction.curation.exporting import Exporting
@@ -9,19 +21,17 @@ from hitherto_extraction.curation.saving import Saving
 from hitherto_extraction.curation.user_settings import UserSettings
 from hitherto_extraction.documents.ingest import IngestRules
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.documents import DocumentDependencies
+from hitherto_extraction.handlers.curation import MemoryHandlers
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
 from hitherto_extraction.handlers.privacy import PrivacyHandlers
-from hitherto_extraction.handlers.reembedding import ReembeddingDependencies
-from hitherto_extraction.handlers.services import MemoryHandlers, servicers
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.upkeep import UpkeepOnDemand
 from hitherto_extraction.pipeline.embedding_charges import ChargedEmbedder
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.preview import ExtractionPreview
 from hitherto_extraction.restoring.importing import Importing
-from hitherto_extraction.sessions.context import SessionRules
+from hitherto_extraction.sessions import SessionRules
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
 from hitherto_extraction.wiring.work import BackgroundWork, crowding
@@ -32,37 +42,42 @@ from hitherto_shared.startup import load_installation_signer
 
 
 def build_servicers(base: Base, work: BackgroundWork) -> list[Servicer]:
-    """The handlers of all services."""
-    settings, databases = base.settings, base.databases
+    """Every gRPC service of this process; RPCs of later versions answer UNIMPLEMENTED."""
     answering = Answering(
-        databases.write,
+        base.databases.write,
         ConsistencyTokens(base.secret),
-        base.audit.trail,
-        base.audit.reads,
+        base.trail,
+        base.reads,
         base.keys,
     )
     pages = PageTokens(base.secret)
-    saving = Saving(
-        base.dedupe_threshold,
-        memory_enabled=settings.memory_enabled,
-        max_attempts=settings.max_attempts,
-        crowding=crowding(base),
-    )
-    vectors = ChargedEmbedder(databases.write, base.embedder, base.money.prices, base.money.budget)
-    return servicers(
-        _extraction(base, work, answering, pages),
-        MemoryHandlers(answering, saving, vectors, base.signals),
-        SessionHandlers(
-            answering,
-            SessionRules(
-                context_seconds=settings.ttl_session,
-                recent_seconds=settings.ttl_recent,
-                memory_enabled=settings.memory_enabled,
-            ),
+    return [
+        Servicer(
+            extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],
+            _extraction(base, work, answering, pages),
+            extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server,
         ),
-        _maintenance(base, work, answering, pages),
-        _privacy(base, work, answering, pages),
-    )
+        Servicer(
+            memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"],
+            _memory(base, answering),
+            memory_service_pb2_grpc.add_MemoryServiceServicer_to_server,
+        ),
+        Servicer(
+            session_service_pb2.DESCRIPTOR.services_by_name["SessionService"],
+            _sessions(base, answering),
+            session_service_pb2_grpc.add_SessionServiceServicer_to_server,
+        ),
+        Servicer(
+            maintenance_service_pb2.DESCRIPTOR.services_by_name["MaintenanceService"],
+            _maintenance(base, work, answering, pages),
+            maintenance_service_pb2_grpc.add_MaintenanceServiceServicer_to_server,
+        ),
+        Servicer(
+            privacy_service_pb2.DESCRIPTOR.services_by_name["PrivacyService"],
+            _privacy(base, work, answering, pages),
+            privacy_service_pb2_grpc.add_PrivacyServiceServicer_to_server,
+        ),
+    ]
 
 
 def _extraction(
@@ -79,15 +94,35 @@ def _extraction(
             work.extraction,
             work.commit,
             memory_enabled=settings.memory_enabled,
-            budget=base.money.budget,
+            budget=base.budget,
             keys=base.keys,
         ),
-        DocumentDependencies(
-            databases.removal,
-            IngestRules(settings.memory_enabled, settings.max_attempts),
-            base.limit,
-        ),
+        databases.removal,
+        IngestRules(settings.memory_enabled, settings.max_attempts),
+        base.limit,
     )
+
+
+def _memory(base: Base, answering: Answering) -> MemoryHandlers:
+    settings, write = base.settings, base.databases.write
+    saving = Saving(
+        base.dedupe_threshold,
+        memory_enabled=settings.memory_enabled,
+        max_attempts=settings.max_attempts,
+        crowding=crowding(base),
+    )
+    vectors = ChargedEmbedder(write, base.embedder, base.prices, base.budget)
+    return MemoryHandlers(answering, saving, vectors, base.signals)
+
+
+def _sessions(base: Base, answering: Answering) -> SessionHandlers:
+    settings = base.settings
+    rules = SessionRules(
+        context_seconds=settings.ttl_session,
+        recent_seconds=settings.ttl_recent,
+        memory_enabled=settings.memory_enabled,
+    )
+    return SessionHandlers(answering, rules)
 
 
 def _maintenance(
@@ -98,22 +133,23 @@ def _maintenance(
         answering,
         pages,
         UpkeepOnDemand(
-            databases.maintenance,
             {DECAY: work.decay, RETENTION: work.retention},
             work.consolidation,
             max_attempts=settings.max_attempts,
         ),
         work.schedules,
-        ReembeddingDependencies(databases.maintenance, base.embedders, settings.max_attempts),
+        base.embedders,
+        databases.maintenance,
         databases.removal,
-        base.money.budget,
+        base.budget,
+        max_attempts=settings.max_attempts,
     )
 
 
 def _privacy(
     base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
 ) -> PrivacyHandlers:
-    settings, databases, trail = base.settings, base.databases, base.audit.trail
+    settings, databases, trail = base.settings, base.databases, base.trail
     installation = UserSettings(
         memory_enabled=settings.memory_enabled,
         retention_days=work.keep.memory_days,

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from hitherto_extraction.budget import BudgetLeft
+from hitherto_extraction.budget import measure_budgets
 from hitherto_extraction.consolidation.merge_model import MergeModel
-from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
-from hitherto_extraction.curation.check import Check, ExtractionRunner
+from hitherto_extraction.consolidation.runner import Consolidation
+from hitherto_extraction.curation.check import Check
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
-from hitherto_extraction.intake import Intake, IntakeRules
+from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.crowded_tags import Crowding
-from hitherto_extraction.pipeline.embedding_charges import QueryCharges
+from hitherto_extraction.pipeline.embedding_charges import charge_queries
 from hitherto_extraction.pipeline.extraction import Extraction
 from hitherto_extraction.pipeline.extraction_prompt import ExtractionRules
 from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
+from hitherto_extraction.pipeline.quality_sample import QualitySample
 from hitherto_extraction.queue.depth import QueueDepth
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
-from hitherto_extraction.scheduler import Scheduler
-from hitherto_extraction.sealing.sweep import SealingSweep
-from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage.retention import RetentionDays
-from hitherto_extraction.sweeps import Duty, Sweeps
+from hitherto_extraction.sweeps import Duty, Scheduler, Sweeps
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention
@@ -38,7 +38,7 @@ from hitherto_extraction.upkeep.schedules import (
     read_schedules,
 )
 from hitherto_extraction.wiring.base import Base
-from hitherto_extraction.worker import Worker, WorkerRules
+from hitherto_extraction.worker import Worker
 
 EXTRACTION = "memory-extraction"
 
@@ -64,16 +64,14 @@ def build_work(base: Base) -> BackgroundWork:
     settings, databases = base.settings, base.databases
     intake = Intake(
         databases.write,
-        IntakeRules(
-            memory_enabled=settings.memory_enabled,
-            extract_every=settings.extract_every,
-            debounce_seconds=settings.extract_debounce_seconds,
-            max_attempts=settings.max_attempts,
-            message_vectors=settings.message_vectors,
-        ),
         base.limit,
-        base.audit.trail,
+        base.trail,
         base.keys,
+        memory_enabled=settings.memory_enabled,
+        extract_every=settings.extract_every,
+        debounce_seconds=settings.extract_debounce_seconds,
+        max_attempts=settings.max_attempts,
+        message_vectors=settings.message_vectors,
     )
     commit = Commit(
         databases.write,
@@ -95,7 +93,7 @@ def build_work(base: Base) -> BackgroundWork:
         idle=sweeps.queue_idle,
         keep=keep,
         max_attempts=settings.max_attempts,
-        audit=base.audit.digests.sign,
+        audit=base.digests.sign,
     )
     return BackgroundWork(
         intake,
@@ -113,7 +111,7 @@ def build_work(base: Base) -> BackgroundWork:
                 *sweeps.at_intervals(
                     idle=any(each.name == IDLE and each.cron for each in schedules.all)
                 ),
-                (HOURS_SECONDS, base.audit.digests.close_hours),
+                (HOURS_SECONDS, base.digests.close_hours),
             ],
         ),
     )
@@ -132,7 +130,7 @@ def _worker(
     retention: Retention,
 ) -> Worker:
     """The worker of the queue, with the runner of each kind of job."""
-    settings, databases, money = base.settings, base.databases, base.money
+    settings, databases = base.settings, base.databases
     check = Check(
         databases.write,
         extraction,
@@ -143,29 +141,29 @@ def _worker(
     ingestion = Ingestion(
         databases.write,
         base.embedder,
-        money.prices,
+        base.prices,
         memory_enabled=settings.memory_enabled,
-        budget=money.budget,
+        budget=base.budget,
     )
-    fill = Fill(databases.maintenance, base.embedders, money.prices, money.budget)
+    fill = Fill(databases.maintenance, base.embedders, base.prices, base.budget)
     return Worker(
         databases.maintenance,
         base.signals,
         {
-            EXTRACTION: ExtractionRunner(extraction, check).run,
+            EXTRACTION: lambda held: (
+                check.run(held) if "memory_id" in held.params else extraction.run(held)
+            ),
             DOCUMENTS: ingestion.run,
             CONSOLIDATION: consolidation.run,
             DECAY: decay.run,
             RETENTION: retention.run,
             REEMBEDDING: fill.run,
         },
-        WorkerRules(
-            concurrency=settings.worker_concurrency,
-            lease_seconds=settings.lease_seconds,
-            backoff_seconds=settings.job_backoff_seconds,
-        ),
-        money.budget,
-        base.audit.trail,
+        base.budget,
+        base.trail,
+        concurrency=settings.worker_concurrency,
+        lease_seconds=settings.lease_seconds,
+        backoff_seconds=settings.job_backoff_seconds,
     )
 
 
@@ -177,7 +175,7 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
         base.chat,
         base.embedder,
         commit,
-        base.money.prices,
+        base.prices,
         ExtractionRules(
             batch_tokens=settings.batch_tokens,
             prompt_memories=settings.prompt_memories,
@@ -185,10 +183,10 @@ def _extraction(base: Base, commit: Commit) -> Extraction:
             max_tokens=settings.extraction_max_tokens,
             message_vectors=settings.message_vectors,
         ),
-        base.money.account,
-        base.money.budget,
+        base.account,
+        base.budget,
         base.keys,
-        settings.quality_sample,
+        QualitySample(base.chat.extractor, settings.quality_sample),
     )
 
 
@@ -201,47 +199,49 @@ def _consolidation(base: Base) -> Consolidation:
         MergeModel(
             base.chat,
             base.embedder,
-            base.money.prices,
+            base.prices,
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
-        ConsolidationRules(
-            above=settings.consolidate_above, memory_enabled=settings.memory_enabled
-        ),
-        base.money.account,
-        base.money.budget,
+        base.account,
+        base.budget,
         base.keys,
+        above=settings.consolidate_above,
+        memory_enabled=settings.memory_enabled,
     )
 
 
 def _sweeps(base: Base, intake: Intake) -> Sweeps:
     """The duties of the sweeps: idle conversations, missing vectors, text to seal."""
-    settings, databases, money = base.settings, base.databases, base.money
+    settings, databases = base.settings, base.databases
     backfill = Backfill(
         databases.maintenance,
         base.embedder,
-        money.prices,
+        base.prices,
         message_vectors=settings.message_vectors,
-        budget=money.budget,
+        budget=base.budget,
     )
     sealing = SealingSweep(
         databases.maintenance,
         databases.removal,
         base.keys,
         UnusableReplies(base.secret),
-        SealedVectors(databases.removal, base.embedder, money.prices, money.budget),
+        SealedVectors(databases.removal, base.embedder, base.prices, base.budget),
     )
-    queries = QueryCharges(databases.maintenance, money.prices)
     others = [
         Duty("vector back-fill", 10.0, backfill.run, until_done=True),
         Duty("sealing", 10.0, sealing.run),
-        Duty("charging of queries", 10.0, queries.run),
+        Duty(
+            "charging of queries",
+            10.0,
+            partial(charge_queries, databases.maintenance, base.prices),
+        ),
     ]
     if settings.metrics_listen:
         others.append(Duty("queue depth", 15.0, QueueDepth(databases.maintenance).measure))
         if settings.daily_budget_usd:
-            left = BudgetLeft(databases.maintenance, settings.daily_budget_usd)
-            others.append(Duty("measuring of budgets", 60.0, left.measure))
+            measure = partial(measure_budgets, databases.maintenance, settings.daily_budget_usd)
+            others.append(Duty("measuring of budgets", 60.0, measure))
     return Sweeps(
         databases.maintenance,
         intake,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.storage import conversations
-from hitherto_retrieval.storage.conversations import ConversationFilters
+from hitherto_retrieval.storage.statement import Statement
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
 from hitherto_shared.convert import OUTCOME, message_message, summary_message
-from hitherto_shared.database.pool import Connection
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import NotFound, not_found
 from hitherto_shared.models import Message, Scope
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
-from hitherto_shared.validation import Checks
 
 
 class ConversationCalls(ReadCalls):
@@ -27,21 +23,23 @@ class ConversationCalls(ReadCalls):
         self, request: pb.ListConversationsRequest, context: CallContext
     ) -> pb.ListConversationsResponse:
         """A user's conversations in short, the last active first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
-        wanted = ConversationFilters(
-            outcomes=checks.all_of("outcomes", request.outcomes, OUTCOME),
-            created_after=checks.moment("created_after", request, "created_after"),
-            created_before=checks.moment("created_before", request, "created_before"),
-        )
+        checks = UserChecks(request)
+        outcomes = checks.all_of("outcomes", request.outcomes, OUTCOME)
+        created_after = checks.moment("created_after", request, "created_after")
+        created_before = checks.moment("created_before", request, "created_before")
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.ListConversationsResponse(reason=reading.reason)
-        wanted = replace(wanted, with_sealed=await reading.may_show_sealed())
-        found, following, total = await reading.run(
-            lambda c: conversations.page(c, reading.scope, wanted, **page.bounds)
+        found, following, total = await reading.answer(
+            conversations.page(
+                reading.scope,
+                outcomes=outcomes,
+                created_after=created_after,
+                created_before=created_before,
+                with_sealed=await reading.may_show_sealed(),
+                **page.bounds,
+            )
         )
         found = await reading.opener.whole(found)
         return pb.ListConversationsResponse(
@@ -54,54 +52,51 @@ class ConversationCalls(ReadCalls):
         self, request: pb.GetConversationRequest, context: CallContext
     ) -> pb.GetConversationResponse:
         """One conversation with its last messages, or with those before a message."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
         limit = checks.limit("message_limit", request.message_limit, default=10, maximum=MAX_LIMIT)
         before = checks.identifier("before_message_id", request.before_message_id, required=False)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetConversationResponse(reason=reading.reason)
-        summary = await reading.run(
-            lambda c: conversations.read_one(c, reading.scope, conversation_id)
-        )
-        if summary is None or reading.empty:
+        found = conversations.by_conversations(reading.scope, [conversation_id], with_unread=True)
+        said = _messages(reading.scope, conversation_id, before=before, limit=limit)
+        await reading.ask(found, said)
+        if not found.answer or reading.empty:
+            raise not_found("conversation", conversation_id)
+        if said.answer is None:
             raise NotFound(
-                "this user has no such conversation",
-                reason="CONVERSATION_NOT_FOUND",
-                metadata={"conversation_id": conversation_id},
+                "this conversation has no such message",
+                reason="MESSAGE_NOT_FOUND",
+                metadata={"conversation_id": conversation_id, "message_id": before},
             )
-        said = await reading.run(
-            lambda c: _messages(c, reading.scope, conversation_id, before=before, limit=limit)
-        )
         return pb.GetConversationResponse(
-            summary=summary_message(await reading.opener.one(summary)),
-            messages=[message_message(await reading.opener.one(message)) for message in said],
+            summary=summary_message(await reading.opener.one(found.answer[0])),
+            messages=[
+                message_message(await reading.opener.one(message)) for message in said.answer
+            ],
         )
 
     async def GetRecentConversations(
         self, request: pb.GetRecentConversationsRequest, context: CallContext
     ) -> pb.GetRecentConversationsResponse:
         """The last active conversations, with their last messages if requested."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         limit = checks.limit("limit", request.limit, default=5, maximum=MAX_LIMIT)
         most = checks.limit("message_limit", request.message_limit, default=20, maximum=MAX_LIMIT)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.GetRecentConversationsResponse(reason=reading.reason)
-        wanted = ConversationFilters(with_sealed=await reading.may_show_sealed())
-        found, _, _ = await reading.run(
-            lambda c: conversations.page(c, reading.scope, wanted, after=None, limit=limit)
+        with_sealed = await reading.may_show_sealed()
+        found, _, _ = await reading.answer(
+            conversations.page(reading.scope, with_sealed=with_sealed, after=None, limit=limit)
         )
         found = await reading.opener.whole(found)
         ids = [summary.conversation_id for summary in found]
         messages = {}
         if request.include_messages and ids:
-            messages = await reading.run(
-                lambda c: conversations.last_messages(c, reading.scope, ids, limit=most)
+            messages = await reading.answer(
+                conversations.last_messages(reading.scope, ids, limit=most)
             )
         messages = {
             conversation_id: await reading.opener.whole(said)
@@ -124,11 +119,9 @@ class ConversationCalls(ReadCalls):
         self, request: pb.GetSuggestionsRequest, context: CallContext
     ) -> pb.GetSuggestionsResponse:
         """Suggestions for the user's next question."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         limit = checks.limit("limit", request.limit, default=3, maximum=MAX_LIMIT)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.GetSuggestionsResponse(reason=reading.reason)
         with_sealed = await reading.may_show_sealed()
@@ -145,20 +138,11 @@ class ConversationCalls(ReadCalls):
         )
 
 
-async def _messages(
-    connection: Connection, scope: Scope, conversation_id: str, *, before: str, limit: int
-) -> list[Message]:
+def _messages(
+    scope: Scope, conversation_id: str, *, before: str, limit: int
+) -> Statement[list[Message] | None]:
     """The last messages of a conversation, or the last ones before one of them."""
-    if not before:
-        found = await conversations.last_messages(connection, scope, [conversation_id], limit=limit)
-        return found.get(conversation_id, [])
-    earlier = await conversations.messages_before(
-        connection, scope, conversation_id, before=before, limit=limit
-    )
-    if earlier is None:
-        raise NotFound(
-            "this conversation has no such message",
-            reason="MESSAGE_NOT_FOUND",
-            metadata={"conversation_id": conversation_id, "message_id": before},
-        )
-    return earlier
+    if before:
+        return conversations.messages_before(scope, conversation_id, before=before, limit=limit)
+    last = conversations.last_messages(scope, [conversation_id], limit=limit)
+    return last.meaning(lambda found: found.get(conversation_id, []))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hitherto.v1 import document_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.reading import ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.storage import documents
-from hitherto_retrieval.storage.documents import Document, DocumentFilters
+from hitherto_retrieval.storage.documents import Document
+from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.convert import struct, timestamp
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import not_found
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
@@ -24,16 +25,14 @@ class DocumentCalls(ReadCalls):
         self, request: pb.ListDocumentsRequest, context: CallContext
     ) -> pb.ListDocumentsResponse:
         """A user's documents in pages, without their content."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         filters = _filters(checks, request)
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.ListDocumentsResponse(reason=reading.reason)
-        found, following, total = await reading.run(
-            lambda c: documents.list_documents(c, reading.scope, filters, **page.bounds)
+        found, following, total = await reading.answer(
+            documents.page(reading.scope, filters, **page.bounds)
         )
         return pb.ListDocumentsResponse(
             documents=[_message(document) for document in found],
@@ -45,29 +44,23 @@ class DocumentCalls(ReadCalls):
         self, request: pb.GetDocumentRequest, context: CallContext
     ) -> pb.GetDocumentResponse:
         """One document, whole."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         document_id = checks.uuid("document_id", request.document_id)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetDocumentResponse(reason=reading.reason)
-        found = await reading.run(lambda c: documents.read_document(c, reading.scope, document_id))
+        found = await reading.answer(documents.read_document(reading.scope, document_id))
         if found is None or reading.empty:
-            raise NotFound(
-                "this user has no such document",
-                reason="DOCUMENT_NOT_FOUND",
-                metadata={"document_id": request.document_id},
-            )
+            raise not_found("document", document_id)
         return pb.GetDocumentResponse(document=_message(found))
 
 
-def _filters(checks: Checks, request: pb.ListDocumentsRequest) -> DocumentFilters:
+def _filters(checks: Checks, request: pb.ListDocumentsRequest) -> PassageFilters:
     types = {
         name: checks.texts(name, getattr(request, name), maximum=_MAX_TYPES, max_chars=_MAX_TYPE)
         for name in ("source_types", "content_types")
     }
-    return DocumentFilters(
+    return PassageFilters(
         source_types=types["source_types"] or None,
         content_types=types["content_types"] or None,
         entity=checks.identifier("entity", request.entity, required=False) or None,

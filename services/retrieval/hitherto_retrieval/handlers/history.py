@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hitherto.v1 import history_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.reading import ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.handlers.sealed_history import (
     open_memory_events,
     open_profile_events,
@@ -14,10 +14,9 @@ from hitherto_retrieval.handlers.sealed_history import (
 from hitherto_retrieval.storage import history, memories
 from hitherto_retrieval.storage.history import HistoryEvent
 from hitherto_shared.convert import struct, timestamp
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import not_found
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call
-from hitherto_shared.validation import Checks
 
 _KINDS = {
     value.name.removeprefix("HISTORY_EVENT_KIND_").lower(): value.number
@@ -34,23 +33,17 @@ class HistoryCalls(ReadCalls):
         self, request: pb.GetMemoryHistoryRequest, context: CallContext
     ) -> pb.GetMemoryHistoryResponse:
         """Every change of a memory, newest first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetMemoryHistoryResponse(reason=reading.reason)
         known = await reading.answer(memories.exists(reading.scope, memory_id))
         if reading.empty or not known:
-            raise NotFound(
-                "this user has no such memory",
-                reason="MEMORY_NOT_FOUND",
-                metadata={"memory_id": request.memory_id},
-            )
-        found, following = await reading.run(
-            lambda c: history.of_memory(c, reading.scope, memory_id, **page.bounds)
+            raise not_found("memory", memory_id)
+        found, following = await reading.answer(
+            history.of_memory(reading.scope, memory_id, **page.bounds)
         )
         found = await open_memory_events(reading, memory_id, found)
         return pb.GetMemoryHistoryResponse(
@@ -61,16 +54,12 @@ class HistoryCalls(ReadCalls):
         self, request: pb.GetProfileHistoryRequest, context: CallContext
     ) -> pb.GetProfileHistoryResponse:
         """Every change of a profile, newest first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         page = self._pages.open(checks, current_call().principal.tenant_id, request)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.GetProfileHistoryResponse(reason=reading.reason)
-        found, following = await reading.run(
-            lambda c: history.of_profile(c, reading.scope, **page.bounds)
-        )
+        found, following = await reading.answer(history.of_profile(reading.scope, **page.bounds))
         found = await open_profile_events(reading, found)
         return pb.GetProfileHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)

@@ -41,7 +41,6 @@ MAX_EXCERPT = 20
 ORDERS = ("created_at", "importance", "last_accessed_at")
 _MAX_LABELS = 100
 _MAX_WEIGHT = 100.0
-_PRESENT = Moment(as_of=None, known_at=None)
 _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
@@ -50,14 +49,17 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
     named = checks.known("ranking", request.ranking, tuple(RANKINGS))
     ranking = RANKINGS.get(named or "", BALANCED)
     moment = read_moment(checks, request)
+    text = checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES)
+    limit = checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT)
+    filters = read_filters(checks, request)
     return Question(
-        text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
-        limit=checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT),
-        filters=read_filters(checks, request),
+        text=text,
+        limit=limit,
+        filters=filters,
         reference_time=reference_time(checks, request),
         ranking=ranking,
         kinds=read_kinds(checks, request.scopes) or ("memory",),
-        passages=_passages(checks, request, moment),
+        passages=_passages(checks, request, filters, moment),
         moment=moment,
         vector=_vector(checks, request),
         weights=_weights(checks, request.weights, ranking),
@@ -118,7 +120,7 @@ def read_moment(checks: Checks, request: Any) -> Moment | None:
         as_of=checks.moment("as_of", request, "as_of"),
         known_at=checks.moment("known_at", request, "known_at"),
     )
-    return None if moment == _PRESENT else moment
+    return None if moment.present else moment
 
 
 def until(moment: Moment | None, before: datetime | None) -> datetime | None:
@@ -153,21 +155,20 @@ def check_size(question: Question, dimensions: int) -> None:
 
 
 def _passages(
-    checks: Checks, request: pb.SearchMemoriesRequest, moment: Moment | None
+    checks: Checks, request: pb.SearchMemoriesRequest, filters: Filters, moment: Moment | None
 ) -> PassageFilters:
-    """The filters that other kinds than memories have; `read_filters` reports their violations."""
-    unheard = Checks()
+    """The filters that other kinds than memories have, by those of memories."""
     return PassageFilters(
-        conversation_id=request.conversation_id or None,
-        created_after=unheard.moment("created_after", request, "created_after"),
-        created_before=until(moment, unheard.moment("created_before", request, "created_before")),
+        conversation_id=filters.conversation_id,
+        created_after=filters.created_after,
+        created_before=until(moment, filters.created_before),
         stored_by=moment.known_at if moment else None,
         source_types=checks.texts(
             "source_types", request.source_types, maximum=_MAX_LABELS, max_chars=64
         )
         or None,
-        entity=request.entity or None,
-        metadata=unheard.struct("metadata_filter", request.metadata_filter),
+        entity=filters.entity,
+        metadata=filters.metadata,
     )
 
 

@@ -6,9 +6,10 @@ import asyncio
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, ReadContext
-from hitherto_retrieval.opening import Opener, whole_of_many
+from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, UserChecks
+from hitherto_retrieval.opening import whole_of_many
 from hitherto_retrieval.storage import people
+from hitherto_retrieval.storage.statement import ask_at
 from hitherto_shared.convert import ENTITY_TYPE, entity_message, profile_message
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Scope
@@ -24,10 +25,8 @@ class PeopleCalls(ReadCalls):
         self, request: pb.GetProfileRequest, context: CallContext
     ) -> pb.GetProfileResponse:
         """A user's profile."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        checks = UserChecks(request)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetProfileResponse(reason=reading.reason)
         found = await reading.answer(people.profile(reading.scope))
@@ -35,7 +34,7 @@ class PeopleCalls(ReadCalls):
             raise NotFound(
                 "this user has no profile yet",
                 reason="PROFILE_NOT_FOUND",
-                metadata={"user_id": user_id},
+                metadata={"user_id": checks.user_id},
             )
         return pb.GetProfileResponse(profile=profile_message(await reading.opener.one(found)))
 
@@ -53,7 +52,7 @@ class PeopleCalls(ReadCalls):
         database = await self._readers.choose(
             request.consistency_token, principal.tenant_id, timeout=seconds
         )
-        profiles = people.ProfilePage(
+        profiles = people.profile_page(
             principal.tenant_id,
             listed=principal.names,
             departments=principal.departments,
@@ -62,31 +61,26 @@ class PeopleCalls(ReadCalls):
             **page.bounds,
             with_sealed=self._keys.configured,
         )
-        shown, total = profiles.shown(), profiles.total()
-        own = Scope(principal.tenant_id, principal.user_id or "")
-        opener = Opener(self._keys, own, deadline=deadline)
-        await ReadContext(own, database, deadline, opener).ask(shown, total)
-        found, following = shown.answer
+        await ask_at(database, deadline, profiles)
+        found, following, total = profiles.answer
         await self._audit.note((profile.user_id for profile in found), timeout=seconds)
         theirs = [(Scope(principal.tenant_id, each.user_id), each) for each in found]
         found = await whole_of_many(self._keys, theirs, deadline=deadline)
         return pb.ListProfilesResponse(
             profiles=[profile_message(profile) for profile in found],
             next_page_token=page.seal(following),
-            total_size=total.answer,
+            total_size=total,
         )
 
     async def FindEntities(
         self, request: pb.FindEntitiesRequest, context: CallContext
     ) -> pb.FindEntitiesResponse:
         """Entities by part of their name, the most mentioned first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         name = checks.identifier("name", request.name, required=False)
         kind = checks.one_of("type", request.type, ENTITY_TYPE)
         limit = checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.FindEntitiesResponse(reason=reading.reason)
         found = await reading.answer(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,12 +12,13 @@ from hitherto_retrieval.storage import people
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask_at
 from hitherto_shared.audit.reads import AuditedReads
-from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.database.pool import Reads
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.models import Scope
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call, seconds_left
+from hitherto_shared.validation import Checks
 
 CALL_SECONDS = 5.0
 _MEMORY_DISABLED = "MEMORY_DISABLED"
@@ -69,13 +69,13 @@ class UserReadContext(ReadContext):
         await self.ask(statement)
         return statement.answer
 
-    async def run(self, work: Callable[[Connection], Awaitable[Found]]) -> Found:
-        """Read within what is left of the deadline; a lost connection is retried once."""
-        return await self.database.run(
-            work,
-            timeout=self.deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
-        )
+
+class UserChecks(Checks):
+    """The checks of a request about a user, whose id is the first of them."""
+
+    def __init__(self, request: Any) -> None:
+        super().__init__()
+        self.user_id = self.identifier("user_id", request.user_id)
 
 
 class ReadCalls:
@@ -96,14 +96,17 @@ class ReadCalls:
         self._pages = pages
         self._memory_enabled = memory_enabled
 
-    async def _open(self, user_id: str, token: str, context: CallContext) -> ReadContext:
-        """Choose the database, and record the read in the audit log."""
+    async def _open(self, checks: UserChecks, request: Any, context: CallContext) -> ReadContext:
+        """End the checks, choose the database, and record the read in the audit log."""
+        checks.done()
         principal = current_call().principal
-        scope = principal.scope(user_id)
+        scope = principal.scope(checks.user_id)
         seconds = seconds_left(context, CALL_SECONDS)
         deadline = asyncio.get_running_loop().time() + seconds
-        database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
-        await self._audit.note([user_id], timeout=seconds)
+        database = await self._readers.choose(
+            request.consistency_token, principal.tenant_id, timeout=seconds
+        )
+        await self._audit.note([checks.user_id], timeout=seconds)
         return ReadContext(scope, database, deadline, Opener(self._keys, scope, deadline=deadline))
 
     def _reading(self, opened: ReadContext, user: UserReadState) -> UserReadContext:
@@ -117,9 +120,11 @@ class ReadCalls:
             disabled=not enabled,
         )
 
-    async def _begin(self, user_id: str, token: str, context: CallContext) -> UserReadContext:
-        """Choose the database, and find out whether there is anything to read at all."""
-        opened = await self._open(user_id, token, context)
+    async def _begin(
+        self, checks: UserChecks, request: Any, context: CallContext
+    ) -> UserReadContext:
+        """As `_open`, and find out whether there is anything to read at all."""
+        opened = await self._open(checks, request, context)
         user = people.user(opened.scope)
         await opened.ask(user)
         return self._reading(opened, user.answer)

@@ -26,6 +26,7 @@ from hitherto_retrieval.handlers.incoming import (
     until,
 )
 from hitherto_retrieval.handlers.people import PeopleCalls
+from hitherto_retrieval.handlers.reading import UserChecks
 from hitherto_retrieval.handlers.replies import context_reply, search_reply
 from hitherto_retrieval.handlers.sessions import SessionCalls
 from hitherto_retrieval.readers import Readers
@@ -49,7 +50,7 @@ from hitherto_shared.convert import (
     memory_message,
 )
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.errors import NotFound
+from hitherto_shared.errors import not_found
 from hitherto_shared.models import Memory
 from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
@@ -114,11 +115,9 @@ class RetrievalHandlers(
         self, request: pb.GetContextRequest, context: CallContext
     ) -> pb.GetContextResponse | bytes:
         """Everything that an assistant should know before it answers."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         wanted = self._wanted(checks, request)
-        checks.done()
-        opened = await self._open(user_id, request.consistency_token, context)
+        opened = await self._open(checks, request, context)
         legs = Legs()
         building = self._context.begin(
             opened.scope, wanted, deadline=opened.deadline, opener=opened.opener
@@ -139,11 +138,9 @@ class RetrievalHandlers(
         self, request: pb.SearchMemoriesRequest, context: CallContext
     ) -> pb.SearchMemoriesResponse | bytes:
         """The best results for a question."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         question = read_question(checks, request)
-        checks.done()
-        opened = await self._open(user_id, request.consistency_token, context)
+        opened = await self._open(checks, request, context)
         legs = Legs()
         searching = self._search.begin(
             opened.scope,
@@ -172,20 +169,14 @@ class RetrievalHandlers(
         self, request: pb.GetMemoryRequest, context: CallContext
     ) -> pb.GetMemoryResponse:
         """One memory, whatever its status."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         memory_id = checks.uuid("memory_id", request.memory_id)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.disabled:
             return pb.GetMemoryResponse(reason=reading.reason)
         found = await reading.answer(memories.by_ids(reading.scope, [memory_id]))
         if not found or reading.empty:
-            raise NotFound(
-                "this user has no such memory",
-                reason="MEMORY_NOT_FOUND",
-                metadata={"memory_id": request.memory_id},
-            )
+            raise not_found("memory", memory_id)
         memory = await reading.opener.one(found[0])
         return pb.GetMemoryResponse(memory=memory_message(memory))
 
@@ -193,34 +184,22 @@ class RetrievalHandlers(
         self, request: pb.ListMemoriesRequest, context: CallContext
     ) -> pb.ListMemoriesResponse:
         """A user's memories in pages."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         filters = read_filters(checks, request)
         moment = read_moment(checks, request)
         order_by = checks.known("order_by", request.order_by, ORDERS) or "created_at"
         page = self._pages.open(checks, current_call().principal.tenant_id, request, maximum=1_000)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
+        reading = await self._begin(checks, request, context)
         if reading.empty:
             return pb.ListMemoriesResponse(reason=reading.reason)
         if reading.user.may_be_sealed:
             filters = await for_a_list(reading.scope, filters, moment, reading.opener, reading.ask)
+        order = {"order_by": order_by, **page.bounds}
         if moment is None:
-            listed = await reading.answer(
-                memories.page(reading.scope, filters, order_by=order_by, **page.bounds)
-            )
+            listed = await reading.answer(memories.page(reading.scope, filters, **order))
             found = await reading.answer(memories.by_ids(reading.scope, listed.ids))
         else:
-            listed = await reading.answer(
-                past.page(
-                    reading.scope,
-                    moment,
-                    filters,
-                    order_by=order_by,
-                    after=page.after,
-                    limit=page.size,
-                )
-            )
+            listed = await reading.answer(past.page(reading.scope, moment, filters, **order))
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
         found = await reading.opener.whole(found)
         return await beside_loop(

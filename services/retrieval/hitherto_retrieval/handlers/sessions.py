@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.reading import ReadCalls
+from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.storage import people, working_memory
 from hitherto_shared.convert import (
     context_items,
@@ -12,7 +12,6 @@ from hitherto_shared.convert import (
     struct,
 )
 from hitherto_shared.rpc.call import Context as CallContext
-from hitherto_shared.validation import Checks
 
 
 class SessionCalls(ReadCalls):
@@ -22,11 +21,9 @@ class SessionCalls(ReadCalls):
         self, request: pb.GetSessionRequest, context: CallContext
     ) -> pb.GetSessionResponse:
         """The present contents of a session."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
+        checks = UserChecks(request)
         session_id = checks.identifier("session_id", request.session_id)
-        checks.done()
-        opened = await self._open(user_id, request.consistency_token, context)
+        opened = await self._open(checks, request, context)
         user = people.user(opened.scope)
         held = working_memory.context(opened.scope, session_id)
         recent = working_memory.recent_items(opened.scope)

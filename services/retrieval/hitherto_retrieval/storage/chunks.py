@@ -14,7 +14,7 @@ from hitherto_shared.models import Scope
 
 _BY_IDS = """
 SELECT c.chunk_id, c.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary,
-       c.content, c.position, d.author, d.source_created_at, d.metadata
+       c.content, c.position, d.author, d.source_created_at AS created_at, d.metadata
 FROM unnest(%(chunk_ids)s::uuid[]) WITH ORDINALITY AS k (chunk_id, place)
 JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.chunk_id = k.chunk_id

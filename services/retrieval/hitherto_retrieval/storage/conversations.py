@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from hitherto_retrieval.storage.statement import Statement
+from hitherto_retrieval.storage.moment import PRESENT, Moment
+from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Texts
-from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Message, Scope, Summary
 
-# Conversations that have a summary, the last active first, after a named one.
+# Conversations that have a summary, the last active first, after a named one. At another time:
+# those with a summary written by then, that have not gone on since.
 _RECENT = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words
+       c.sealed_words AS sealed
 FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
+  AND (%(known_at)s::timestamptz IS NULL OR c.summarised_at <= %(known_at)s)
+  AND (%(as_of)s::timestamptz IS NULL OR c.last_said_at <= %(as_of)s)
 ORDER BY (c.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
          c.conversation_id DESC
 LIMIT %(limit)s
 """
 
-_ONE = """
-SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
-       c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed
-FROM short_conversations AS c
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-  AND c.conversation_id = %(conversation_id)s
-"""
-
 _BY_CONVERSATIONS = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words
+       c.sealed_words AS sealed
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-     AND c.conversation_id = k.conversation_id AND c.summarised_at IS NOT NULL
+     AND c.conversation_id = k.conversation_id
+     AND (%(with_unread)s OR c.summarised_at IS NOT NULL)
 ORDER BY k.place
 """
 
@@ -96,7 +90,7 @@ WITH listed AS MATERIALIZED (
 SELECT (SELECT count(*) FROM listed),
        c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words
+       c.sealed_words AS sealed
 FROM (SELECT) AS always
 LEFT JOIN placed AS p ON true
 LEFT JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
@@ -105,95 +99,102 @@ ORDER BY c.last_said_at DESC, c.conversation_id DESC
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationFilters:
-    """Which conversations a page contains; None means all.
-
-    Without `with_sealed`, conversations with sealed summaries are left out.
-    """
-
-    outcomes: Sequence[str] | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    with_sealed: bool = True
-
-
 def recent(
-    scope: Scope, *, first: str | None, limit: int, with_sealed: bool = True
+    scope: Scope,
+    *,
+    first: str | None,
+    limit: int,
+    with_sealed: bool = True,
+    moment: Moment = PRESENT,
 ) -> Statement[list[Summary]]:
-    """The last active conversations in short; `first` names one to put first."""
+    """The last active conversations in short; `first` names one to put first.
+
+    Summaries have no versions: those that were rewritten after `moment.known_at`, or of
+    conversations that continued after `moment.as_of`, are left out.
+    """
     return Statement(
         _RECENT,
-        scope.bind(first=first, limit=limit, with_sealed=with_sealed),
+        scope.bind(first=first, limit=limit, with_sealed=with_sealed, **moment.parameters()),
         lambda rows: [Summary(*row) for row in rows],
+        planned_anew=not moment.present,
     )
 
 
-async def read_one(connection: Connection, scope: Scope, conversation_id: str) -> Summary | None:
-    """One conversation in short, or None if the user has none with this id."""
-    return await connection.fetch_one(Summary, _ONE, scope.bind(conversation_id=conversation_id))
-
-
-async def last_messages(
-    connection: Connection, scope: Scope, conversation_ids: Sequence[str], *, limit: int
-) -> dict[str, list[Message]]:
+def last_messages(
+    scope: Scope, conversation_ids: Sequence[str], *, limit: int
+) -> Statement[dict[str, list[Message]]]:
     """The last `limit` messages of each conversation, in the order in which they were said."""
-    cursor = await connection.execute(
-        _MESSAGES, scope.bind(conversation_ids=list(conversation_ids), limit=limit)
-    )
-    found: dict[str, list[Message]] = {}
-    for row in await cursor.fetchall():
-        found.setdefault(row[0], []).append(Message(*row))
-    return found
+
+    def read(rows: Rows) -> dict[str, list[Message]]:
+        found: dict[str, list[Message]] = {}
+        for row in rows:
+            found.setdefault(row[0], []).append(Message(*row))
+        return found
+
+    values = scope.bind(conversation_ids=Texts(conversation_ids), limit=limit)
+    return Statement(_MESSAGES, values, read)
 
 
-async def messages_before(
-    connection: Connection, scope: Scope, conversation_id: str, *, before: str, limit: int
-) -> list[Message] | None:
+def messages_before(
+    scope: Scope, conversation_id: str, *, before: str, limit: int
+) -> Statement[list[Message] | None]:
     """The last `limit` messages before the message `before`, in the order in which they were said.
 
     None if the conversation has no such message.
     """
-    rows = await connection.fetch_rows(
+    return Statement(
         _MESSAGES_BEFORE,
         scope.bind(conversation_id=conversation_id, before=before, limit=limit + 1),
+        lambda rows: [Message(*row) for row in reversed(rows[1:])] if rows else None,
     )
-    return [Message(*row) for row in reversed(rows[1:])] if rows else None
 
 
-async def page(
-    connection: Connection,
+def page(
     scope: Scope,
-    wanted: ConversationFilters,
     *,
+    outcomes: Sequence[str] = (),
+    created_after: datetime | None = None,
+    created_before: datetime | None = None,
+    with_sealed: bool,
     after: tuple[str, str] | None,
     limit: int,
-) -> tuple[list[Summary], tuple[str, str] | None, int]:
-    """A page of conversations, the start of the next one, and the total number."""
+) -> Statement[tuple[list[Summary], tuple[str, str] | None, int]]:
+    """A page of conversations, the start of the next one, and the total number.
+
+    Without `outcomes`, those of all; without `with_sealed`, none with a sealed summary.
+    """
+
+    def read(rows: Rows) -> tuple[list[Summary], tuple[str, str] | None, int]:
+        found = [Summary(*row[1:]) for row in rows if row[1] is not None]
+        last = found[limit - 1] if len(found) > limit else None
+        following = (
+            (last.last_said_at.isoformat(), last.conversation_id)
+            if last is not None and last.last_said_at is not None
+            else None
+        )
+        return found[:limit], following, rows[0][0]
+
     values = scope.bind(
-        outcomes=list(wanted.outcomes) if wanted.outcomes else None,
-        created_after=wanted.created_after,
-        created_before=wanted.created_before,
-        with_sealed=wanted.with_sealed,
+        outcomes=list(outcomes) or None,
+        created_after=created_after,
+        created_before=created_before,
+        with_sealed=with_sealed,
         after_said=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,
     )
-    rows = await (await connection.execute(_PAGE, values)).fetchall()
-    found = [Summary(*row[1:]) for row in rows if row[1] is not None]
-    last = found[limit - 1] if len(found) > limit else None
-    following = (
-        (last.last_said_at.isoformat(), last.conversation_id)
-        if last is not None and last.last_said_at is not None
-        else None
-    )
-    return found[:limit], following, int(rows[0][0])
+    return Statement(_PAGE, values, read)
 
 
-def by_conversations(scope: Scope, conversation_ids: Sequence[str]) -> Statement[list[Summary]]:
-    """Summaries in the order of the ids; conversations without one are left out."""
+def by_conversations(
+    scope: Scope, conversation_ids: Sequence[str], *, with_unread: bool = False
+) -> Statement[list[Summary]]:
+    """Summaries in the order of the ids; conversations without one are left out.
+
+    With `with_unread`, conversations that no job has read yet are not.
+    """
     return Statement(
         _BY_CONVERSATIONS,
-        scope.bind(conversation_ids=Texts(conversation_ids)),
+        scope.bind(conversation_ids=Texts(conversation_ids), with_unread=with_unread),
         lambda rows: [Summary(*row) for row in rows],
     )

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from hitherto_retrieval.storage.filters import forms
-from hitherto_shared.database.arrays import fields_of
-from hitherto_shared.database.pool import Connection
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope
 
 _READ = """
@@ -23,24 +20,29 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(do
   AND (expires_at IS NULL OR expires_at > now())
 """
 
-# A page starts after the last document of the previous page.
+# A page starts after the last document of the previous page. The total comes with an empty page,
+# too.
 _PAGE = """
-SELECT d.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary, '', d.author,
+WITH listed AS MATERIALIZED (
+    SELECT d.document_id, d.source_created_at
+    FROM filtered_documents(
+        %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
+        %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
+), placed AS (
+    SELECT document_id FROM listed
+    WHERE %(after_at)s::timestamptz IS NULL
+       OR (source_created_at, document_id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+    ORDER BY source_created_at DESC, document_id DESC
+    LIMIT %(limit)s
+)
+SELECT (SELECT count(*) FROM listed),
+       d.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary, '', d.author,
        d.source_created_at AS created_at, d.metadata, d.updated_at, d.expires_at
-FROM filtered_documents(
-    %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
-    %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
-WHERE %(after_at)s::timestamptz IS NULL
-   OR (d.source_created_at, d.document_id) < (%(after_at)s::timestamptz, %(after_id)s::uuid)
+FROM (SELECT) AS always
+LEFT JOIN placed AS p ON true
+LEFT JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+     AND d.document_id = p.document_id
 ORDER BY d.source_created_at DESC, d.document_id DESC
-LIMIT %(limit)s
-"""
-
-_COUNT = """
-SELECT count(*)
-FROM filtered_documents(
-    %(tenant_id)s, %(user_id)s, NULL, %(created_after)s, %(created_before)s, NULL,
-    %(entity_names)s, %(metadata)s, %(source_types)s, %(content_types)s) AS d
 """
 
 
@@ -62,42 +64,30 @@ class Document:
     expires_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFilters:
-    """Which documents a list contains; None means all."""
-
-    source_types: Sequence[str] | None = None
-    content_types: Sequence[str] | None = None
-    entity: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-async def read_document(connection: Connection, scope: Scope, document_id: UUID) -> Document | None:
+def read_document(scope: Scope, document_id: UUID) -> Statement[Document | None]:
     """The whole document, or None if the user has none with this id."""
-    return await connection.fetch_one(Document, _READ, scope.bind(document_id=document_id))
+    return Statement(
+        _READ,
+        scope.bind(document_id=document_id),
+        lambda rows: Document(*rows[0]) if rows else None,
+    )
 
 
-async def list_documents(
-    connection: Connection,
-    scope: Scope,
-    filters: DocumentFilters,
-    *,
-    after: Sequence[str] | None,
-    limit: int,
-) -> tuple[list[Document], list[str] | None, int]:
+def page(
+    scope: Scope, filters: PassageFilters, *, after: Sequence[str] | None, limit: int
+) -> Statement[tuple[list[Document], list[str] | None, int]]:
     """A page, the newest at the source first, the start of the next one, and the total number."""
-    values = fields_of(filters) | scope.bind(
-        entity_names=forms(filters.entity) if filters.entity else None,
-        metadata=Jsonb(filters.metadata) if filters.metadata else None,
+
+    def read(rows: Rows) -> tuple[list[Document], list[str] | None, int]:
+        found = [Document(*row[1:]) for row in rows if row[1] is not None]
+        last = found[limit - 1] if len(found) > limit else None
+        following = [last.created_at.isoformat(), str(last.document_id)] if last else None
+        return found[:limit], following, rows[0][0]
+
+    values = scope.bind(
+        **filters.parameters(),
         after_at=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,
     )
-    found = await connection.fetch(Document, _PAGE, values)
-    total = int(await connection.fetch_value(_COUNT, values) or 0)
-    if len(found) <= limit:
-        return found, None, total
-    last = found[limit - 1]
-    return found[:limit], [last.created_at.isoformat(), str(last.document_id)], total
+    return Statement(_PAGE, values, read, planned_anew=True)

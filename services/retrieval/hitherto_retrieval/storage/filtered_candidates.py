@@ -11,7 +11,7 @@ from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.memory_candidates import Sought
-from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.statement import Answer, Rows, Statement
 from hitherto_shared.database.arrays import Integers
 from hitherto_shared.models import Scope
@@ -106,7 +106,7 @@ def find(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candi
     return find_at(
         scope,
         sought,
-        Moment(),
+        PRESENT,
         filters,
         lambda rows: memory_candidates.candidates_of(
             [row[: memory_candidates.FEATURE_COLUMNS] for row in rows], sought

@@ -171,7 +171,8 @@ class HeldVectors:
             self._compared = compared
         missing = these[~compared.known[these]]
         if len(missing):
-            compared.cosines[missing] = self._added(missing, as_kept(vector))
+            columns = self._columns.T[missing].T
+            compared.cosines[missing] = _added_as_pgvector_adds(columns, as_kept(vector))
             compared.known[missing] = True
         return compared.cosines[these]
 
@@ -187,10 +188,6 @@ class HeldVectors:
         error = 2 * len(compared) * np.finfo(np.float32).eps * np.linalg.norm(compared)
         found: NDArray[np.int64] = these[about >= np.partition(about, -wanted)[-wanted] - error]
         return found
-
-    def _added(self, these: NDArray[np.int64], vector: Vectors) -> Vectors:
-        """The cosines of some items of many."""
-        return _added_as_pgvector_adds(self._columns.T[these].T, vector)
 
 
 def as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:

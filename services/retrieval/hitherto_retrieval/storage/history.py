@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_shared.database.pool import Connection
+from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.models import Scope
 
 # A page starts after the last event of the previous page. Times are the database's; ids only order
@@ -54,52 +54,32 @@ class HistoryEvent:
     related: UUID | None
 
 
-async def of_memory(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    *,
-    after: Sequence[str] | None,
-    limit: int,
-) -> tuple[list[HistoryEvent], list[str] | None]:
+HistoryPage = tuple[list[HistoryEvent], list[str] | None]
+
+
+def of_memory(
+    scope: Scope, memory_id: UUID, *, after: Sequence[str] | None, limit: int
+) -> Statement[HistoryPage]:
     """A page of a memory's changes, and the start of the next one (None at the end)."""
-    events = await connection.fetch(
-        HistoryEvent,
-        _OF_MEMORY,
-        scope.bind(
-            memory_id=memory_id,
-            after_at=after[0] if after else None,
-            after_id=after[1] if after else None,
-            limit=limit + 1,
-        ),
-    )
-    return _page(events, limit)
+    return _page(_OF_MEMORY, scope.bind(memory_id=memory_id), after, limit)
 
 
-async def of_profile(
-    connection: Connection, scope: Scope, *, after: Sequence[str] | None, limit: int
-) -> tuple[list[HistoryEvent], list[str] | None]:
+def of_profile(scope: Scope, *, after: Sequence[str] | None, limit: int) -> Statement[HistoryPage]:
     """A page of the profile's changes, and the start of the next one (None at the end)."""
-    events = await connection.fetch(
-        HistoryEvent,
-        _OF_PROFILE,
-        scope.bind(
-            after_at=after[0] if after else None,
-            after_id=after[1] if after else None,
-            limit=limit + 1,
-        ),
-    )
-    return _page(events, limit)
+    return _page(_OF_PROFILE, scope.parameters, after, limit)
 
 
 def _page(
-    events: Sequence[HistoryEvent], limit: int
-) -> tuple[list[HistoryEvent], list[str] | None]:
-    shown = [_changed(event) for event in events[:limit]]
-    if len(events) <= limit:
-        return shown, None
-    last = shown[-1]
-    return shown, [last.recorded_at.isoformat(), str(last.event_id)]
+    sql: str, values: dict[str, Any], after: Sequence[str] | None, limit: int
+) -> Statement[HistoryPage]:
+    def read(rows: Rows) -> HistoryPage:
+        shown = [_changed(HistoryEvent(*row)) for row in rows[:limit]]
+        last = shown[-1] if len(rows) > limit else None
+        return shown, [last.recorded_at.isoformat(), str(last.event_id)] if last else None
+
+    after_at, after_id = after or (None, None)
+    values |= {"after_at": after_at, "after_id": after_id, "limit": limit + 1}
+    return Statement(sql, values, read)
 
 
 def _changed(event: HistoryEvent) -> HistoryEvent:

@@ -35,3 +35,6 @@ class Moment:
     def parameters(self) -> dict[str, Any]:
         """The moment as statement parameters."""
         return {"as_of": self.as_of, "known_at": self.known_at}
+
+
+PRESENT = Moment()

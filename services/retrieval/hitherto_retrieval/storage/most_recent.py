@@ -71,16 +71,8 @@ def documents(
 ) -> Statement[list[Candidate]]:
     """The first chunk of the newest documents of each source type, newest first.
 
-    Args:
-        scope: The user.
-        filters: Which documents count; `source_types` lists the sources to balance over, by default
-            all that the user has.
-        per_source: Maximum number per source type.
-        vector: For the features, as in `chunk_candidates.find`; so are the others.
-        model: See there.
-        bm25: See there.
-        named: See there.
-        text_query: See there.
+    At most `per_source` of each type: of those in `filters.source_types`, by default of all that
+    the user has. The other arguments are for the features, as in `chunk_candidates.find`.
     """
     return Statement(
         _DOCUMENTS,
@@ -109,14 +101,8 @@ def messages(
 ) -> Statement[list[Candidate]]:
     """The user's latest messages, newest first.
 
-    Args:
-        scope: The user.
-        filters: Which messages count.
-        limit: Maximum number.
-        vector: For the features, as in `message_candidates.find`; so are the others.
-        model: See there.
-        bm25: See there.
-        with_words: See there.
+    Arguments besides the filters and the limit are for the features, as in
+    `message_candidates.find`.
     """
     return Statement(
         _MESSAGES,

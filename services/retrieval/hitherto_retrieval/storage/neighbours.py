@@ -156,15 +156,8 @@ def around(
     Consecutive messages of one speaker are one turn. The given messages are not included; each
     other message is returned once, unordered.
 
-    Args:
-        scope: The user.
-        keys: The given messages.
-        turns: Maximum distance in turns; 0 for the rest of the same turn.
-        farthest: Maximum distance in message numbers.
-        vector: As in `message_candidates.find`; so are the others.
-        model: See there.
-        bm25: See there.
-        with_words: See there.
+    They are at most `turns` away (0: in the same turn) and `farthest` message numbers. The other
+    arguments are for the features, as in `message_candidates.find`.
     """
     return Statement(
         _AROUND,

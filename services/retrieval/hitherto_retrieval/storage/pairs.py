@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hitherto_retrieval.storage.passages import Corpus, Index
-from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_retrieval.storage.passages import Corpus, Index, by_index
+from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import TermPostings
 
@@ -35,16 +35,8 @@ def pairs(
 
     Every requested index has an entry.
     """
-
-    def read(rows: Rows) -> dict[Index, list[TermPostings]]:
-        found: dict[Index, list[TermPostings]] = {"memories": []}
-        found.update({corpus: [] for corpus in corpora})
-        for index, *segment in rows:
-            found[index].append(TermPostings(*segment))
-        return found
-
     return Statement(
         _PAIRS,
         scope.bind(corpora=list(corpora), characters=list(characters)),
-        read,
+        lambda rows: by_index(rows, ["memories", *corpora]),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Texts
@@ -13,6 +13,7 @@ from hitherto_shared.text.bm25 import Statistics, TermPostings
 Corpus = Literal["documents", "messages", "summaries"]
 Index = Corpus | Literal["memories"]
 """Memories and each corpus of passages have an index of their own."""
+Name = TypeVar("Name", bound=str)
 
 _POSTINGS = """
 SELECT corpus, term, lexical_nos, frequencies, lengths
@@ -44,17 +45,10 @@ def postings(
     scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
 ) -> Statement[dict[str, list[TermPostings]]]:
     """The postings of these terms; every requested corpus has an entry."""
-
-    def read(rows: Rows) -> dict[str, list[TermPostings]]:
-        found: dict[str, list[TermPostings]] = {corpus: [] for corpus in corpora}
-        for corpus, *segment in rows:
-            found[corpus].append(TermPostings(*segment))
-        return found
-
     return Statement(
         _POSTINGS,
         scope.bind(corpora=Texts(corpora), terms=Texts(terms)),
-        read,
+        lambda rows: by_index(rows, corpora),
     )
 
 
@@ -62,24 +56,19 @@ def all_postings(
     scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
 ) -> Statement[dict[Index, list[TermPostings]]]:
     """What the indexes of memories and of `corpora` hold of these terms; each has an entry."""
-
-    def read(rows: Rows) -> dict[Index, list[TermPostings]]:
-        found: dict[Index, list[TermPostings]] = {"memories": []}
-        found.update({corpus: [] for corpus in corpora})
-        for index, *segment in rows:
-            found[index].append(TermPostings(*segment))
-        return found
-
     return Statement(
         _ALL_POSTINGS,
-        {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
-            "corpora": Texts(corpora),
-            "terms": Texts(terms),
-        },
-        read,
+        scope.bind(corpora=Texts(corpora), terms=Texts(terms)),
+        lambda rows: by_index(rows, ["memories", *corpora]),
     )
+
+
+def by_index(rows: Rows, indexes: Sequence[Name]) -> dict[Name, list[TermPostings]]:
+    """Segments by the index that they are of, the first column; each of `indexes` has an entry."""
+    found: dict[Name, list[TermPostings]] = {index: [] for index in indexes}
+    for index, *segment in rows:
+        found[index].append(TermPostings(*segment))
+    return found
 
 
 def statistics(scope: Scope) -> Statement[dict[str, Statistics]]:

@@ -1,19 +1,18 @@
-"""Reads whole memories as of another time: by id, by importance, and in pages."""
+"""Reads memories as of another time, by id, by importance and in pages, and the profile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.memories import MemoryPage, whole_memories
 from hitherto_retrieval.storage.moment import Moment
-from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.arrays import Uuids
-from hitherto_shared.models import Memory, Scope
-
-Answer = TypeVar("Answer")
+from hitherto_shared.models import Memory, Profile, Scope
 
 # Whole memories as they stood: those named, in the order of their ids, or the first of all. Later
 # replacements are not named, neither those of a memory nor those by it.
@@ -96,6 +95,22 @@ ORDER BY sort_key DESC, memory_id DESC
 LIMIT %(limit)s
 """
 
+_PROFILE = """
+SELECT v.profile, v.version, v.recorded_at,
+       CASE WHEN p.last_extracted_at <= %(known_at)s THEN p.last_extracted_at END,
+       v.sealed
+FROM profile_versions AS v
+JOIN profiles AS p USING (tenant_id, user_id)
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.recorded_at <= %(known_at)s
+ORDER BY v.version DESC
+LIMIT 1
+"""
+_CONTENT = (
+    *("department", "summary", "current_projects", "preferences", "frequent_intents"),
+    *("access_level", "facts", "metadata"),
+)
+"""The fields of a profile that its versions hold."""
+
 
 def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories as of `moment`, in the order of their ids.
@@ -104,28 +119,12 @@ def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement
     that are forgotten now. `access_count`, `last_accessed_at`, sources and entities are the present
     ones.
     """
-    return _statement(
-        _WHOLE,
-        scope,
-        moment,
-        whole_memories,
-        memory_ids=Uuids(memory_ids),
-        newest=False,
-        limit=None,
-    )
+    return _whole(scope, moment, memory_ids=Uuids(memory_ids), newest=False, limit=None)
 
 
 def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Statement[list[Memory]]:
     """Whole memories current at `moment`: by importance, then the newest, or the newest alone."""
-    return _statement(
-        _WHOLE,
-        scope,
-        moment,
-        whole_memories,
-        memory_ids=None,
-        newest=newest_first,
-        limit=limit,
-    )
+    return _whole(scope, moment, memory_ids=None, newest=newest_first, limit=limit)
 
 
 def page(
@@ -141,25 +140,41 @@ def page(
 
     `only_current` leaves out memories that had expired at the moment.
     """
-    return _statement(
-        _PAGE,
-        scope,
-        moment,
-        lambda rows: MemoryPage(rows, limit),
+    parameters = scope.bind(
         **filters.parameters(),
+        **moment.parameters(),
         order_by=order_by,
         after_key=after[0] if after else None,
         after_id=after[1] if after else None,
         limit=limit + 1,
     )
+    return Statement(_PAGE, parameters, lambda rows: MemoryPage(rows, limit), planned_anew=True)
 
 
-def _statement(
-    sql: str, scope: Scope, moment: Moment, read: Callable[[Rows], Answer], **values: Any
-) -> Statement[Answer]:
+def profile(scope: Scope, known_at: datetime) -> Statement[Profile | None]:
+    """The version of the profile that was known then, or None if there was none yet.
+
+    The time of the last look at a conversation is included only if it was earlier.
+    """
     return Statement(
-        sql,
-        {**scope.parameters, **moment.parameters(), **values},
-        read,
-        planned_anew=True,
+        _PROFILE,
+        scope.bind(known_at=known_at),
+        lambda rows: _profile(scope.user_id, rows[0]) if rows else None,
+    )
+
+
+def _whole(scope: Scope, moment: Moment, **values: Any) -> Statement[list[Memory]]:
+    parameters = scope.bind(**moment.parameters(), **values)
+    return Statement(_WHOLE, parameters, whole_memories, planned_anew=True)
+
+
+def _profile(user_id: str, row: tuple[Any, ...]) -> Profile:
+    content, version, recorded_at, last_extracted_at, sealed = row
+    return Profile(
+        user_id,
+        **{name: content[name] for name in _CONTENT if name in content},
+        version=version,
+        updated_at=recorded_at,
+        last_extracted_at=last_extracted_at,
+        sealed=sealed,
     )

@@ -42,11 +42,7 @@ def candidates(
 ) -> Statement[list[PastCandidate]]:
     """Candidates that pass `filters` at `moment`; `search.past` completes them.
 
-    Args:
-        scope: The user.
-        sought: The parameters of the legs; entities are those that the memories mention now.
-        moment: The time.
-        filters: Which memories count, by their state at the moment.
+    Memories count by their state at the moment, but by the entities that they mention now.
     """
     return filtered_candidates.find_at(
         scope, sought, moment, filters, lambda rows: _candidates(rows, sought)

@@ -72,11 +72,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY confidence DESC, type, key
 """
 
-# Entities that a question names, by name or alias, come first.
+# Entities that a question names, by name or alias, come first. At another time, those met by then.
 _KNOWN = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+  AND (%(known_at)s::timestamptz IS NULL OR created_at <= %(known_at)s)
 ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
@@ -93,32 +94,32 @@ ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 
-# Across users of one tenant, without those whose memory is switched off.
+# Across users of one tenant, without those whose memory is switched off. The total comes with an
+# empty page, too.
 _PROFILE_PAGE = """
-SELECT p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
+WITH listed AS MATERIALIZED (
+    SELECT p.user_id
+    FROM profiles AS p
+    JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
+    WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+      AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
+      AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
+           OR (p.department <> '' AND p.department = ANY(%(departments)s)))
+      AND (%(department)s::text IS NULL OR p.department = %(department)s)
+), placed AS (
+    SELECT user_id FROM listed
+    WHERE %(after)s::text IS NULL OR user_id > %(after)s
+    ORDER BY user_id
+    LIMIT %(limit)s
+)
+SELECT (SELECT count(*) FROM listed),
+       p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
        p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at,
        p.sealed
-FROM profiles AS p
-JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
-WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
-  AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
-  AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
-       OR (p.department <> '' AND p.department = ANY(%(departments)s)))
-  AND (%(department)s::text IS NULL OR p.department = %(department)s)
-  AND (%(after)s::text IS NULL OR p.user_id > %(after)s)
+FROM (SELECT) AS always
+LEFT JOIN placed ON true
+LEFT JOIN profiles AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = placed.user_id
 ORDER BY p.user_id
-LIMIT %(limit)s
-"""
-
-_PROFILE_COUNT = """
-SELECT count(*)
-FROM profiles AS p
-JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
-WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
-  AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
-  AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
-       OR (p.department <> '' AND p.department = ANY(%(departments)s)))
-  AND (%(department)s::text IS NULL OR p.department = %(department)s)
 """
 
 
@@ -189,51 +190,39 @@ def profile(scope: Scope) -> Statement[Profile | None]:
     )
 
 
-class ProfilePage:
-    """Which of a tenant's profiles a list contains.
+def profile_page(
+    tenant_id: str,
+    *,
+    listed: Collection[str],
+    departments: Collection[str] | None,
+    department: str | None,
+    memory_enabled: bool,
+    after: str | None,
+    limit: int,
+    with_sealed: bool,
+) -> Statement[tuple[list[Profile], str | None, int]]:
+    """A page of a tenant's profiles by user, the start of the next one, and the total number.
 
     Profiles of `departments` (None: of all) and of the users `listed`, restricted to `department`;
     without `with_sealed`, no sealed profiles.
     """
 
-    def __init__(
-        self,
-        tenant_id: str,
-        *,
-        listed: Collection[str],
-        departments: Collection[str] | None,
-        department: str | None,
-        memory_enabled: bool,
-        after: str | None,
-        limit: int,
-        with_sealed: bool = True,
-    ) -> None:
-        self._limit = limit
-        self._values = {
-            "tenant_id": tenant_id,
-            "listed": list(listed),
-            "departments": None if departments is None else list(departments),
-            "department": department,
-            "memory_enabled": memory_enabled,
-            "after": after,
-            "limit": limit + 1,
-            "with_sealed": with_sealed,
-        }
+    def read(rows: Rows) -> tuple[list[Profile], str | None, int]:
+        found = [Profile(*row[1:]) for row in rows if row[1] is not None]
+        following = found[limit - 1].user_id if len(found) > limit else None
+        return found[:limit], following, rows[0][0]
 
-    def shown(self) -> Statement[tuple[list[Profile], str | None]]:
-        """The page by user, and the start of the next one."""
-        return Statement(_PROFILE_PAGE, self._values, self._read, planned_anew=True)
-
-    def total(self) -> Statement[int]:
-        """The number of profiles on all pages."""
-        return Statement(
-            _PROFILE_COUNT, self._values, lambda rows: int(rows[0][0]), planned_anew=True
-        )
-
-    def _read(self, rows: Rows) -> tuple[list[Profile], str | None]:
-        found = [Profile(*row) for row in rows]
-        following = found[self._limit - 1].user_id if len(found) > self._limit else None
-        return found[: self._limit], following
+    values = {
+        "tenant_id": tenant_id,
+        "listed": list(listed),
+        "departments": None if departments is None else list(departments),
+        "department": department,
+        "memory_enabled": memory_enabled,
+        "after": after,
+        "limit": limit + 1,
+        "with_sealed": with_sealed,
+    }
+    return Statement(_PROFILE_PAGE, values, read, planned_anew=True)
 
 
 def find_entities(
@@ -248,9 +237,19 @@ def find_entities(
     )
 
 
-def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
-    """The most mentioned entities, after those with one of the names."""
-    return Statement(_KNOWN, scope.bind(named=Texts(named), limit=limit), _entities)
+def known_entities(
+    scope: Scope, *, named: Sequence[str], limit: int, known_at: datetime | None = None
+) -> Statement[list[Entity]]:
+    """The most mentioned entities, after those with one of the names.
+
+    With `known_at`, only those known by then, with their present mentions.
+    """
+    return Statement(
+        _KNOWN,
+        scope.bind(named=Texts(named), limit=limit, known_at=known_at),
+        _entities,
+        planned_anew=known_at is not None,
+    )
 
 
 def _lookup(rows: Rows) -> Lookup:

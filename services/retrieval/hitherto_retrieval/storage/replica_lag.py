@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import psycopg
 
@@ -29,41 +30,32 @@ SELECT CASE
 """
 
 
-class ReplicaLag:
-    """Writes the lag of a replica into the metrics, every 15 seconds.
+@asynccontextmanager
+async def lag_shown(replica: Database) -> AsyncIterator[None]:
+    """Write the lag of a replica into the metrics meanwhile, every 15 seconds."""
+    task = asyncio.create_task(_measure_again_and_again(replica), name="replica-lag")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
-    Args:
-        replica: The replica.
-    """
 
-    def __init__(self, replica: Database) -> None:
-        self._replica = replica
-        self._task: asyncio.Task[None] | None = None
+async def _measure_again_and_again(replica: Database) -> None:
+    while True:
+        await measure(replica)
+        await asyncio.sleep(_EVERY_SECONDS)
 
-    async def start(self) -> None:
-        """Start measuring in the background."""
-        self._task = asyncio.create_task(self._measure_again_and_again(), name="replica-lag")
 
-    async def stop(self) -> None:
-        """Stop measuring."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-
-    async def measure(self) -> None:
-        """Measure once."""
-        lag = None
-        try:
-            lag = await self._replica.run(_lag, timeout=_TIMEOUT_SECONDS, repeatable=True)
-        except (HithertoError, psycopg.Error) as error:
-            logger.info("the lag of the replica is unknown: %s", type(error).__name__)
-        metrics.REPLICA_LAG_SECONDS.labels("replica").set(math.nan if lag is None else lag)
-
-    async def _measure_again_and_again(self) -> None:
-        while True:
-            await self.measure()
-            await asyncio.sleep(_EVERY_SECONDS)
+async def measure(replica: Database) -> None:
+    """Write the present lag into the metrics."""
+    lag = None
+    try:
+        lag = await replica.run(_lag, timeout=_TIMEOUT_SECONDS, repeatable=True)
+    except (HithertoError, psycopg.Error) as error:
+        logger.info("the lag of the replica is unknown: %s", type(error).__name__)
+    metrics.REPLICA_LAG_SECONDS.labels("replica").set(math.nan if lag is None else lag)
 
 
 async def _lag(connection: Connection) -> float | None:

@@ -131,9 +131,3 @@ async def ask_at(database: Reads, deadline: float, *statements: Statement[Any]) 
 def asking_at(database: Reads, deadline: float) -> Asking:
     """Asks `database` as `ask_at`."""
     return partial(ask_at, database, deadline)
-
-
-async def answer_of(connection: Connection, statement: Statement[Answer]) -> Answer:
-    """The answer to one statement."""
-    await ask(connection, statement)
-    return statement.answer

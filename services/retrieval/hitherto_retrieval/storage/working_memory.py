@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import PendingAction, Scope
 
 MAX_ACTIONS = 200
@@ -38,7 +38,9 @@ ORDER BY created_at, action_id
 
 def context(scope: Scope, session_id: str) -> Statement[dict[str, Any]]:
     """The free-form JSON of a session; empty if there is none."""
-    return Statement(_CONTEXT, scope.bind(session_id=session_id), _context)
+    return Statement(
+        _CONTEXT, scope.bind(session_id=session_id), lambda rows: rows[0][0] if rows else {}
+    )
 
 
 def recent_items(scope: Scope) -> Statement[list[dict[str, Any]]]:
@@ -60,7 +62,3 @@ def open_actions(scope: Scope, session_id: str) -> Statement[list[PendingAction]
         scope.bind(session_id=session_id, limit=MAX_ACTIONS),
         lambda rows: [PendingAction(*row) for row in rows],
     )
-
-
-def _context(rows: Rows) -> dict[str, Any]:
-    return dict(rows[0][0]) if rows else {}

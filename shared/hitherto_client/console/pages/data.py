@@ -1,21 +1,25 @@
-"""What belongs to the person: all data to take along, to clear, and to erase for good."""
+"""What belongs to the person: all data to take along, to clear and to erase; and the settings."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Iterator
-from typing import IO
+from dataclasses import asdict
+from typing import IO, Any
 from urllib.parse import quote
+from zoneinfo import available_timezones
 
 from google.protobuf import json_format
 from starlette.responses import Response, StreamingResponse
 
 from hitherto.v1 import privacy_pb2
-from hitherto_client.console.failures import Failure
+from hitherto_client.console.failures import Failure, explain
 from hitherto_client.console.visits import Visit, change, look
+from hitherto_client.errors import HithertoCallError
 from hitherto_client.export import ExportBroken
 from hitherto_client.results import EraseReceipt
+from hitherto_client.wire import build
 
 _PIECE_BYTES = 256 * 1024
 
@@ -99,17 +103,54 @@ def _not_confirmed(visit: Visit) -> Response:
 
 def _as_json(receipt: EraseReceipt) -> str:
     """The receipt as `hitherto receipt verify` reads it."""
-    message = privacy_pb2.EraseReceipt(
-        id=receipt.id,
-        user_hash=receipt.user_hash,
-        counts=receipt.counts,
-        signed_payload=receipt.signed_payload,
-        signature=receipt.signature,
-        key_id=receipt.key_id,
-    )
-    if receipt.erased_at is not None:
-        message.erased_at.FromDatetime(receipt.erased_at)
+    message = build(privacy_pb2.EraseReceipt, **asdict(receipt))
     return json_format.MessageToJson(message, preserving_proto_field_name=True)
+
+
+_SWITCHES = ("memory_enabled", "learning_enabled", "encrypt_sensitive")
+_DAYS = ("retention_days", "message_retention_days")
+_MOST_DAYS = 2**31 - 1
+
+
+async def _settings(visit: Visit) -> Response:
+    return await _show_settings(visit)
+
+
+async def _show_settings(visit: Visit, problem: Failure | None = None) -> Response:
+    return visit.page(
+        "settings.html",
+        problem.status if problem else 200,
+        settings=await visit.client.get_user_settings(visit.user),
+        zones=sorted(available_timezones()),
+        problem=problem,
+    )
+
+
+async def _save_settings(visit: Visit) -> Response:
+    form = visit.form
+    now = await visit.client.get_user_settings(visit.user)
+    given: dict[str, Any] = {name: form.ticked(name) for name in _SWITCHES}
+    given |= {name: form.whole(name, least=0, most=_MOST_DAYS) for name in _DAYS}
+    given["time_zone"] = form.text("time_zone") or None
+    changes = {
+        name: value
+        for name, value in given.items()
+        if value is not None and value != getattr(now, name)
+    }
+    if not changes:
+        return visit.go("/settings", "Nothing was changed.")
+    try:
+        await visit.client.update_user_settings(visit.user, **changes)
+    except HithertoCallError as error:
+        if error.code.name not in ("INVALID_ARGUMENT", "FAILED_PRECONDITION"):
+            raise
+        return await _show_settings(visit, explain(error))
+    return visit.go("/settings", "Saved.")
+
+
+async def _reset(visit: Visit) -> Response:
+    await visit.client.update_user_settings(visit.user, clear=(*_SWITCHES, *_DAYS, "time_zone"))
+    return visit.go("/settings", "The values of the installation apply again.")
 
 
 ROUTES = (
@@ -118,4 +159,7 @@ ROUTES = (
     change("/data/clear", _clear),
     change("/data/erase", _erase),
     look("/data/receipts/{receipt_id}", _receipt),
+    look("/settings", _settings),
+    change("/settings", _save_settings),
+    change("/settings/reset", _reset),
 )

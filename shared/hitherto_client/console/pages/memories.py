@@ -1,4 +1,4 @@
-"""A person's memories: listed, filtered, searched, on a timeline; and new ones saved by hand."""
+"""A person's memories: listed, searched, on a timeline, as an assistant is told them; new ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitherto_client.console.failures import explain
 from hitherto_client.console.fields import Fields
 from hitherto_client.console.visits import PAGE_SIZE, Visit, change, look
 from hitherto_client.errors import HithertoCallError
-from hitherto_client.words import Confidence, MemorySource, MemoryStatus, MemoryType
+from hitherto_client.words import Confidence, MemorySource, MemoryStatus, MemoryType, PromptTemplate
 
 TYPES: tuple[str, ...] = get_args(MemoryType)
 STATUSES: tuple[str, ...] = get_args(MemoryStatus)
@@ -141,9 +141,42 @@ async def _save(visit: Visit) -> Response:
     return visit.go(f"/memories/{saved.memory.id}", notice)
 
 
+_TEMPLATES = tuple(name for name in get_args(PromptTemplate) if name != "custom")
+_MOST_TOKENS = 32_000
+
+
+async def _told(visit: Visit) -> Response:
+    given = visit.address
+    template = given.word("template", _TEMPLATES)
+    max_tokens = given.whole("max_tokens", least=1, most=_MOST_TOKENS)
+    context = await visit.client.get_context(
+        visit.user,
+        given.text("q"),
+        conversation=given.text("conversation"),
+        template=template,
+        max_tokens=max_tokens,
+        as_of=given.day("as_of"),
+        known_at=given.day("known_at"),
+        # Looking at what would be told must not change it.
+        count_access=False,
+    )
+    return visit.page(
+        "told.html",
+        query=given.text("q"),
+        context=context,
+        templates=_TEMPLATES,
+        template=template or "",
+        max_tokens=max_tokens,
+        conversation=given.text("conversation"),
+        as_of=given.text("as_of"),
+        known_at=given.text("known_at"),
+    )
+
+
 ROUTES = (
     look("/memories", _memories),
     look("/timeline", _timeline),
     look("/memories/new", _new),
     change("/memories/new", _save),
+    look("/told", _told),
 )

@@ -56,7 +56,8 @@ class Holders:
                     )
                 if (stop or _never).wait(0.05):
                     raise Interrupted
-            _note(descriptor, str(os.getpid()))
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
             yield
         finally:
             _close(descriptor)
@@ -108,11 +109,6 @@ def _try_lock(descriptor: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _note(descriptor: int, text: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode(), 0)
 
 
 def _read(descriptor: int) -> str:

@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -116,12 +115,7 @@ class EmbeddedPostgres:
     def __enter__(self) -> EmbeddedPostgres:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _conninfo(self, database: str, user: str, password: str) -> str:

@@ -1,11 +1,20 @@
-"""Finds the subject at the beginning of a statement, and the names in it."""
+"""Finds the subject at the beginning of a statement, the names in it, and who it is about."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, is_number_word
-from hitherto_extraction.pipeline.guards.tokens import POINT, SIGN, UNCASED, WORD, Token, key
+from hitherto_extraction.pipeline.guards.tokens import (
+    POINT,
+    SIGN,
+    UNCASED,
+    WORD,
+    Token,
+    key,
+    tokenise,
+    without_possessive,
+)
 
 USER = "user"
 
@@ -48,9 +57,16 @@ _NEVER_NAMES = frozenset("i i'm i've i'd i'll user user's users".split())
 _JOINS = frozenset([",", "&", "/", "and", "or", "và", "hoặc", "y", "et", "und", "и"])
 _LONGEST_SUBJECT = 6
 
-
-def _without_possessive(word: str) -> str:
-    return word.removesuffix("'s").removesuffix("'")
+_RELATIVES = frozenset(
+    "sister sisters brother brothers mother mom mum father dad parent parents wife husband partner "
+    "girlfriend boyfriend fiancé fiancée son sons daughter daughters child children kid kids baby "
+    "friend friends colleague colleagues coworker boss manager neighbour neighbor roommate aunt "
+    "uncle cousin nephew niece grandmother grandma grandfather grandpa dog cat pet "
+    "chị anh em vợ chồng mẹ bố cha ba má bà ông cô chú dì cậu bác bạn sếp chó mèo "
+    "hermana hermano madre padre esposa esposo marido hija hijo amiga amigo novia novio jefe jefa "
+    "sœur frère mère père femme mari fille fils ami amie schwester bruder mutter vater frau mann "
+    "tochter sohn freund freundin".split()
+)
 
 
 def _is_name(token: Token, lower_cased: frozenset[str]) -> bool:
@@ -59,7 +75,7 @@ def _is_name(token: Token, lower_cased: frozenset[str]) -> bool:
         return False
     if not token.first:
         return True
-    plain = _without_possessive(word)
+    plain = without_possessive(word)
     # At the start of a sentence a capital proves nothing: a word is not a name if either text also
     # has it in lower case, or if it is a known non-name.
     return plain not in _STARTERS | _VERBS | _ADVERBS and plain not in lower_cased
@@ -84,7 +100,7 @@ def names(
     previous = "other"
     for token in tokens:
         if _is_name(token, lower_cased):
-            word = _without_possessive(key(token, loose=loose))
+            word = without_possessive(key(token, loose=loose))
             if previous == "name":
                 found[-1][-1].append(word)
             elif previous == "join" and found:
@@ -147,3 +163,35 @@ def _first_clause(tokens: Sequence[Token], *, loose: bool) -> list[str]:
         else:
             joined.append(USER if word in _SELF else word)
     return joined
+
+
+def speaks_of_another(one: str, other: str) -> bool:
+    """Whether the subjects of two statements are certainly two people.
+
+    What one person does does not contradict what another one does. Certain are only two names, or
+    a person and that person's relative. "Ana" and "the user" prove nothing, because they may be one
+    person.
+    """
+    left, right = tokenise(one), tokenise(other)
+    a, b = _subject(left), _subject(right)
+    if a is None or b is None:
+        return False
+    kin_a, kin_b = _RELATIVES & a, _RELATIVES & b
+    if kin_a or kin_b:
+        # "User's sister" and "Anna" may be one person, "user's sister" and "user" are not.
+        plain = b if kin_a and not kin_b else a
+        return (bool(kin_a) != bool(kin_b) and USER in plain) or (
+            bool(kin_a) and bool(kin_b) and kin_a.isdisjoint(kin_b)
+        )
+    if len(a) > 1 or len(b) > 1 or a == b:
+        return False
+    lower_cased = small_words(left, right)
+    return all(
+        any(wanted == frozenset(group) for group in names(tokens, lower_cased, loose=False))
+        for tokens, wanted in ((left, a), (right, b))
+    )
+
+
+def _subject(tokens: Sequence[Token]) -> frozenset[str] | None:
+    words, _ = subject(tokens, loose=False)
+    return frozenset(words) if words else None

@@ -20,6 +20,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     Token,
     kept_for_a_while,
     tokenise,
+    without_possessive,
 )
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms, lone_characters
@@ -110,7 +111,7 @@ class TextWords:
 
     def find(self, word: str) -> set[str]:
         """The terms of the text that match the word."""
-        word = word.removesuffix("'s").removesuffix("'")
+        word = without_possessive(word)
         if (bare := _without_article(word)) is not None and bare in self.terms:
             return {bare}
         exact, *plain = count_terms(word) or [word]

@@ -106,6 +106,11 @@ def key(token: Token, *, loose: bool) -> str:
     return fold(token.text) if loose else token.lower
 
 
+def without_possessive(word: str) -> str:
+    """A word without the ending of a possessive."""
+    return word.removesuffix("'s").removesuffix("'")
+
+
 @lru_cache(maxsize=4_096)
 def _character_kind(ch: str) -> str | None:
     category = unicodedata.category(ch)

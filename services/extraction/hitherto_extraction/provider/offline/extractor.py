@@ -162,7 +162,7 @@ def _profile(statements: Sequence[UserStatement], known: Mapping[str, Any]) -> d
     said = {path for statement in statements for path, _ in statement.profile}
     for statement in statements:
         for path, value in statement.profile:
-            if path.endswith("?") and (path[:-1] in said or _at(known, path[:-1])):
+            if path.endswith("?") and (path[:-1] in said or value_at(known, path[:-1])):
                 continue
             *parents, last = path.rstrip("[]?").split(".")
             place = profile
@@ -178,7 +178,8 @@ def _profile(statements: Sequence[UserStatement], known: Mapping[str, Any]) -> d
     return profile
 
 
-def _at(profile: Mapping[str, Any], path: str) -> Any:
+def value_at(profile: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path; None if there is none."""
     place: Any = profile
     for key in path.split("."):
         place = place.get(key) if isinstance(place, Mapping) else None

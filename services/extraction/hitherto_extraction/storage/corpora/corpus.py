@@ -38,13 +38,16 @@ class EmbeddableText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VectorStatements:
-    """The statements about the vectors of a kind of text, of any user.
+class EmbeddedCorpus:
+    """A kind of text that has vectors.
 
-    They take the parallel arrays `tenants`, `users`, `ids` and `numbers` (see `ItemKey`). Those
-    that find texts return the four parts of the key, then the words that `contents` takes.
+    Its statements about vectors concern texts of any user. They take the parallel arrays `tenants`,
+    `users`, `ids` and `numbers` (see `ItemKey`). Those that find texts return the four parts of the
+    key, then the words that `contents` takes.
 
     Attributes:
+        name: The name of the corpus, by which its keyword index is known.
+        contents: The texts to embed, from the words of a row.
         pending: Finds texts that wait for a vector of the active model, oldest first.
         without: Finds texts without a vector of `model`, in the order of their keys, after one.
         write: Stores `vectors`. Those of texts that are gone, sealed or reworded, and those of an
@@ -54,31 +57,18 @@ class VectorStatements:
             comes in between, and an earlier one is seen.
         expect: After a change of the active model: gives texts whose state is wrong the right one.
         write_sources: Stores `vectors` of the words that memories came from.
+        first_id: An id before all others.
     """
 
+    name: str
+    contents: Callable[..., Sequence[str]]
     pending: str
     without: str
     write: str
     settle: str
     expect: str
     write_sources: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EmbeddedCorpus:
-    """A kind of text that has vectors.
-
-    Attributes:
-        name: The name of the corpus, by which its keyword index is known.
-        contents: The texts to embed, from the words of a row.
-        first_id: An id before all others.
-        vectors: Its statements.
-    """
-
-    name: str
-    contents: Callable[..., Sequence[str]]
-    first_id: str
-    vectors: VectorStatements
+    first_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,20 +95,20 @@ class SpokenCorpus(PassageCorpus):
     """A kind of passage that is stored before it is indexed, and may be sealed.
 
     Attributes:
+        row: What of its rows is sealed.
         left: Finds texts of any user that no job has indexed in time.
         unindexed: Those of the given texts that are to be indexed and are not yet: their keys,
             whether they are long enough for a vector, and their words.
         number: Stores numbers, lengths and states of texts without a number; returns their keys.
-        row: What of its rows is sealed.
         clear: Finds texts in clear, and locks them: their keys as `id` and `number`, and what
             `row` needs.
         seal: Replaces the words of a text by `sealed`, and takes it out of the indexes.
     """
 
+    row: SealedRow
     left: str
     unindexed: str
     number: str
-    row: SealedRow
     clear: str
     seal: str
 

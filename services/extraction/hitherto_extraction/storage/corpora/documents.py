@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.storage.corpora.corpus import PassageCorpus, VectorStatements, beginning
+from hitherto_extraction.storage.corpora.corpus import PassageCorpus, beginning
 
 # Across users. A chunk is embedded with the heading of its document.
 _PENDING = """
@@ -91,9 +91,11 @@ DOCUMENTS = PassageCorpus(
     text=indexed_text,
     contents=beginning(indexed_text),
     first_id="00000000-0000-0000-0000-000000000000",
-    vectors=VectorStatements(
-        pending=_PENDING, without=_WITHOUT, write=_WRITE, settle=_SETTLE, expect=_EXPECT
-    ),
+    pending=_PENDING,
+    without=_WITHOUT,
+    write=_WRITE,
+    settle=_SETTLE,
+    expect=_EXPECT,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
 )

@@ -144,16 +144,14 @@ async def number(
     """
     if not texts:
         return 0
-    cursor = await connection.execute(
-        corpus.number,
-        scope.bind(
-            **vectors.key_columns([text.key for text in texts]),
-            lexical_nos=Integers(text.lexical_no for text in texts),
-            lengths=Integers(text.terms.total() for text in texts),
-            states=Texts(text.state for text in texts),
-            model=model,
-        ),
+    values = scope.bind(
+        **vectors.key_columns([text.key for text in texts]),
+        lexical_nos=Integers(text.lexical_no for text in texts),
+        lengths=Integers(text.terms.total() for text in texts),
+        states=Texts(text.state for text in texts),
+        model=model,
     )
+    cursor = await connection.execute(corpus.number, values)
     done = {(row[0], row[1]) for row in await cursor.fetchall()}
     late = [text for text in texts if text.key not in done]
     lengths = {text.lexical_no: text.terms.total() for text in late}

@@ -6,7 +6,7 @@ Sealed memories have sealed vectors only (see `sealed_memories`).
 
 from __future__ import annotations
 
-from hitherto_extraction.storage.corpora.corpus import EmbeddedCorpus, VectorStatements
+from hitherto_extraction.storage.corpora.corpus import EmbeddedCorpus
 
 # Across users.
 _PENDING = """
@@ -109,12 +109,10 @@ MEMORIES = EmbeddedCorpus(
     name="memories",
     contents=lambda content, said: (content, said) if said else (content,),
     first_id="00000000-0000-0000-0000-000000000000",
-    vectors=VectorStatements(
-        pending=_PENDING,
-        without=_WITHOUT,
-        write=_WRITE,
-        settle=_SETTLE,
-        expect=_EXPECT,
-        write_sources=_WRITE_SOURCES,
-    ),
+    pending=_PENDING,
+    without=_WITHOUT,
+    write=_WRITE,
+    settle=_SETTLE,
+    expect=_EXPECT,
+    write_sources=_WRITE_SOURCES,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, VectorStatements, beginning
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, beginning
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.text.passages import message_text
 
@@ -148,16 +148,17 @@ MESSAGES = SpokenCorpus(
     name="messages",
     text=message_text,
     contents=beginning(message_text),
-    first_id="",
-    vectors=VectorStatements(
-        pending=_PENDING, without=_WITHOUT, write=_WRITE, settle=_SETTLE, expect=_EXPECT
-    ),
+    pending=_PENDING,
+    without=_WITHOUT,
+    write=_WRITE,
+    settle=_SETTLE,
+    expect=_EXPECT,
+    row=MESSAGE,
     left=_LEFT,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    row=MESSAGE,
     clear=_CLEAR,
     seal=_SEAL,
 )

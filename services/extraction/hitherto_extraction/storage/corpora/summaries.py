@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, VectorStatements, beginning
+from hitherto_extraction.storage.corpora.corpus import SpokenCorpus, beginning
 from hitherto_shared.encryption.rows import SUMMARY
 from hitherto_shared.text.passages import summary_text
 
@@ -139,16 +139,17 @@ SUMMARIES = SpokenCorpus(
     name="summaries",
     text=summary_text,
     contents=beginning(summary_text),
-    first_id="",
-    vectors=VectorStatements(
-        pending=_PENDING, without=_WITHOUT, write=_WRITE, settle=_SETTLE, expect=_EXPECT
-    ),
+    pending=_PENDING,
+    without=_WITHOUT,
+    write=_WRITE,
+    settle=_SETTLE,
+    expect=_EXPECT,
+    row=SUMMARY,
     left=_LEFT,
     unindexed=_UNINDEXED,
     number=_NUMBER,
     indexed=_INDEXED,
     delete_vectors=_DELETE_VECTORS,
-    row=SUMMARY,
     clear=_CLEAR,
     seal=_SEAL,
 )

@@ -42,7 +42,7 @@ async def find_pending(
 ) -> list[EmbeddableText]:
     """The texts that have waited longest for a vector, except those of some tenants."""
     return await _texts(
-        connection, corpus, corpus.vectors.pending, {"without": list(without), "limit": limit}
+        connection, corpus, corpus.pending, {"without": list(without), "limit": limit}
     )
 
 
@@ -59,7 +59,7 @@ async def find_without(
         "model": model,
         "limit": limit,
     }
-    return await _texts(connection, corpus, corpus.vectors.without, values)
+    return await _texts(connection, corpus, corpus.without, values)
 
 
 async def write(
@@ -72,12 +72,10 @@ async def write(
     """
     left = iter(vectors.items())
     while some := dict(islice(left, _AT_ONCE)):
-        await _insert(
-            connection, corpus.vectors.write, {text: of[0] for text, of in some.items()}, model
-        )
-        if corpus.vectors.write_sources:
+        await _insert(connection, corpus.write, {text: of[0] for text, of in some.items()}, model)
+        if corpus.write_sources:
             sources = {text: of[1] for text, of in some.items() if len(of) > 1}
-            await _insert(connection, corpus.vectors.write_sources, sources, model)
+            await _insert(connection, corpus.write_sources, sources, model)
 
 
 async def settle(
@@ -95,13 +93,13 @@ async def settle(
     if not texts:
         return 0
     values = {**_columns(texts), "model": model, "state": state}
-    return (await connection.execute(corpus.vectors.settle, values)).rowcount
+    return (await connection.execute(corpus.settle, values)).rowcount
 
 
 async def activate(connection: Connection, model: str) -> None:
     """Let texts that lack a vector of the newly active model wait for one, and no others."""
     for corpus in CORPORA:
-        await connection.execute(corpus.vectors.expect, {"model": model})
+        await connection.execute(corpus.expect, {"model": model})
 
 
 async def delete(

@@ -1,0 +1,133 @@
+"""Methods of the client as declarations of RPCs: what they take is sent, what they return is read.
+
+A parameter is the field of the request that has its name; `user`, `conversation` and `job` are
+those with the ids. The annotation of what a method returns says how the reply is read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from google.protobuf import message_factory
+from google.protobuf.message import Message
+
+from hitherto.v1 import (
+    extraction_service_pb2,
+    maintenance_service_pb2,
+    memory_service_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
+    session_service_pb2,
+)
+from hitherto_client.calls import changes_nothing
+from hitherto_client.wire import build, dataclass_in, read, reader
+
+_SERVICES = {
+    "retrieval": retrieval_service_pb2,
+    "extraction": extraction_service_pb2,
+    "memories": memory_service_pb2,
+    "sessions": session_service_pb2,
+    "maintenance": maintenance_service_pb2,
+    "privacy": privacy_service_pb2,
+}
+"""By the name of its stub in a connection."""
+RPCS: Mapping[str, tuple[str, Any]] = {
+    method.name: (stub, method)
+    for stub, module in _SERVICES.items()
+    for service in module.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+"""The stub and the descriptor of every RPC."""
+_FIELDS = {"user": "user_id", "conversation": "conversation_id", "job": "job_id"}
+
+
+def rows_of(reply: Any) -> str:
+    """The field of a reply whose rows come page by page; empty if it is no list."""
+    lists = [field.name for field in reply.fields if field.is_repeated]
+    return lists[0] if "next_page_token" in reply.fields_by_name else ""
+
+
+class DeclaredMethod:
+    """An RPC as a method declares it."""
+
+    def __init__(
+        self, declaration: Callable[..., Any], rpc: str, answer: str = "", changed: str = ""
+    ) -> None:
+        """Read the declaration.
+
+        Args:
+            declaration: A method without a body.
+            rpc: The name of the RPC.
+            answer: The field of the reply that is returned. Empty: the whole reply.
+            changed: The field of the request that takes those parameters that are no fields of the
+                request. They, and the paths in `clear`, are its update mask.
+        """
+        self._stub, descriptor = RPCS[rpc]
+        self._rpc = rpc
+        self._declaration = declaration
+        self._answer = answer
+        self._changed = changed
+        self._request: type[Message] = message_factory.GetMessageClass(descriptor.input_type)
+        self._reply = descriptor.output_type
+        self._signature = inspect.signature(declaration)
+        parameters = self._signature.parameters.values()
+        # Others are what the service takes an unset field for.
+        self._defaults = {
+            each.name: each.default
+            for each in parameters
+            if each.default and each.default is not each.empty
+        }
+        self.rows = rows_of(self._reply)
+        self.reads = changes_nothing(f"{descriptor.containing_service.full_name}/{rpc}")
+
+    def call(self, connection: Any) -> Any:
+        """The stub's method."""
+        return getattr(getattr(connection, self._stub), self._rpc)
+
+    def asked(
+        self, client: Any, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Any, str, float | None]:
+        """The request, the user whom it is about, and the seconds that it may take.
+
+        Raises:
+            TypeError: These are not the arguments of the method, or one has a wrong type.
+            ValueError: An argument cannot be sent.
+        """
+        given = self._defaults | self._signature.bind(client, *args, **named).arguments
+        del given["self"]
+        timeout = given.pop("timeout", None)
+        fields = {_FIELDS.get(name, name): value for name, value in given.items()}
+        if "job" in given:
+            fields["job_id"] = getattr(given["job"], "id", given["job"])
+        if self._changed:
+            cleared = fields.pop("clear", ())
+            known = self._request.DESCRIPTOR.fields_by_name
+            changes = {name: fields.pop(name) for name in [*fields] if name not in known}
+            changes = {name: value for name, value in changes.items() if value is not None}
+            fields |= {self._changed: changes, "update_mask": [*changes, *cleared]}
+        return build(self._request, **fields), given.get("user", ""), timeout
+
+    @cached_property
+    def _returned(self) -> Any:
+        return typing.get_type_hints(self._declaration)["return"]
+
+    @cached_property
+    def may_be_none(self) -> bool:
+        """Whether there may be nothing to return."""
+        return type(None) in typing.get_args(self._returned)
+
+    @cached_property
+    def kind(self) -> Any:
+        """The dataclass of the reply, or of its rows."""
+        return dataclass_in(self._returned)
+
+    @cached_property
+    def answered(self) -> Callable[[Any], Any]:
+        """Makes what the method returns of a reply."""
+        if not self._answer:
+            return lambda reply: read(self.kind, reply)
+        return reader(self._reply.fields_by_name[self._answer], self._returned)
