@@ -23,6 +23,7 @@ from benchmarks.floor import METHOD as FLOOR
 from benchmarks.retrieval.plan import FLOORS, original_of
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import search_pb2
 from hitherto_retrieval.search.ranking.balanced import Balanced
 
 _SERVICE = "/hitherto.v1.RetrievalService/"
@@ -34,6 +35,7 @@ _LOOKED_AT = 8
 """Of so many replies one is looked at."""
 SEMANTIC_ALONE = {name: float(name == "semantic") for name in Balanced.weights}
 """Weights with which the default ranking searches by vector only."""
+EVERYTHING = [scope for scope in search_pb2.SearchScope.values() if scope]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class RequestStream:
     """What a caller sends, one request after another.
 
     It is a search with a new query, with one of a few queries, with all weights but the semantic
-    one at 0, or with the caller's own vector and no words; a context without or with a query; or
-    what a floor takes: a search, or nothing at all.
+    one at 0, in all scopes as a context does, or with the caller's own vector and no words; a
+    context without or with a query; or what a floor takes: a search, or nothing at all.
     """
 
     subject: str  # one of `SUBJECTS`
@@ -85,6 +87,8 @@ class RequestStream:
         request.query = query
         if self.subject == "search_semantic":
             request.weights.update(SEMANTIC_ALONE)
+        if self.subject == "search_everything":
+            request.scopes.extend(EVERYTHING)
         return request.SerializeToString()
 
     def fault(self, reply: bytes) -> str:

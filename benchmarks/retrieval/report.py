@@ -14,6 +14,7 @@ from benchmarks.retrieval.plan import NO_SIZE, SUBJECTS, MeasurementConditions
 FLOOR_OF: Mapping[str, str] = {
     "search": "floor_search",
     "search_semantic": "floor_search",
+    "search_everything": "floor_search",
     "search_vector": "floor_search",
     "search_repeated": "floor_search",
     "context": "floor_select",

@@ -52,6 +52,16 @@ def test_the_semantic_leg_alone_has_the_other_weights_at_nothing() -> None:
     assert not any(weights.values())
 
 
+def test_a_search_of_everything_has_the_scopes_of_a_context() -> None:
+    assert set(sent("search_everything", 1)[0].scopes) == {
+        search_pb2.SEARCH_SCOPE_MEMORIES,
+        search_pb2.SEARCH_SCOPE_MESSAGES,
+        search_pb2.SEARCH_SCOPE_SUMMARIES,
+        search_pb2.SEARCH_SCOPE_DOCUMENTS,
+    }
+    assert not sent("search", 1)[0].scopes
+
+
 def test_the_callers_own_vector_is_that_of_a_question() -> None:
     request = sent("search_vector", 1)[0]
     wanted = vector(Questions("seed").ask(USERS[0]))
