@@ -109,7 +109,10 @@ class DeclaredMethod:
             changes = {name: fields.pop(name) for name in [*fields] if name not in known}
             changes = {name: value for name, value in changes.items() if value is not None}
             fields |= {self._changed: changes, "update_mask": [*changes, *cleared]}
-        return build(self._request, **fields), given.get("user", ""), timeout
+        request: Any = build(self._request, **fields)
+        # A preview is about the user of its transcript.
+        about = getattr(request, "transcript", request)
+        return request, getattr(about, "user_id", ""), timeout
 
     @cached_property
     def _returned(self) -> Any:

@@ -75,7 +75,7 @@ async def _raise_in_stream(*_: Any) -> AsyncIterator[Any]:
 
 async def _violate_a_check(handlers: Any, *_: Any) -> Any:
     """What a missing check at the border would lead to: Postgres quotes the whole row."""
-    async with handlers._database.connection() as connection:
+    async with handlers.answering.database.connection() as connection:
         await connection.execute(
             "INSERT INTO users (tenant_id, user_id, audit_key) VALUES ('t', %s, %s)",
             [SECRET * 100, b"k"],
@@ -83,7 +83,7 @@ async def _violate_a_check(handlers: Any, *_: Any) -> Any:
 
 
 async def _not_even_text(handlers: Any, *_: Any) -> Any:
-    async with handlers._database.connection() as connection:
+    async with handlers.answering.database.connection() as connection:
         await connection.execute("SELECT %s::text", [f"{SECRET}\x00"])
 
 

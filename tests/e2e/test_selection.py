@@ -6,6 +6,7 @@ from typing import Any
 
 from hitherto.v1 import retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import update
 from tests.e2e.learning import learn, memories, replies, rows, talk
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
@@ -116,3 +117,33 @@ async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
     assert rows(tenant_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == rows(
         tenant_conninfo, "SELECT count(*), sum(lexical_length) FROM memories"
     )
+
+
+async def test_d3_a_corrected_memory_keeps_the_words_of_its_newest_source(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Its oldest source alone would fill the index."""
+    known = "Ana rents a studio in the old town"
+    model.script = replies(
+        {
+            "landlord": lambda r: {
+                "updated_memories": [
+                    {"id": "e1", "content": f"{known} by the river", "source_message_ids": ["m1"]}
+                ]
+            },
+            "attic": lambda r: {"new_memories": [memory(known, ["m1"])]},
+        }
+    )
+    await learn(
+        modelled,
+        talk("My attic is in the old town. " + "It has a very old roof. " * 250),
+        talk("The landlord of my studio by the river keeps alpacas", conversation="c2"),
+    )
+    (only,) = await memories(modelled)
+    assert len(only.sources) == 2
+    await update(modelled, only.id, keywords=["home"])
+    found = await modelled.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="alpacas")
+    )
+    assert found.results[0].memory.id == only.id
+    assert "keyword" in found.results[0].matched_legs

@@ -7,7 +7,12 @@ from collections import Counter
 import pytest
 
 from hitherto_shared.text.bm25 import TermPostings, score
-from hitherto_shared.text.terms import count_terms, looked_up_terms, query_terms
+from hitherto_shared.text.terms import (
+    content_terms,
+    count_terms,
+    looked_up_terms,
+    query_terms,
+)
 from hitherto_shared.text.word_forms import WORDS, forms
 
 
@@ -43,6 +48,12 @@ def test_no_form_belongs_to_two_words_and_each_word_has_two() -> None:
     counted = Counter(form for word in WORDS for form in word)
     assert [form for form, times in counted.items() if times > 1] == []
     assert [word for word in WORDS if len(word) < 2] == []
+
+
+def test_function_words_are_left_out_of_questions_only() -> None:
+    assert query_terms("What happened after the wedding?") == ["happen", "wed"]
+    assert query_terms("until then") == ["until", "then"]
+    assert content_terms("What happened after the wedding?") == ["happen", "after", "wed"]
 
 
 def test_forms_of_a_word_are_one_term_in_bm25() -> None:

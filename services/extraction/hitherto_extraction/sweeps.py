@@ -49,8 +49,6 @@ _ANALYSE_SECONDS = 60.0
 _DOCUMENT_SECONDS = 30.0
 _SLOT_SECONDS = 60.0
 """The default interval of the schedule `idle`."""
-
-
 _LOOK_SECONDS = 20
 
 Work = Callable[[], Awaitable[None]]

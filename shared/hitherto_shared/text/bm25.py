@@ -189,13 +189,14 @@ def _by_word(segments: Iterable[TermPostings]) -> list[TermPostings]:
             found += its
             continue
         # A document with two forms has the word as often as both together.
-        times: dict[int, int] = {}
-        lengths: dict[int, int] = {}
-        for segment in its:
-            for number, frequency, length in zip(*segment[1:], strict=True):
-                times[number] = times.get(number, 0) + frequency
-                lengths[number] = length
-        found.append(TermPostings(word, list(times), list(times.values()), list(lengths.values())))
+        numbers = _join([segment.lexical_nos for segment in its], np.int64)
+        frequencies = _join([segment.frequencies for segment in its], np.float64)
+        lengths = _join([segment.lengths for segment in its], np.int64)
+        documents, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+        times = np.bincount(places, weights=frequencies)
+        found.append(
+            TermPostings(word, documents.tolist(), times.tolist(), lengths[first].tolist())
+        )
     return found
 
 

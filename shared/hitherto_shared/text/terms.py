@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from hitherto_shared.text.normalise import fold, nfc, normalized
@@ -53,13 +53,16 @@ _TOKEN = re.compile(
 # What `_TOKEN` finds in ASCII, in a third of the time.
 _ASCII_WORD = re.compile("[0-9A-Za-z]+(?:'[0-9A-Za-z]+)*")
 _STOP_WORDS = frozenset(
-    "a about after an and any are as at be because been before between both but by can could did "
-    "do does down during each for from had has have he her him his how i if in into is it its "
-    "just many me more most much my of off on or other our out over she so some such than that "
-    "the their them then there they this through to too under until up us very was we were what "
-    "when where which while who why will with would you your "
+    "a about an and are as at be been but by can could did do does for from had has have he her "
+    "him his how i if in into is it its me my of on or our she so than that the their them then "
+    "there they this to us was we were what when where which who why will with would you your "
     "là và của có không được cho với một các những này đó thì mà ở tôi bạn gì nào".split()
 )
+_NOT_ASKED = _STOP_WORDS.union(
+    "after any because before between both down during each just many more most much off other out "
+    "over some such through too under until up very while".split()
+)
+"""Words that a question does not look up; the questions that a memory answers may add some."""
 _LONE = re.compile(f"[{_UNSPACED}]")
 
 
@@ -111,14 +114,19 @@ def _content_terms(word: str) -> tuple[str, ...]:
     return () if word.casefold() in _STOP_WORDS else _word_terms(word)
 
 
+@lru_cache(maxsize=16_384)
+def _asked_terms(word: str) -> tuple[str, ...]:
+    """The terms of a word that a question looks up."""
+    return () if word.casefold() in _NOT_ASKED else _word_terms(word)
+
+
 def _run_terms(run: str) -> list[str]:
     pairs = min(len(run) - 1, MAX_TERMS)
     return [run[i : i + 2] for i in range(pairs)] or [run]
 
 
-def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
+def _sequence(text: str, of_word: Callable[[str], Sequence[str]] = _word_terms) -> list[str]:
     found: list[str] = []
-    of_word = _word_terms if keep_stop_words else _content_terms
     if text.isascii():
         for word in _ASCII_WORD.findall(text):
             if len(found) >= MAX_TERMS:
@@ -142,13 +150,13 @@ def count_terms(*texts: str) -> Counter[str]:
     """How often each term occurs in the texts together, as the writer stores it."""
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(_sequence(text, keep_stop_words=True))
+        counts.update(_sequence(text))
     return counts
 
 
 def content_terms(text: str) -> list[str]:
     """The distinct terms of a text without stop words, unless it has nothing else."""
-    return list(dict.fromkeys(_sequence(text, keep_stop_words=False)))
+    return list(dict.fromkeys(_sequence(text, _content_terms)))
 
 
 def former_terms(text: str) -> set[str]:
@@ -161,12 +169,12 @@ def former_terms(text: str) -> set[str]:
 
 def every_term(text: str) -> set[str]:
     """Every term under which a text may be indexed, for removing it."""
-    return former_terms(text).union(_sequence(text, keep_stop_words=True))
+    return former_terms(text).union(_sequence(text))
 
 
 def query_terms(query: str) -> list[str]:
     """The distinct terms of a question, without stop words unless it has nothing else."""
-    found = _sequence(query, keep_stop_words=False) or _sequence(query, keep_stop_words=True)
+    found = _sequence(query, _asked_terms) or _sequence(query)
     return list(dict.fromkeys(found))
 
 

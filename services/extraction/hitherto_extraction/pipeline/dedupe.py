@@ -38,8 +38,8 @@ class Neighbour:
     """A known memory near a new statement.
 
     `cosine` is None if either has no vector, or they have vectors of different models. If the
-    memory replaces the nearby statement (`original`, by a merge), the content is
-    that of the statement, and everything else that of the memory.
+    memory replaces the nearby statement (`original`, by a merge), the content is that of the
+    statement, and everything else that of the memory.
     """
 
     memory_id: UUID

@@ -17,7 +17,7 @@ from hitherto_shared.text.terms import content_terms, count_terms
 
 MAX_WORDS = 2 * MAX_SOURCE_TEXT
 """Maximum characters of source words that are indexed with a reworded memory, the newest first."""
-_EARLIER_SOURCES = 16
+EARLIER_SOURCES = 16
 _TEXTS_AT_ONCE = keyword_index.SEGMENT
 
 
@@ -119,7 +119,7 @@ async def _words(
     if not memory_ids:
         return {}
     earlier = await known_memories.source_words(
-        connection, scope, memory_ids, newest=_EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
+        connection, scope, memory_ids, newest=EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
     )
     new = set(plan.sources)
     found: dict[UUID, str] = {}

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
-from hitherto_extraction.pipeline.indexing import terms_left
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.pipeline.indexing import EARLIER_SOURCES, terms_left
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import conversation_removal, conversations, removal, users
@@ -51,7 +52,9 @@ async def reindex(
     """
     indexed = [
         memory
-        for memory in await removal.read_indexed(connection, scope, memory_ids)
+        for memory in await removal.read_indexed(
+            connection, scope, memory_ids, newest=EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
+        )
         if memory.lexical_length or new
     ]
     texts = {memory.memory_id: terms_left(memory) for memory in indexed}

@@ -33,7 +33,7 @@ MAX_TAGS = 60
 MAX_ENTITIES = 500
 """Maximum entities whose names are looked up in a batch, the most mentioned."""
 MAX_TOKENS = 4_000
-"""Maximum tokens of all memories of a prompt, by the cautious estimate of `split`."""
+"""Maximum tokens of all memories of a prompt, by the cautious estimate."""
 _LINE_TOKENS = 15
 """Tokens of a memory's id, type and date."""
 _LOOKS = 4

@@ -58,7 +58,7 @@ _OWN_RANGE = """
 UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND range_to IS NULL
   AND state IN ('queued', 'failed', 'running')
-  AND (%(claim_no)s::bigint IS NULL OR claim_no = %(claim_no)s)
+  AND (%(claim_no)s::bigint IS NULL OR (claim_no = %(claim_no)s AND state = 'running'))
 """
 
 _COUNT = """

@@ -175,13 +175,17 @@ async def _lock(connection: Connection, scope: Scope, found: list[UUID]) -> list
     Raises:
         RowsBusy: There are some, and none could be.
     """
+    if not found:
+        return []
     locked = await removal.lock_memories(connection, scope, found)
-    if found and not locked:
+    if not locked:
         raise RowsBusy
     return locked
 
 
 async def _move_vectors(connection: Connection, scope: Scope, memory_ids: list[UUID]) -> int:
+    if not memory_ids:
+        return 0
     for memory_id in memory_ids:
         found = await sealed_memories.clear_vectors(connection, scope, memory_id)
         for model, vector, text_version in found:

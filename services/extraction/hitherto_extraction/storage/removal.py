@@ -181,15 +181,21 @@ JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_i
      AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id
 """
 
+# With the words of the newest sources, as when a memory is learnt.
 _WORDS_LEFT = """
 SELECT m.memory_id, m.content, m.lexical_length,
-       coalesce((SELECT string_agg(g.content, E'\\n' ORDER BY g.said_at, g.message_no)
-                 FROM memory_sources AS s
-                 JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                      AND g.conversation_id = s.conversation_id
-                      AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                 WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-                   AND s.memory_id = m.memory_id AND g.role <> 'system'), ''),
+       coalesce((SELECT string_agg(said, E'\\n' ORDER BY said_at DESC, message_no DESC)
+                 FROM (SELECT left(g.content, %(characters)s) AS said, g.said_at, g.message_no
+                       FROM memory_sources AS s
+                       JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                            AND g.conversation_id = s.conversation_id
+                            AND md5(g.message_id) = md5(s.message_id)
+                            AND g.message_id = s.message_id
+                       WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+                         AND s.memory_id = m.memory_id AND g.role <> 'system'
+                         AND g.sealed IS NULL
+                       ORDER BY g.said_at DESC, g.message_no DESC
+                       LIMIT %(newest)s) AS newest), ''),
        m.keywords, m.questions
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = ANY(%(memory_ids)s)
@@ -362,12 +368,16 @@ async def drop_excerpts(
 
 
 async def read_indexed(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    *,
+    newest: int,
+    characters: int,
 ) -> list[IndexedMemory]:
-    """Memories with their remaining source words."""
-    return await connection.fetch(
-        IndexedMemory, _WORDS_LEFT, scope.bind(memory_ids=list(memory_ids))
-    )
+    """Memories with the words of the `newest` sources left, each cut at `characters`."""
+    values = scope.bind(memory_ids=list(memory_ids), newest=newest, characters=characters)
+    return await connection.fetch(IndexedMemory, _WORDS_LEFT, values)
 
 
 async def index_anew(

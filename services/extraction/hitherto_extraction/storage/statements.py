@@ -40,15 +40,21 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 ORDER BY memory_id, version, recorded_at, statement_id
 """
 
-# About the profile, or the summary of a conversation.
-_OF_SUBJECT = """
+_OF_PROFILE = """
 SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
        origin, said_at, said, sealed, taken_back_at IS NOT NULL
 FROM statements
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = %(subject)s
-  AND (%(conversation_id)s::text IS NULL
-       OR (md5(conversation_id) = md5(%(conversation_id)s)
-           AND conversation_id = %(conversation_id)s))
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
+ORDER BY recorded_at, statement_id
+"""
+
+# A statement of its own: for both, the plan that Postgres keeps would read all of a user.
+_OF_SUMMARY = """
+SELECT statement_id, memory_id, conversation_id, job_id, action, version, made_version,
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL
+FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
+  AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
 ORDER BY recorded_at, statement_id
 """
 
@@ -200,20 +206,16 @@ async def of_memories(
 
 async def of_profile(connection: Connection, scope: Scope) -> list[StoredStatement]:
     """Everything that was said about the profile, in order."""
-    return await _of_subject(connection, scope, subject="profile", conversation_id=None)
+    rows = await connection.fetch_rows(_OF_PROFILE, scope.parameters)
+    return [_statement(scope, row) for row in rows]
 
 
 async def of_summary(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> list[StoredStatement]:
     """The statements behind the summary of a conversation, in order."""
-    return await _of_subject(connection, scope, subject="summary", conversation_id=conversation_id)
-
-
-async def _of_subject(
-    connection: Connection, scope: Scope, **values: str | None
-) -> list[StoredStatement]:
-    rows = await connection.fetch_rows(_OF_SUBJECT, scope.bind(**values))
+    values = scope.bind(conversation_id=conversation_id)
+    rows = await connection.fetch_rows(_OF_SUMMARY, values)
     return [_statement(scope, row) for row in rows]
 
 

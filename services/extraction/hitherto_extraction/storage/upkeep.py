@@ -185,10 +185,12 @@ class DecayStep:
 async def look(
     connection: Connection, tenant_id: str, *, user_id: str | None, after: Named, limit: int
 ) -> DecayStep:
-    """Examine the next `limit` memories after `after`, of all users or of the one named by both.
+    """Examine the next `limit` memories after `after`, of all users or of one.
 
-    Nothing is locked: `archive` checks again. `last` is None if nothing was left to examine.
+    The scan for one user begins after a memory of theirs, or after `FIRST`. Nothing is locked:
+    `archive` checks again. `last` is None if nothing was left to examine.
     """
+    assert user_id in (None, after[0])
     values = {
         "tenant_id": tenant_id,
         "after_user": after[0],
