@@ -99,9 +99,9 @@ class Endpoint:
 _OPTIONS: tuple[tuple[str, int], ...] = (
     # A page of 1,000 long memories is larger than gRPC's default of 4 MiB.
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
-    # By default a channel waits up to two minutes before it looks for a restarted service.
+    # By default a channel waits up to two minutes before it looks for a restarted service. The
+    # minimum stays: it is also the time that connecting may take, which is longer across an ocean.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     # Another client of this process must not pass its failed connections on to us.
     ("grpc.use_local_subchannel_pool", 1),

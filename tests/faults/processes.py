@@ -37,7 +37,6 @@ PATIENCE_SECONDS = 180.0
 # Connections that come back at once when a killed service is there again.
 CHANNEL_OPTIONS: list[tuple[str, int]] = [
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 250),
     ("grpc.enable_http_proxy", 0),
 ]

@@ -16,6 +16,7 @@ from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from hitherto_client import AsyncHitherto, Hitherto, HithertoCallError, RetryPolicy
 from hitherto_client.inputs import TranscriptInput
 from hitherto_client.tokens import OwnWrites
+from tests.faults.relay import Relay
 from tests.unit.client.fake_services import PATIENT_SECONDS, Failure, Fakes, connected
 
 FAST = RetryPolicy(first_wait=0.01, longest_wait=0.02)
@@ -125,6 +126,16 @@ def test_reads_carry_the_tokens_of_own_writes(fakes: Fakes) -> None:
         learnt = fakes.recorder.calls["SearchMemories"][0].request.consistency_token.split(" ")
     assert sent == ["", "t-1", ""]
     assert learnt == ["t-1", "t-2"]
+
+
+async def test_a_service_whose_answers_take_long_is_reached(fakes: Fakes) -> None:
+    """Across an ocean, with TLS, connecting takes some round trips of 100 ms and more."""
+    async with Relay(int(fakes.reads.address.rpartition(":")[2])) as relay:
+        relay.delay = 0.3
+        once = RetryPolicy(attempts=1)
+        async with AsyncHitherto(relay.address, fakes.writes.address, retry=once) as client:
+            await client.get_context("ana", timeout=PATIENT_SECONDS)
+    assert len(fakes.recorder.calls["GetContext"]) == 1
 
 
 def test_a_preview_reads_the_writes_of_the_user_of_its_transcript(fakes: Fakes) -> None:
