@@ -11,7 +11,14 @@ import Stemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_shared.text.terms import MAX_TERM, MAX_TERMS, _sequence, count_terms, query_terms
+from hitherto_shared.text.terms import (
+    MAX_TERM,
+    MAX_TERMS,
+    _content_terms,
+    _sequence,
+    count_terms,
+    query_terms,
+)
 
 
 def _finds(query: str, text: str) -> bool:
