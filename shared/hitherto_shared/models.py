@@ -127,7 +127,13 @@ NEUTRAL_TITLE = "Conversation"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a conversation."""
+    """The summary of a conversation.
+
+    Attributes:
+        forgotten: The memories learnt from it that are forgotten now.
+        partly_until: Until when the first memory learnt from it held, or holds, that is
+            contradicted by something said after the conversation.
+    """
 
     conversation_id: str
     user_id: str
@@ -142,6 +148,8 @@ class Summary:
     followup_suggestions: Sequence[str] = ()
     last_said_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
+    forgotten: Sequence[str] = field(default=(), repr=False)
+    partly_until: datetime | None = None
     kept: Kept | None = field(default=None, repr=False, compare=False)
 
 

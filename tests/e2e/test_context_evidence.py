@@ -168,6 +168,82 @@ async def test_d16_a_message_says_until_when_what_was_learnt_from_it_held(
     assert "partly" not in (await context(modelled, query, as_of=before)).prompt_block
 
 
+async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """By both read paths, with and without a query; summaries of other things stay."""
+    model.script = replies(
+        {
+            "nuts": lambda r: {
+                "new_memories": [
+                    memory("Ana is allergic to nuts", ["m1"]),
+                    memory("Ana works as a welder", ["m2"]),
+                ],
+                **outline("Food for Ana", "Ana told that nuts are dangerous for her: an allergy."),
+            },
+            "welding": lambda r: {
+                "new_memories": [memory("Ana paid 90 euros for a mask", ["m1"])],
+                **outline("Masks", "Ana compared masks for her work."),
+            },
+        }
+    )
+    await learn(
+        modelled,
+        talk("I cannot eat nuts", "I am a welder by trade", conversation="food", at=MARCH),
+        talk("A welding mask for 90 euros", conversation="masks", at=AUGUST),
+    )
+    queries = ("", "What can Ana not eat, nuts?", "Which masks did Ana compare for her work?")
+    for query in queries:
+        told = await context(modelled, query)
+        assert "Food for Ana" in told.prompt_block
+        assert "Masks" in told.prompt_block
+    for one in await memories(modelled):
+        if "nuts" in one.content or "90 euros" in one.content:
+            await forget(modelled, one.id)
+    for query in queries * 2:
+        told = await context(modelled, query)
+        for taken_back in ("nuts", "Food for Ana", "allergy"):
+            assert taken_back not in told.prompt_block
+        assert "Ana compared masks" in told.prompt_block
+        assert [one.title for one in told.conversations] == ["Masks"]
+        assert not [r for r in told.relevant if "nuts" in r.summary.summary]
+    # What people look at themselves is complete.
+    listed = await modelled.retrieval.ListConversations(pb.ListConversationsRequest(user_id="ana"))
+    assert {one.title for one in listed.conversations} == {"Food for Ana", "Masks"}
+
+
+async def test_d16_a_summary_says_until_when_what_was_learnt_held(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    summaries = {
+        "Porto": lambda r: {
+            "new_memories": [memory("Ana works in Porto", ["m1"])],
+            **outline("Ana's work", "Ana is an engineer in Porto."),
+        },
+        "Leeds": lambda r: {
+            "new_memories": [memory("Ana works in Leeds", ["m1"])],
+            "contradicted_memories": [
+                {"id": known.local_id, "by": 0} for known in r.memories if "Porto" in known.content
+            ],
+            **outline("A new job", "Ana changed to an office in Leeds."),
+        },
+    }
+    model.script = replies(summaries)
+    await learn(modelled, talk("I work in Porto", conversation="porto", at=MARCH))
+    await learn(modelled, talk("My new job is in Leeds", conversation="leeds", at=AUGUST))
+    for _ in range(2):
+        for query in ("Is Ana an engineer in Porto?", ""):
+            block = (await context(modelled, query, line_dates=True)).prompt_block
+            (line,) = [line for line in block.splitlines() if "engineer in Porto" in line]
+            assert "2026-03-02 (partly true until 2026-08-21) Ana's work" in line
+            (line,) = [line for line in block.splitlines() if "office in Leeds" in line]
+            assert "partly" not in line
+    before = datetime(2026, 5, 1, tzinfo=UTC)
+    then = await context(modelled, "Is Ana an engineer in Porto?", as_of=before)
+    assert "Ana is an engineer in Porto" in then.prompt_block
+    assert "partly" not in then.prompt_block
+
+
 async def test_d16_the_question_itself_is_no_evidence(
     modelled: Services, ana: None, model: ScriptedModel
 ) -> None:

@@ -22,7 +22,7 @@ from hitherto_retrieval.render.context import (
 from hitherto_retrieval.render.lines import written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.deduplication import sources_of
+from hitherto_retrieval.search.deduplication import repeats_forgotten, sources_of
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.sealed_leg import report_sealed
@@ -267,10 +267,21 @@ class Building:
         )
 
     def _in_order(self, recent: Sequence[Summary], about: Sequence[Summary]) -> list[Summary]:
-        """The ongoing conversation, those about the question, then the most recent."""
+        """The ongoing conversation, those about the question, then the most recent.
+
+        Those that repeat what is forgotten are left out.
+        """
         own = [s for s in recent if s.conversation_id == self._wanted.conversation_id]
-        found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
-        return list(found.values())[: self._wanted.max_conversations]
+        found = {
+            summary.conversation_id: summary
+            for summary in (*own, *about, *recent)
+            if not repeats_forgotten(summary)
+        }
+        first = list(found.values())[: self._wanted.max_conversations]
+        if self._moment is None:
+            return first
+        # What held at another time is not looked up.
+        return [replace(summary, partly_until=None) for summary in first]
 
 
 def _work_of(items: Sequence[Item]) -> int:
@@ -323,7 +334,7 @@ def _printed(item: Item, score: float, partly_until: datetime | None) -> Relevan
     if isinstance(item, Memory):
         return RelevantItem.of_memory(item, score)
     if isinstance(item, Summary):
-        return RelevantItem.of_summary(item, score)
+        return RelevantItem.of_summary(item, score, partly_until)
     if isinstance(item, Message):
         return RelevantItem.of_message(item, score, partly_until)
     return RelevantItem(

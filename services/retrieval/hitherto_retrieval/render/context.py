@@ -43,7 +43,8 @@ class RelevantItem:
         at: When it was said or created.
         score: How well it matches the question, from 0 to 1.
         kept: What is derived from the message or summary, if that outlives the call.
-        partly_until: For a message: until when something that was learnt from it holds, or held.
+        partly_until: For a message or summary: until when something that was learnt from it holds,
+            or held.
     """
 
     source: str
@@ -66,7 +67,9 @@ class RelevantItem:
         return cls("memory", kind, text, "", memory, None, "", None, None, score)
 
     @classmethod
-    def of_summary(cls, summary: Summary, score: float = 0.0) -> RelevantItem:
+    def of_summary(
+        cls, summary: Summary, score: float = 0.0, partly_until: datetime | None = None
+    ) -> RelevantItem:
         """The item for a past conversation that matches the current message."""
         return cls(
             "conversation",
@@ -80,6 +83,7 @@ class RelevantItem:
             summary.last_said_at or summary.created_at,
             score,
             summary.kept,
+            partly_until,
         )
 
     @classmethod

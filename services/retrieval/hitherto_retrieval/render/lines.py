@@ -84,7 +84,7 @@ class Lines:
         if entry is None:
             text = _excerpt(item)
             entry = Entry(
-                f"- [{source_word(item.source)}] {self._when(item)}",
+                f"- [{source_word(item.source)}] {self._when(item.at, item.partly_until)}",
                 labelled(f"{_title(item)}{place}", text) if text else _untold(item),
                 conversation_id=item.conversation_id,
             )
@@ -100,7 +100,8 @@ class Lines:
         text = _excerpt(item, line_start=True)
         if memory is None:
             title = f"{_title(item)}{self._place(item)}" if text else ""
-            heading = f"[{source_word(item.source)}] {self._when(item)}{title}"
+            when = self._when(item.at, item.partly_until)
+            heading = f"[{source_word(item.source)}] {when}{title}"
         else:
             tag = type_tag(memory).rstrip()
             heading = f"[{source_word(item.source)}] {tag}{self._about(memory)}"
@@ -117,7 +118,7 @@ class Lines:
         entry = _known(summary.kept, _OUTLINE, self._style)
         if entry is None:
             entry = Entry(
-                f"- {self._day(summary.last_said_at or summary.created_at)}",
+                f"- {self._when(summary.last_said_at or summary.created_at, summary.partly_until)}",
                 labelled(_short(summary.title), clean(summary.summary)),
                 conversation_id=summary.conversation_id,
             )
@@ -166,14 +167,14 @@ class Lines:
             kept[_PLACE] = place
         return place
 
-    def _when(self, item: RelevantItem) -> str:
+    def _when(self, at: datetime | None, partly_until: datetime | None) -> str:
         """The day of an item, and until when what it says was true if a part no longer is."""
-        if item.partly_until is None or not self.context.dated:
-            return self._day(item.at)
-        return f"{self._day(item.at)}(partly true until {self._iso(item.partly_until)}) "
-
-    def _day(self, at: datetime | None) -> str:
-        return f"{self._iso(at)} " if self.context.dated and at is not None else ""
+        if not self.context.dated:
+            return ""
+        day = f"{self._iso(at)} " if at is not None else ""
+        if partly_until is None:
+            return day
+        return f"{day}(partly true until {self._iso(partly_until)}) "
 
     def _iso(self, at: datetime) -> str:
         return at.astimezone(self.context.zone).date().isoformat()

@@ -94,8 +94,8 @@ class Hit:
         excerpt: The messages around its sources, in the order in which they were said.
         lift: What it gained by taking the place of a message that was made of the same words.
         unscored: The components of an item that was not ranked.
-        partly_until: Of a message in a prompt: until when something that was learnt from it holds,
-            or held, according to a newer memory.
+        partly_until: Of a message or summary in a prompt: until when something that was learnt from
+            it holds, or held, according to a newer memory.
     """
 
     item: Item

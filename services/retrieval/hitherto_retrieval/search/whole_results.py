@@ -17,7 +17,7 @@ from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.neighbours import Caveats
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Asking, Statement
-from hitherto_shared.models import Message, Scope
+from hitherto_shared.models import Message, Scope, Summary
 
 _MAX_SOURCES = 5
 """Maximum number of a memory's sources with excerpts."""
@@ -91,8 +91,10 @@ async def read_results(
             continue
         hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
         # What held at another time is not looked up.
-        if kind == "message" and moment is None:
+        if moment is None and kind == "message":
             hit.partly_until = until.get(cast(MessageKey, key))
+        elif moment is None and isinstance(item, Summary):
+            hit.partly_until = item.partly_until
         hits.append(hit)
     return hits
 

@@ -15,7 +15,7 @@ from hitherto_shared.models import Message, Scope, Summary
 _RECENT = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed
+       c.sealed_words AS sealed, c.forgotten, c.partly_until
 FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
@@ -29,7 +29,7 @@ LIMIT %(limit)s
 _BY_CONVERSATIONS = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed
+       c.sealed_words AS sealed, c.forgotten, c.partly_until
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = k.conversation_id
