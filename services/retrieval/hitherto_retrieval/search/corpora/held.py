@@ -40,13 +40,15 @@ class AtHand:
         self._uses = uses
 
     def whole(self, kind: Kind, keys: Sequence[Key]) -> Mapping[Key, Item] | None:
-        """Whole items by their keys, without missing ones; None for a kind that the snapshot lacks.
+        """Whole items by their keys, without missing ones; None where the database must read them.
 
-        A memory comes with its usage.
+        That is so for a kind that the snapshot lacks, and if one of the memories is not current:
+        a search may ask for other statuses. A memory comes with its usage.
         """
         found: Mapping[Any, Item] | None = None
         if kind == "memory":
-            found = self.memories.whole(cast(Sequence[UUID], keys), self._uses)
+            current = self.memories.whole(cast(Sequence[UUID], keys), self._uses)
+            found = current if len(current) == len(set(keys)) else None
         elif kind == "message" and self.messages is not None:
             found = self.messages.whole(cast(Sequence[MessageKey], keys))
         elif kind == "summary":
