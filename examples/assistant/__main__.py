@@ -42,9 +42,7 @@ def main() -> None:
     client = OpenAI(api_key=os.environ.get("OPENAI_API_KEY") or "none")
     model = Model(client, os.environ.get("CHAT_MODEL") or "gpt-4o-mini")
     with Hitherto() as memory:
-        assistant = Assistant(
-            memory, model, RecordedExecutor(asked.actions), allow_unbound=not memory.has_credential
-        )
+        assistant = Assistant(memory, model, RecordedExecutor(asked.actions))
         for suggestion in assistant.greet(asked.user):
             print(f"• {suggestion}")
         session, waiting = "", False

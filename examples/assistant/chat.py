@@ -90,17 +90,12 @@ class Assistant:
             user.
         model: The language model.
         executor: Carries out confirmed actions.
-        allow_unbound: Whether the model's tools may run with a credential for all users, as on
-            services without authentication.
     """
 
-    def __init__(
-        self, memory: Hitherto, model: Model, executor: Executor, *, allow_unbound: bool = False
-    ) -> None:
+    def __init__(self, memory: Hitherto, model: Model, executor: Executor) -> None:
         self._memory = memory
         self._model = model
         self._executor = executor
-        self._allow_unbound = allow_unbound
 
     def greet(self, user_id: str) -> list[str]:
         """What the user may want to go on with, for the beginning of a chat."""
@@ -122,11 +117,7 @@ class Assistant:
         turn = AssistantTurn()
         messages = self._messages(request.user_id, session, said, turn)
         toolbox = Toolbox(
-            self._memory,
-            request.user_id,
-            session_id=session,
-            conversation_id=session,
-            allow_unbound=self._allow_unbound,
+            self._memory, request.user_id, session_id=session, conversation_id=session
         )
         try:
             response = Orchestrator(self._model, toolbox).answer(messages, turn)

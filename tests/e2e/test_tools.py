@@ -20,7 +20,7 @@ from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client import Hitherto
 from hitherto_client.tools import Toolbox, ToolResult, UnboundCredentialError
-from tests.e2e.conftest import Services
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.requests import message, submit, transcript
 from tests.tenants import ISSUED, Tenant
 
@@ -214,6 +214,14 @@ async def test_a_credential_for_every_user_is_refused(services: Services, tenant
             await asyncio.to_thread(Toolbox(client, "ana").call, "get_profile")
         allowed = Toolbox(client, "ana", allow_unbound=True)
         assert not (await asyncio.to_thread(allowed.call, "get_profile")).is_error
+
+
+async def test_services_without_authentication_need_no_key(start_services: StartServices) -> None:
+    """As docs/tools.md shows it: there is no credential that could be bound to anybody."""
+    async with start_services(auth="off") as services:
+        with Hitherto(services.retrieval_address, services.extraction_address) as client:
+            toolbox = Toolbox(client, "ana")
+            assert not (await asyncio.to_thread(toolbox.call, "get_profile")).is_error
 
 
 async def test_tools_reach_nobody_else(client: Hitherto) -> None:

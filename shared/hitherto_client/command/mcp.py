@@ -41,13 +41,7 @@ def _serve_stdio(options: argparse.Namespace, mcp_server: Any) -> int:
     if not options.user:
         raise UsageError("--user is required: over stdio one user is served")
     with connect(options) as client:
-        toolbox = Toolbox(
-            client,
-            options.user,
-            session_id=options.session,
-            # Without a credential the services ask for none: there is nothing to bind.
-            allow_unbound=not client.has_credential,
-        )
+        toolbox = Toolbox(client, options.user, session_id=options.session)
         asyncio.run(mcp_server.serve_stdio(toolbox))
     return OK
 

@@ -70,17 +70,17 @@ class Toolbox:
 
         Args:
             client: Its credential should be made by `hitherto keys create --user`, or be a token
-                of that person.
+                of that person. Services that run without authentication need none.
             user_id: On whose behalf the tools act.
             session_id: The session that holds prepared actions. Unset: one is created.
             conversation_id: The conversation that saved memories come from. Unset: none.
-            allow_unbound: Accept a credential that may act for any user. Meant for services that
-                run without authentication.
+            allow_unbound: Accept a credential that may act for any user.
         """
         self._client = client.connection
         self._user_id = user_id
         self._conversation_id = conversation_id
-        self._checked = allow_unbound
+        # Without a credential the services ask for none: there is nothing to bind.
+        self._checked = allow_unbound or not client.has_credential
         self._token = ""
         self.session_id = session_id
 
