@@ -179,14 +179,17 @@ class _Import:
         self._since = datetime.fromisoformat(row["created_at"])
         if row["encrypt_sensitive"]:
             await self._encrypt()
+        new = False
 
         async def begin(connection: Connection) -> None:
+            nonlocal new
             known = await self._enter(connection)
-            if known.created_at != self._since:
+            new = known.created_at != self._since
+            if new:
                 await imported.adopt(connection, self.call.scope, row)
 
         await self._once(begin, record.raw)
-        self._made.stored[USERS] += 1
+        (self._made.stored if new else self._made.skipped)[USERS] += 1
 
     async def _once(
         self, begin: Callable[[Connection], Awaitable[None]], user: Mapping[str, Any]
