@@ -174,6 +174,12 @@ async def test_one_that_has_expired_meanwhile_is_read_again(
     """Restoring what stays hidden would be no restoring."""
     saved = (await save(services, "Ana is in Paris")).memory
     change(tenant_conninfo, "UPDATE memories SET expires_at = now() - interval '1 hour'")
+    back = await restore(services, saved.id)
+    assert (back.status, back.HasField("expires_at"), back.version) == (ACTIVE, False, 2)
+    assert [m.id for m in await memories(services)] == [saved.id]
+    assert history(tenant_conninfo, saved.id)[-1][0] == "restored"
+
+    change(tenant_conninfo, "UPDATE memories SET expires_at = now() - interval '1 hour'")
     await forget(services, saved.id)
     await restore(services, saved.id)
     assert [m.id for m in await memories(services)] == [saved.id]

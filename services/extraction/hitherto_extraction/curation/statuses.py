@@ -42,7 +42,7 @@ async def forget(
 async def restore(
     connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
 ) -> Memory:
-    """Restore a FORGOTTEN or ARCHIVED memory; an active one stays unchanged.
+    """Restore a FORGOTTEN, ARCHIVED or expired memory; one that is read stays unchanged.
 
     It returns to its earlier status: ACTIVE, or another one (`editing.before_it_lapsed`). So does
     its expiry, unless that has passed: a restored memory is meant to be read.
@@ -53,8 +53,13 @@ async def restore(
     """
     held = await _open(connection, scope, memory_id)
     before = held.memory
+    at = await users.database_now(connection)
+    reasons = (reason, "restored by hand")
     if before.status in CURRENT_STATUSES:
-        return before
+        if before.expires_at is None or before.expires_at > at:
+            return before
+        after = held.changed(expires_at=None)
+        return await _write(connection, scope, held, after, "restored", reasons, actor)
     if before.status not in ("forgotten", "archived"):
         raise editing.status_conflict(
             before,
@@ -62,7 +67,6 @@ async def restore(
             "ARCHIVED only: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a "
             "QUARANTINED one",
         )
-    at = await users.database_now(connection)
     was = await editing.before_it_lapsed(connection, scope, memory_id)
     ended_by = None
     if was.superseded_by is not None:
@@ -73,9 +77,7 @@ async def restore(
         superseded_by=ended_by,
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
-    return await _write(
-        connection, scope, held, after, "restored", (reason, "restored by hand"), actor
-    )
+    return await _write(connection, scope, held, after, "restored", reasons, actor)
 
 
 async def review(
