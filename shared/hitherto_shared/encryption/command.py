@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hitherto_shared.config import SharedSettings, describe
+from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.rewrapping import OPENS, REWRAPPED, Outcome, rewrap
 from hitherto_shared.encryption.wrapping import (
@@ -56,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.exit(2, f"{COMMAND}: {describe(error)}\n")
     except ValueError as error:
         parser.exit(2, f"{COMMAND}: {error}\n")
+    except KeyServiceUnavailable as error:
+        # The text of its cause may quote a key.
+        why = type(error.__cause__).__name__
+        parser.exit(1, f"{COMMAND}: {error.message} ({why}): a repeated run continues\n")
     except OSError as error:
         parser.exit(1, f"{COMMAND}: the folder of user keys cannot be used: {error}\n")
 

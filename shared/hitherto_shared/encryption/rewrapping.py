@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from hitherto_shared.encryption.guarded_wrapper import GuardedWrapper
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, WrappedKey
 from hitherto_shared.encryption.user_key import KEY_BYTES
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
@@ -27,6 +28,7 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper | None, new: KeyW
         new: The new key-encryption key.
 
     Raises:
+        KeyServiceUnavailable: One of the key-encryption keys cannot be used at the moment.
         OSError: The folder cannot be read or written.
     """
     try:
@@ -40,18 +42,17 @@ async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper | None, new: KeyW
         if old is None or record.wrapper_id != old.id:
             return OTHER_KEY
         key = await _unwrapped(record, hashed, old)
-        wrapped = await new.wrap(key, (record.tenant_id, hashed, record.key_id))
+        bound_to = (record.tenant_id, hashed, record.key_id)
+        wrapped = await GuardedWrapper(new).wrap(key, bound_to)
         anew = replace(record, wrapper_id=new.id, wrapped=wrapped)
-        # The old one is replaced only by one that opens.
-        if await _unwrapped(anew, hashed, new) != key:
-            raise NotUnwrapped
     except (BrokenRecord, NotUnwrapped):
         return DAMAGED
     return REWRAPPED if await asyncio.to_thread(store.replace, hashed, record, anew) else GONE
 
 
 async def _unwrapped(record: WrappedKey, hashed: str, wrapper: KeyWrapper) -> bytes:
-    key = await wrapper.unwrap(record.wrapped, (record.tenant_id, hashed, record.key_id))
+    bound_to = (record.tenant_id, hashed, record.key_id)
+    key = await GuardedWrapper(wrapper).unwrap(record.wrapped, bound_to)
     if len(key) != KEY_BYTES:
         raise NotUnwrapped
     return key

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
@@ -16,6 +16,7 @@ from hitherto_shared.encryption.failures import (
     KeyNotOpened,
     KeyServiceUnavailable,
 )
+from hitherto_shared.encryption.guarded_wrapper import SERVICE, WRAPPER_SECONDS, GuardedWrapper
 from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, Stamp, WrappedKey
 from hitherto_shared.encryption.user_key import KEY_BYTES, UserKey
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
@@ -23,13 +24,12 @@ from hitherto_shared.user_hash import user_hash
 
 CACHED = 4_096
 """Maximum number of opened keys in a process; the least recently used one is dropped."""
-WRAPPER_SECONDS = 10.0
-"""Time limit of a key-management service for one key."""
 FAILURE_SECONDS = 2.0
 """Time for which a failure to unwrap a key is remembered."""
 _ROUNDS = 3
 _CHANGED = "its file was changed, or belongs to another user"
-_SERVICE = "the key-management service"
+_UNREAD: Stamp = (0, 0, 0)
+"""The stamp of a new key, whose file was not read yet: it equals that of no file."""
 
 Given = ParamSpec("Given")
 Done = TypeVar("Done")
@@ -91,10 +91,9 @@ class UserKeys:
             clock: A clock in seconds, for failures that are remembered.
         """
         self.configured = wrapper is not None
-        self._wrapper = wrapper
+        self._wrapper = None if wrapper is None else GuardedWrapper(wrapper, wrapper_seconds)
         self._store = store
         self._hash_key = hash_key
-        self._wrapper_seconds = wrapper_seconds
         self._clock = clock
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._pending: dict[_Asked, asyncio.Task[UserKey | _Failed]] = {}
@@ -136,11 +135,11 @@ class UserKeys:
             if opened is not None:
                 return opened
             key, key_id = os.urandom(KEY_BYTES), os.urandom(8).hex()
-            wrapped = await self._in_time(wrapper.wrap(key, (tenant_id, hashed, key_id)))
-            # Read again in the next round, which proves that it opens before anything is sealed.
-            await _on_disk(
-                self._store.create, hashed, WrappedKey(tenant_id, key_id, wrapper.id, wrapped)
-            )
+            wrapped = await wrapper.wrap(key, (tenant_id, hashed, key_id))
+            # Read again in the next round: another process may have been first.
+            record = WrappedKey(tenant_id, key_id, wrapper.id, wrapped)
+            if await _on_disk(self._store.create, hashed, record):
+                self._keep(hashed, _Held(_UNREAD, UserKey(key, tenant_id, user_id, key_id)))
         opened = await self._opened(wrapper, hashed, tenant_id, user_id)
         if opened is None:
             raise KeyGone
@@ -169,7 +168,7 @@ class UserKeys:
         return await _on_disk(self._store.erase, hashed)
 
     async def _opened(
-        self, wrapper: KeyWrapper, hashed: str, tenant_id: str, user_id: str
+        self, wrapper: GuardedWrapper, hashed: str, tenant_id: str, user_id: str
     ) -> UserKey | None:
         """The key in the user's file now; None if there is none."""
         try:
@@ -195,7 +194,7 @@ class UserKeys:
         raise outcome.kind(outcome.why) from outcome.cause
 
     async def _unwrapped(
-        self, wrapper: KeyWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
+        self, wrapper: GuardedWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
     ) -> UserKey | _Failed:
         """See `_unwrap`; runs once for all concurrent callers."""
         until, failed = self._failed.get(asked, (0.0, None))
@@ -210,17 +209,17 @@ class UserKeys:
         return await asyncio.shield(pending)
 
     async def _unwrap(
-        self, wrapper: KeyWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
+        self, wrapper: GuardedWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
     ) -> UserKey | _Failed:
         """The key, which is cached, or why it did not open, which is remembered for a moment."""
         hashed, record = asked
         bound_to = (tenant_id, hashed, record.key_id)
         try:
-            key = await self._in_time(wrapper.unwrap(record.wrapped, bound_to))
-        except KeyNotOpened:
+            key = await wrapper.unwrap(record.wrapped, bound_to)
+        except NotUnwrapped:
             return self._fail(asked, _Failed(KeyNotOpened, _CHANGED))
         except KeyServiceUnavailable as error:
-            return self._fail(asked, _Failed(KeyServiceUnavailable, _SERVICE, error.__cause__))
+            return self._fail(asked, _Failed(KeyServiceUnavailable, SERVICE, error.__cause__))
         if len(key) != KEY_BYTES:
             return self._fail(asked, _Failed(KeyNotOpened, "it has a wrong length"))
         self._failed.pop(asked, None)
@@ -236,23 +235,13 @@ class UserKeys:
             self._failed.popitem(last=False)
         return failed
 
-    async def _in_time(self, work: Awaitable[bytes]) -> bytes:
-        try:
-            async with asyncio.timeout(self._wrapper_seconds):
-                return await work
-        except NotUnwrapped:
-            raise KeyNotOpened(_CHANGED) from None
-        except Exception as error:
-            # The text of a cloud client's error may quote its input.
-            raise KeyServiceUnavailable(_SERVICE) from error
-
     def _keep(self, hashed: str, held: _Held) -> None:
         self._open[hashed] = held
         self._open.move_to_end(hashed)
         while len(self._open) > CACHED:
             self._open.popitem(last=False)
 
-    def _required(self) -> KeyWrapper:
+    def _required(self) -> GuardedWrapper:
         if self._wrapper is None:
             raise EncryptionNotConfigured
         return self._wrapper

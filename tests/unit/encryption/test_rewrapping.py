@@ -106,6 +106,22 @@ def test_h3_from_a_wrapper_of_ones_own_and_with_no_key_at_all(
     assert f"{REWRAPPED}: 1" in capsys.readouterr().out
 
 
+def test_h3_a_key_management_service_that_fails_is_told_without_its_text(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(UserKeys(CloudWrapper(), KeyStore(folder / "keys"), HASH_KEY).make("t", "a"))
+    fails = f"{CloudWrapper.__module__}:out_of_reach"
+    assert run("rewrap", "--old-key-wrapper", fails) == 1
+    told = capsys.readouterr().err
+    assert "key-management service cannot be used" in told
+    assert "ConnectionError" in told
+    monkeypatch.delenv("HITHERTO_ENCRYPTION_KEY_FILE")
+    monkeypatch.setenv("HITHERTO_KEY_WRAPPER", fails)
+    assert run("check") == 1
+    told += capsys.readouterr().err
+    assert "hunter2" not in told
+
+
 async def test_h3_an_open_key_stays_open_while_it_is_wrapped_anew(folder: Path) -> None:
     held = keys(folder, OLD)
     made = await held.make("t", "a")

@@ -25,10 +25,10 @@ from hitherto_shared.encryption.failures import (
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.rows import PROFILE
 from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
-from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper
+from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper, NotUnwrapped
 from hitherto_shared.errors import Unavailable, WrongState
 from hitherto_shared.user_hash import user_hash
-from tests.unit.encryption.wrappers import CloudWrapper
+from tests.unit.encryption.wrappers import CloudWrapper, MisbehavingWrapper
 
 KEK = b"e" * 32
 HASH_KEY = b"h" * 32
@@ -271,6 +271,52 @@ class TestHook:
         held = UserKeys(cloud, KeyStore(tmp_path), HASH_KEY, wrapper_seconds=0.05)
         with pytest.raises(KeyServiceUnavailable):
             await held.make(*USER)
+
+    @pytest.mark.parametrize("answer", [[], "text", asyncio.CancelledError()], ids=repr)
+    @pytest.mark.parametrize("method", ["wrap", "unwrap"])
+    async def test_h3_an_unusable_answer_is_an_outage(
+        self, tmp_path: Path, method: str, answer: object
+    ) -> None:
+        wrapper = MisbehavingWrapper(method, answer)
+        held = keys(tmp_path, wrapper)
+        async with asyncio.timeout(60):
+            with pytest.raises(KeyServiceUnavailable):
+                await held.make(*USER)
+        wrapper.answer = None
+        made = await held.make(*USER)
+        wrapper.method, wrapper.answer = "unwrap", answer
+        async with asyncio.timeout(60):
+            with pytest.raises(KeyServiceUnavailable):
+                await keys(tmp_path, wrapper).open(*USER)
+        assert (await held.open(*USER)).key_id == made.key_id
+
+    @pytest.mark.parametrize(
+        ("method", "answer"),
+        [
+            ("wrap", b""),
+            ("wrap", b"x" * 100),
+            ("unwrap", b""),
+            ("unwrap", b"y" * 32),
+            ("unwrap", NotUnwrapped()),
+        ],
+        ids=repr,
+    )
+    async def test_h3_a_key_that_does_not_open_is_not_stored(
+        self, tmp_path: Path, method: str, answer: object
+    ) -> None:
+        wrapper = MisbehavingWrapper(method, answer)
+        held = keys(tmp_path, wrapper)
+        with pytest.raises(KeyServiceUnavailable):
+            await held.make(*USER)
+        assert files(tmp_path) == []
+        wrapper.answer = None
+        made = await held.make(*USER)
+        assert (await keys(tmp_path, wrapper).open(*USER)).key_id == made.key_id
+
+    async def test_h3_a_new_key_takes_two_requests(self, tmp_path: Path) -> None:
+        cloud = CloudWrapper()
+        await keys(tmp_path, cloud).make(*USER)
+        assert cloud.asked == 2
 
     async def test_h3_a_service_that_many_calls_need_is_asked_once(self, tmp_path: Path) -> None:
         cloud = CloudWrapper()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import cast
 
 from hitherto_shared.encryption.wrapping import LocalWrapper, NotUnwrapped
 
@@ -59,12 +60,46 @@ def cloud() -> CloudWrapper:
     return CloudWrapper()
 
 
+def out_of_reach() -> CloudWrapper:
+    made = CloudWrapper()
+    made.out_of_reach = True
+    return made
+
+
 def nothing() -> object:
     return object()
 
 
 def fails() -> object:
     raise RuntimeError("the secret password is hunter2")
+
+
+class MisbehavingWrapper(CloudWrapper):
+    """A service whose answers are of no use while `answer` is set.
+
+    What it is set to is returned by the method `method`, or raised if it is an error.
+    """
+
+    def __init__(self, method: str, answer: object) -> None:
+        super().__init__()
+        self.method = method
+        self.answer: object = answer
+
+    async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
+        made = await super().wrap(key, bound_to)
+        return self._instead("wrap", made)
+
+    async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
+        if self.method == "unwrap" and self.answer is not None:
+            return self._instead("unwrap", b"")
+        return await super().unwrap(wrapped, bound_to)
+
+    def _instead(self, method: str, made: bytes) -> bytes:
+        if self.method != method or self.answer is None:
+            return made
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return cast(bytes, self.answer)
 
 
 class Blocking:
