@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -250,6 +251,28 @@ async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
     assert later.total.cost_usd > 0
     ids = rows(superuser_conninfo, "SELECT job_id FROM usage_ledger WHERE kind = 'reembedding'")
     assert ids == [(UUID(int=0),)]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "",
+        "[]",
+        '{"m": "cheap"}',
+        '{"m": {"input": "a"}}',
+        '{"m": {"input": NaN}}',
+        '{"m": {"input": Infinity}}',
+        '{"m": {"input": 1, "output": -Infinity}}',
+        '{"m": {"input": -0.1}}',
+        '{"m": ' + "[" * 100_000,
+    ],
+    ids=lambda table: table[:40] or "empty",
+)
+def test_b14_a_table_with_anything_but_prices_is_refused(tmp_path: Path, table: str) -> None:
+    """A price of NaN or below 0 would spend no budget, and an infinite one every budget."""
+    (tmp_path / "prices.json").write_text(table)
+    with pytest.raises(ValueError, match="is not a price table"):
+        load_prices(tmp_path / "prices.json")
 
 
 def test_b14_a_model_without_a_price_is_free_and_logged_once(

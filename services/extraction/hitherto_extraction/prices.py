@@ -98,13 +98,33 @@ def load_prices(path: Path | None) -> Prices:
         rows = json.loads(text)
         return Prices(
             {
-                name: Price(Decimal(str(row["input"])), Decimal(str(row.get("output", 0))))
+                name: Price(_price(row["input"]), _price(row.get("output", 0)))
                 for name, row in rows.items()
                 if not name.startswith("_")
             }
         )
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ):
         raise ValueError(
             f"{path} is not a price table: it must be JSON such as "
-            '{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, in US dollars per million tokens'
+            '{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, in US dollars per million tokens, none of them negative'
         ) from None
+
+
+def _price(number: object) -> Decimal:
+    """A price; JSON may contain NaN, Infinity and negative numbers, which would void budgets.
+
+    Raises:
+        ValueError: It is none.
+        ArithmeticError: It is no number.
+    """
+    price = Decimal(str(number))
+    if not price.is_finite() or price < 0:
+        raise ValueError
+    return price
