@@ -41,6 +41,12 @@ def test_document_002_a_clear_statement_is_let_through(merged: str) -> None:
         ("User has two cats, Tom and Kim", ["User has a cat Tom", "User has a cat Kim"], "number"),
         ("The user runs at 7 am", ["The user runs early", "The user runs daily"], "number"),
         ("The user runs in May", ["The user runs early", "The user runs daily"], "number"),
+        # No number of another thing.
+        (
+            "The user drinks 3 coffees and 2 teas",
+            ["The user drinks 2 coffees and 3 teas", "Drinks two coffees and three teas a day"],
+            "number",
+        ),
         # No name.
         ("The user works at Acme", ["The user works in sales", "The user works late"], "name"),
         # What was denied.

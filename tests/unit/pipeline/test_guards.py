@@ -35,6 +35,9 @@ ONE_STATEMENT = [
     ("User runs ٣ km", "User runs 3 km"),
     # Lists in another order.
     ("User speaks French and German", "User speaks German and French"),
+    ("User has 2 kids aged 3 and 5", "User has 2 kids aged 5 and 3"),
+    ("User pays 20 EUR for 3 tickets", "User pays for 3 tickets 20 EUR"),
+    ("User drinks 2 coffees and 3 teas", "User drinks three teas and two coffees"),
     # Vietnamese.
     ("Người dùng thích cà phê.", "Người dùng rất thích cà phê"),
     ("Nguoi dung thich ca phe", "Người dùng thích cà phê"),
@@ -125,6 +128,14 @@ TWO_STATEMENTS = [
     # Sides that changed places.
     ("order", "User prefers tea over coffee", "User prefers coffee over tea"),
     ("order", "User moved from Paris to Berlin", "User moved from Berlin to Paris"),
+    ("order", "User pays 20 EUR for 3 tickets", "User pays 3 EUR for 20 tickets"),
+    ("order", "User drinks 2 coffees and 3 teas", "User drinks 3 coffees and 2 teas"),
+    ("order", "User drinks two coffees and three teas", "User drinks three coffees and two teas"),
+    ("order", "User runs 5 km and swims 3 km a day", "User runs 3 km and swims 5 km a day"),
+    ("order", "20% of the shares and 30% of the debt", "30% of the shares and 20% of the debt"),
+    ("order", "User's locker opens with 3B4", "User's locker opens with 4B3"),
+    ("order", "User's phone number is 555 123 4567", "User's phone number is 555 4567 123"),
+    ("order", "Người dùng có 2 chó và 3 mèo", "Người dùng có 3 chó và 2 mèo"),
     # Signs and diacritics.
     ("sign", "The plan costs $20", "The plan costs €20"),
     ("sign", "User answers with 👍", "User answers with 🎉"),

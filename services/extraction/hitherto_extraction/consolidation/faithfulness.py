@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from hitherto_extraction.consolidation.coverage import longest_new, uncovered
-from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
+from hitherto_extraction.pipeline.guards.quantities import counted, is_date_word, numeral, quantities
 from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
@@ -170,7 +170,21 @@ def _numbers(new: _Read, old: Sequence[_Read]) -> list[str]:
     digits = {numeral(token.text) for token in new.tokens if token.kind == NUMBER}
     # "One" is a pronoun at least as often as a number.
     invented = [each for each in numbers if each not in known and (each != "1" or each in digits)]
-    return [f"number: {each}" for each in (*invented, *(d for d in dates if d not in known))]
+    found = [f"number: {each}" for each in (*invented, *(d for d in dates if d not in known))]
+    return found or _miscounted(new, old)
+
+
+def _miscounted(new: _Read, old: Sequence[_Read]) -> list[str]:
+    """Numbers of other things: "3 coffees" if the originals have 2 coffees and 3 teas."""
+    said: dict[str, frozenset[str]] = {}
+    for each in old:
+        for word, numbers in counted(each.tokens).items():
+            said[word] = said.get(word, frozenset()) | numbers
+    return [
+        f"number: {each} {word}"
+        for word, numbers in counted(new.tokens).items()
+        for each in sorted(numbers - said.get(word, numbers))
+    ]
 
 
 def _names(new: _Read, old: Sequence[_Read]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, POINT, SIGN, WORD, Token
 from hitherto_shared.vocabulary import times
@@ -33,6 +33,11 @@ _SCALES = {
     "tỷ": 1_000_000_000,
 }
 _PERCENT = ("%", "percent", "pct")
+
+_COUNTED_WORDS = 2
+_LISTING = frozenset("and or plus then và hoặc rồi y o et ou und oder".split())
+_BETWEEN = frozenset("% of the a an".split())
+"""Words between a number and what it counts."""
 
 _MONTHS = times.MONTH_FORMS | times.FOREIGN_MONTHS
 _WEEKDAYS = times.WEEKDAY_FORMS | times.FOREIGN_WEEKDAYS
@@ -93,27 +98,62 @@ def quantities(tokens: Sequence[Token]) -> tuple[Counter[str], Counter[str]]:
     """The numbers and dates (months, weekdays) of a statement, with repetitions."""
     numbers: Counter[str] = Counter()
     dates: Counter[str] = Counter()
-    words = [token for token in tokens if token.kind != SIGN]
+    for quantity, is_date, _ in _found(_without_signs(tokens)):
+        (dates if is_date else numbers)[quantity] += 1
+    return numbers, dates
+
+
+def counted(tokens: Sequence[Token]) -> dict[str, frozenset[str]]:
+    """The numbers that stand before each word: 2 before "coffees" in "2 coffees and 3 teas".
+
+    A number counts for the two words after it, up to a comma or an "and", behind which a list may
+    go on in any order.
+    """
+    words = _without_signs(tokens)
+    before: dict[str, frozenset[str]] = {}
+    for quantity, is_date, after in _found(words):
+        for word in () if is_date else _following(words, after):
+            before[word] = before.get(word, frozenset()) | {quantity}
+    return before
+
+
+def _following(words: Sequence[Token], at: int) -> Iterator[str]:
+    left = _COUNTED_WORDS
+    while left and at < len(words):
+        word = words[at].lower
+        if word in _LISTING or (words[at].kind == POINT and word != "%"):
+            return
+        if word not in _BETWEEN:
+            left -= 1
+            yield numeral(word) if words[at].kind == NUMBER else word
+        at += 1
+
+
+def _without_signs(tokens: Sequence[Token]) -> list[Token]:
+    return [token for token in tokens if token.kind != SIGN]
+
+
+def _found(words: Sequence[Token]) -> Iterator[tuple[str, bool, int]]:
+    """Each number or date, whether it is a date, and the position after it."""
     at = 0
     while at < len(words):
         used = 1
         if words[at].kind == NUMBER:
             number = numeral(words[at].text)
             if _is(words, at - 1, "tháng") or _followed_by_month_sign(words, at):
-                dates[f"month {number}"] += 1
+                yield f"month {number}", True, at + 1
             else:
-                numbers[_with_unit(number, words, at + 1)] += 1
+                yield _with_unit(number, words, at + 1), False, at + 1
         elif words[at].kind == WORD:
             if date := _date(words, at):
-                dates[date] += 1
+                yield date, True, at + 1
             elif not (_is(words, at, "trăm") and _is(words, at - 1, "phần")):
                 value, used = _spelled(words, at)
                 if used and _is(words, at - 1, "tháng"):
-                    dates[f"month {value}"] += 1
+                    yield f"month {value}", True, at + used
                 elif used:
-                    numbers[_with_unit(str(value), words, at + used)] += 1
+                    yield _with_unit(str(value), words, at + used), False, at + used
         at += max(used, 1)
-    return numbers, dates
 
 
 def _with_unit(number: str, words: Sequence[Token], at: int) -> str:

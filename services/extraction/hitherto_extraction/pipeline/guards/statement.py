@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from hitherto_extraction.pipeline.guards.quantities import quantities
+from hitherto_extraction.pipeline.guards.quantities import counted, quantities
 from hitherto_extraction.pipeline.guards.slots import exchanged
 from hitherto_extraction.pipeline.guards.subjects import names, small_words, subject
 from hitherto_extraction.pipeline.guards.tokens import (
@@ -80,6 +80,7 @@ def _differences(a: str, b: str) -> Iterator[str]:
     if not _mostly_uncased([*left, *right]):
         yield from _subjects(left, right, loose=loose)
         yield from _order(left_keys, right_keys)
+        yield from _counted(left, right) if left_numbers == right_numbers else []
         yield from exchanged(left, right)
         yield from [] if loose else _spelling(left_keys, right_keys)
 
@@ -157,6 +158,16 @@ def _order(left: Sequence[str], right: Sequence[str]) -> list[str]:
         if moved_right and moved_left:
             return [f"order: before {word} {_listed(moved_right)} / {_listed(moved_left)}"]
     return []
+
+
+def _counted(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
+    """Numbers that changed places ("2 coffees and 3 teas")."""
+    one, two = counted(left), counted(right)
+    return [
+        f"order: {_listed(one[word])} / {_listed(two[word])} {word}"
+        for word in sorted(one.keys() & two.keys())
+        if one[word] != two[word]
+    ]
 
 
 def _spelling(left: Sequence[str], right: Sequence[str]) -> list[str]:
