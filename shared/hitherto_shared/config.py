@@ -46,6 +46,7 @@ class SharedSettings(EdgeSettings):
         frozen=True,
         populate_by_name=True,
         extra="ignore",
+        allow_inf_nan=False,
     )
 
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")

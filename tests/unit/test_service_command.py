@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_retrieval.config import RetrievalSettings
@@ -39,6 +40,38 @@ def test_every_variable_of_the_table_is_known() -> None:
     shared = {f"HITHERTO_{name.upper()}" for name in SharedSettings.model_fields}
     assert documented <= shared | ELSEWHERE
     assert documented >= ELSEWHERE
+
+
+_FLOATS = [
+    (settings, name)
+    for settings in (ExtractionSettings, RetrievalSettings)
+    for name, field in settings.model_fields.items()
+    if field.annotation in (float, float | None)
+]
+
+
+@pytest.mark.parametrize(("settings", "name"), _FLOATS, ids=str)
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_a_duration_or_rate_without_end_is_refused(
+    settings: type[SharedSettings], name: str, value: str
+) -> None:
+    with pytest.raises(ValidationError):
+        settings.model_validate({name: value})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HITHERTO_EXTRACT_IDLE_MINUTES", "1e9"),
+        ("HITHERTO_MAX_STREAMS_PER_CONNECTION", str(2**31)),
+    ],
+)
+def test_a_number_that_postgres_or_grpc_cannot_hold_is_refused(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ValidationError):
+        ExtractionSettings()
 
 
 @pytest.mark.parametrize("module", ["hitherto_retrieval", "hitherto_extraction"])

@@ -28,7 +28,7 @@ class ExtractionSettings(SharedSettings):
         1000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
     )
     extract_every: int = Field(10, validation_alias="MEMORY_EXTRACT_EVERY_N_MESSAGES", ge=1)
-    extract_idle_minutes: float = Field(10.0, gt=0)
+    extract_idle_minutes: float = Field(10.0, gt=0, le=525_600)
     extract_debounce_seconds: float = Field(2.0, ge=0, le=600)
     batch_tokens: int = Field(6_000, ge=200, description="Conversation text in one model call")
 
@@ -38,7 +38,7 @@ class ExtractionSettings(SharedSettings):
     daily_changes: int = Field(10, ge=0, le=1_000_000)
     dedupe_threshold: float | None = Field(None, gt=0, le=1)
     prices_file: Path | None = None
-    daily_budget_usd: float = Field(0.0, ge=0, le=1_000_000_000, allow_inf_nan=False)
+    daily_budget_usd: float = Field(0.0, ge=0, le=1_000_000_000)
     queue_limit: int = Field(100_000, ge=0, le=1_000_000_000)
 
     retention_days: int = Field(0, ge=0, le=36_500)

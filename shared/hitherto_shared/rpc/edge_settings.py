@@ -13,7 +13,7 @@ class EdgeSettings(BaseSettings):
     max_body_bytes: int = Field(536_870_912, ge=1)
     tenant_share: float = Field(0.5, gt=0, le=1)
     max_connections: int = Field(10_000, ge=0)
-    max_streams_per_connection: int = Field(256, ge=1)
+    max_streams_per_connection: int = Field(256, ge=1, le=2**31 - 1)
     max_connection_age_seconds: float = Field(3_600.0, ge=0)
     max_connection_grace_seconds: float = Field(3_600.0, ge=0)
     max_connection_idle_seconds: float = Field(900.0, ge=0)
