@@ -34,7 +34,7 @@ def create_once(path: Path, content: bytes) -> None:
 
 
 class NotPrivate(ValueError):
-    """Other users may read the file; the text has the command that prevents this."""
+    """Other users may read the file, or it is a directory; the text says what to do about it."""
 
 
 def require_private(path: Path) -> None:
@@ -44,12 +44,18 @@ def require_private(path: Path) -> None:
     0640).
 
     Raises:
-        NotPrivate: Others may read or change it.
+        NotPrivate: Others may read or change it, or it is a directory.
         OSError: There is no such file.
     """
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise NotPrivate(
+            f"{path} is a directory and must be a file with a key or a secret: container engines "
+            "create a directory in place of a file that is missing where it is mounted from; put "
+            "the file there and remove the directory"
+        )
     if not hasattr(os, "geteuid"):
         return  # no such modes on this platform
-    found = path.stat()
     ours = found.st_uid == os.geteuid() and found.st_uid != 0
     mode = stat.S_IMODE(found.st_mode)
     if not mode & (_OTHERS if ours else _MOUNTED):
