@@ -75,6 +75,21 @@ async def bytes_missing(connection: Connection, position: Position) -> float:
     return 0.0 if replayed is None else float(max(0, _offset(position.lsn) - _offset(replayed)))
 
 
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Which history a server shows: that of a database on a timeline, as a standby or by itself."""
+
+    database: str
+    timeline: int
+    standby: bool
+
+
+async def lineage_of(connection: Connection) -> Lineage:
+    """The lineage of the server of `connection`."""
+    [(database, timeline, replayed)] = await connection.fetch_rows(_SHOWN)
+    return Lineage(str(database), int(timeline), replayed is not None)
+
+
 def _offset(lsn: str) -> int:
     """A position in the log, as Postgres writes it, in bytes from the beginning."""
     high, _, low = lsn.partition("/")

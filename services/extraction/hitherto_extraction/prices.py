@@ -113,7 +113,8 @@ def load_prices(path: Path | None) -> Prices:
     ):
         raise ValueError(
             f"{path} is not a price table: it must be JSON such as "
-            '{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, in US dollars per million tokens, none of them negative'
+            '{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, in US dollars per million tokens, '
+            "none of them negative"
         ) from None
 
 

@@ -8,6 +8,9 @@ The rule for a call, with its share of the remaining time:
 2. The primary, if the replica is behind, lost, frozen, too busy or refuses.
 3. The replica again, if the primary is unreachable as well; now the call waits for it to catch up.
 
+A replica that was promoted, or belongs to another database, would show old data to calls without a
+token for ever. It is bypassed until it follows the primary again.
+
 A query that the standby cancelled because it conflicted with replay is repeated there once. Every
 step checks the very connection it reads from, so that the name of the replica may stand for several
 servers.
@@ -17,11 +20,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 from weakref import WeakSet
 
+import psycopg
+
 from hitherto_retrieval.database_health import DatabaseHealth
-from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing
+from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing, lineage_of
 from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Connection, Database, Reads
 from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, Unavailable
@@ -38,6 +44,9 @@ _LONG_WAIT_SHARE = 0.8
 _LOOK_AGAIN_SECONDS = 0.005
 _OPEN_SECONDS = 30.0
 _OTHER_OPEN_SECONDS = 2.0
+_WATCH_SECONDS = 5.0
+"""Interval at which the replica is asked whether it follows the primary."""
+_LINEAGE_SECONDS = 0.5
 
 Result = TypeVar("Result")
 Work = Callable[[Connection], Awaitable[Result]]
@@ -54,8 +63,11 @@ class Readers:
         self, primary: Database, replica: Database | None, tokens: ConsistencyTokens
     ) -> None:
         self._primary = DatabaseHealth(primary, "the primary")
-        self._replica = None if replica is None else DatabaseHealth(replica, "the replica")
+        self._replica = (
+            None if replica is None else DatabaseHealth(replica, "the replica", self._strayed)
+        )
         self._tokens = tokens
+        self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Connect. With a replica, one of the two is enough.
@@ -85,13 +97,42 @@ class Readers:
             failed[0].result()
         for task in failed:
             opening[task].doubt(lost=True)
+        self._watching = asyncio.create_task(self._watch(self._replica), name="watching replica")
 
     async def close(self) -> None:
         """Close all connections."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
         for side in (self._primary, self._replica):
             if side is not None:
                 await side.close()
                 await side.database.close()
+
+    async def _watch(self, replica: DatabaseHealth) -> None:
+        while True:
+            if replica.in_reach and await self._strayed():
+                replica.doubt(
+                    lost=True,
+                    why="follows the primary no longer: it was promoted, or belongs to another "
+                    "database, and HITHERTO_READ_DATABASE_URL must name a standby of the primary",
+                )
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    async def _strayed(self) -> bool:
+        """Whether the replica is a server of its own; False if one of the two does not say."""
+        if self._replica is None:
+            return False
+        try:
+            primary, replica = [
+                await side.database.run(lineage_of, timeout=_LINEAGE_SECONDS, repeatable=True)
+                for side in (self._primary, self._replica)
+            ]
+        except (HithertoError, psycopg.Error):
+            return False
+        # They are the same server if both connection strings name it, as after a failover.
+        return not (primary.standby or replica.standby) and primary != replica
 
     @property
     def keys(self) -> Reads:

@@ -125,6 +125,23 @@ async def test_the_standby_stops_and_comes_back(services: Services, servers: Ser
     await until(services, ["Ana lives in Porto"])
 
 
+async def test_a_promoted_standby_is_bypassed_until_it_follows_again(
+    services: Services, servers: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    await save(services, "Ana lives in Porto")
+    servers.catch_up()
+    servers.promote_standby()
+    await save(services, "Ana drinks tea")
+    both = ["Ana drinks tea", "Ana lives in Porto"]
+    await until(services, both)
+    assert "it was promoted" in caplog.text
+    servers.replace_standby()
+    servers.pause_replay()
+    await save(services, "Ana sails")
+    # It is used again, as its being behind shows.
+    await until(services, both)
+
+
 async def test_the_standby_freezes_and_thaws(services: Services, servers: Servers) -> None:
     told = await save(services, "Ana lives in Porto")
     servers.pause_replay()

@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from hitherto_extraction.consolidation.coverage import longest_new, uncovered
-from hitherto_extraction.pipeline.guards.quantities import counted, is_date_word, numeral, quantities
+from hitherto_extraction.pipeline.guards.quantities import (
+    counted,
+    is_date_word,
+    numeral,
+    quantities,
+)
 from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
@@ -170,8 +175,8 @@ def _numbers(new: _Read, old: Sequence[_Read]) -> list[str]:
     digits = {numeral(token.text) for token in new.tokens if token.kind == NUMBER}
     # "One" is a pronoun at least as often as a number.
     invented = [each for each in numbers if each not in known and (each != "1" or each in digits)]
-    found = [f"number: {each}" for each in (*invented, *(d for d in dates if d not in known))]
-    return found or _miscounted(new, old)
+    unknown = [f"number: {each}" for each in (*invented, *(d for d in dates if d not in known))]
+    return unknown or _miscounted(new, old)
 
 
 def _miscounted(new: _Read, old: Sequence[_Read]) -> list[str]:
