@@ -6,12 +6,11 @@ import asyncio
 import secrets
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.previous import PreviousAnswerItem, named_by, read_previous
+from hitherto_retrieval.previous import named_by, read_previous
 from hitherto_retrieval.render.block import render
 from hitherto_retrieval.render.context import (
     Block,
@@ -22,7 +21,12 @@ from hitherto_retrieval.render.context import (
 from hitherto_retrieval.render.lines import written
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.deduplication import repeats_forgotten, sources_of
+from hitherto_retrieval.search.deduplication import (
+    for_a_prompt,
+    repeats_forgotten,
+    sources_of,
+    to_be_read,
+)
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
 from hitherto_retrieval.search.sealed_leg import report_sealed
@@ -83,7 +87,7 @@ class UserContext:
     profile: Profile
     memories: Sequence[Memory]
     found: SearchOutcome
-    previous: Sequence[PreviousAnswerItem]
+    previous: Sequence[Hit]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
     preferences: Sequence[Preference]
@@ -206,6 +210,7 @@ class Building:
             for each in previous
             for item in await opener.whole([each.item])
         ]
+        previous = await beside_loop(to_be_read(previous), for_a_prompt, previous)
         if opener.asked:
             report_sealed(opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
@@ -253,7 +258,7 @@ class Building:
             block=block,
         )
 
-    async def _read_previous(self, database: Reads) -> list[PreviousAnswerItem]:
+    async def _read_previous(self, database: Reads) -> list[Hit]:
         if self._previous is None:
             return []
         conversation_id = self._wanted.conversation_id or ""
@@ -290,20 +295,18 @@ def _work_of(items: Sequence[Item]) -> int:
     return _WORK_OF_AN_ITEM * (len(items) - kept) + _WORK_OF_A_LINE * kept
 
 
-def _relevant(previous: Sequence[PreviousAnswerItem], hits: Sequence[Hit]) -> list[RelevantItem]:
+def _relevant(previous: Sequence[Hit], hits: Sequence[Hit]) -> list[RelevantItem]:
     """The items to print for a question, each at its first position only.
 
     The items of the last answer precede all candidates.
     """
     if not previous:
         # A search finds nothing twice.
-        return [_printed(hit.item, hit.score, hit.partly_until) for hit in hits]
-    until = {_identity(hit.item): hit.partly_until for hit in hits}
-    scored = [(item.item, _FIRST) for item in previous] + [(hit.item, hit.score) for hit in hits]
+        return [_printed(hit, hit.score) for hit in hits]
+    scored = [(hit, _FIRST) for hit in previous] + [(hit, hit.score) for hit in hits]
     first: dict[Hashable, RelevantItem] = {}
-    for item, score in scored:
-        identity = _identity(item)
-        first.setdefault(identity, _printed(item, score, until.get(identity)))
+    for hit, score in scored:
+        first.setdefault(_identity(hit.item), _printed(hit, score))
     return list(first.values())
 
 
@@ -329,14 +332,15 @@ def _identity(item: Item) -> Hashable:
     return item.conversation_id if isinstance(item, Summary) else item.chunk_id
 
 
-def _printed(item: Item, score: float, partly_until: datetime | None) -> RelevantItem:
+def _printed(hit: Hit, score: float) -> RelevantItem:
     """The printed form of a found item."""
+    item = hit.item
     if isinstance(item, Memory):
         return RelevantItem.of_memory(item, score)
     if isinstance(item, Summary):
-        return RelevantItem.of_summary(item, score, partly_until)
+        return RelevantItem.of_summary(item, score, hit.partly_until)
     if isinstance(item, Message):
-        return RelevantItem.of_message(item, score, partly_until)
+        return RelevantItem.of_message(item, score, hit.partly_until)
     return RelevantItem(
         source=item.source_type,
         title=item.title,

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.whole_results import read_whole
 from hitherto_retrieval.storage import previous_items
-from hitherto_retrieval.storage.previous_items import LastAnswer
+from hitherto_retrieval.storage.previous_items import LastAnswer, PreviousItem
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.rows import MESSAGE
 from hitherto_shared.models import Scope
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousAnswerItem:
-    """One item with the relevance that was stored with it."""
-
-    item: Item
-    relevance: float
 
 
 async def named_by(
@@ -42,11 +33,12 @@ async def read_previous(
     scope: Scope,
     conversation_id: str,
     named: Sequence[tuple[str, float]],
-) -> list[PreviousAnswerItem]:
+) -> list[Hit]:
     """The items behind ids, in their present form, in the order in which they were named.
 
-    Ids that the user does not have, or no longer has, are left out; an id that was named twice
-    appears once.
+    The score of each is the relevance that was stored with it. Ids that the user does not have, or
+    no longer has, are left out, and so are messages whose memory is quarantined or forgotten. An id
+    that was named twice appears once.
 
     Args:
         connection: Connection to read from.
@@ -59,13 +51,13 @@ async def read_previous(
     known = previous_items.known(scope, conversation_id, [name for name, _ in named])
     await ask(connection, known)
     meant = known.answer
-    found = await read_whole(
-        partial(ask, connection), scope, [(item.kind, item.key) for item in meant.values()]
-    )
-    items: dict[tuple[object, object], PreviousAnswerItem] = {}
+    wanted = [(item.kind, item.key) for item in meant.values()]
+    found = await read_whole(partial(ask, connection), scope, wanted, for_a_prompt=True)
+    hits: dict[PreviousItem, Hit] = {}
     for name, relevance in named:
-        item = meant.get(name)
-        whole = None if item is None else found[item.kind].get(item.key)
-        if item is not None and whole is not None:
-            items.setdefault((item.kind, item.key), PreviousAnswerItem(whole, relevance))
-    return list(items.values())
+        place = meant.get(name)
+        item = None if place is None else found.item(place.kind, place.key)
+        if place is not None and item is not None:
+            until = found.partly_until(place.kind, place.key)
+            hits.setdefault(place, Hit(item, relevance, partly_until=until))
+    return list(hits.values())

@@ -16,9 +16,9 @@ from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.held import AtHand, PassagesAtHand
 from hitherto_retrieval.search.corpora.passages import MessageCorpus, StoredPassages, SummaryCorpus
-from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.whole_results import whole
 from hitherto_retrieval.storage import held_passages, neighbours
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_retrieval.storage.passage_filters import PassageFilters

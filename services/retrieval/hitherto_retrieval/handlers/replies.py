@@ -17,7 +17,6 @@ from prometheus_client import Counter
 from hitherto.v1 import document_pb2, memory_pb2, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.context import UserContext
-from hitherto_retrieval.previous import PreviousAnswerItem
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Hit, SearchOutcome
@@ -91,7 +90,7 @@ def context_reply(found: UserContext, legs: Legs) -> bytes:
             _written(_CONTEXT["profile"], found.profile, profile_message),
             *[_memory(_CONTEXT["memories"], each) for each in found.memories],
             *_fields(_CONTEXT["relevant"], map(_result, found.found.hits)),
-            *_fields(_CONTEXT["previous_items"], map(_previous, found.previous)),
+            *_fields(_CONTEXT["previous_items"], map(_result, found.previous)),
             *_all_written(_CONTEXT["conversations"], found.conversations, summary_message),
             *_all_written(_CONTEXT["entities"], found.entities, entity_message),
             *_all_written(_CONTEXT["preferences"], found.preferences, preference_message),
@@ -179,11 +178,6 @@ def _result(hit: Hit, *, explain: bool = True) -> bytes:
     if hit.excerpt:
         found["excerpt"] = [message_fields(message) for message in hit.excerpt]
     return _item(hit.item) + search_pb2.SearchResult(**found).SerializeToString()
-
-
-def _previous(previous: PreviousAnswerItem) -> bytes:
-    rest = search_pb2.SearchResult(score=previous.relevance)
-    return _item(previous.item) + rest.SerializeToString()
 
 
 def _item(item: Item) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
+from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.words import distinct_words, same_words
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_shared.models import Memory, Message, Summary
@@ -56,12 +56,11 @@ def _in_place(hit: Hit, score: float) -> Hit:
     return replace(hit, score=score, lift=score - hit.score)
 
 
-def to_be_read(found: SearchOutcome) -> int:
-    """Approximate number of characters of an answer's messages that `for_a_prompt` reads.
+def to_be_read(hits: Iterable[Hit]) -> int:
+    """Approximate number of characters of the messages among hits that `for_a_prompt` reads.
 
     Most messages were judged in earlier answers and are only looked up.
     """
-    hits = (*found.hits, *found.further)
     texts = [
         hit.item.content
         for hit in hits
@@ -73,14 +72,14 @@ def to_be_read(found: SearchOutcome) -> int:
     return sum(len(text) for text in texts if _digest(text) not in _verdicts)
 
 
-def for_a_prompt(found: SearchOutcome, question: Question) -> SearchOutcome:
-    """An answer without items that do not belong in a prompt.
+def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
+    """The hits without items that do not belong in a prompt.
 
-    Left out are messages that only repeat the question, and those that ask to ignore instructions:
-    messages are not reviewed, and a memory of such a message would be in quarantine. So are
-    summaries that repeat what is forgotten.
+    Left out are messages that only repeat the question, if there is one, and those that ask to
+    ignore instructions: messages are not reviewed, and a memory of such a message would be in
+    quarantine. So are summaries that repeat what is forgotten.
     """
-    asked = distinct_words(question.text)
+    asked = None if question is None else distinct_words(question)
     number = hash(asked)
 
     def belongs(item: Item) -> bool:
@@ -89,12 +88,11 @@ def for_a_prompt(found: SearchOutcome, question: Question) -> SearchOutcome:
         if not isinstance(item, Message):
             return True
         commands, words = _read(item)
-        if commands:
-            return False
+        if commands or asked is None:
+            return not commands
         return words not in (None, number) or not same_words(item.content, asked)
 
-    hits = [hit for hit in (*found.hits, *found.further) if belongs(hit.item)]
-    return replace(found, hits=hits[: question.limit], further=hits[question.limit :])
+    return [hit for hit in hits if belongs(hit.item)]
 
 
 _ANYONE = "user"

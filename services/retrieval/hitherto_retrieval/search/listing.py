@@ -49,7 +49,7 @@ async def list_items(
     keys = keys[: question.limit]
     found = await read_whole(partial(ask, connection), scope, keys, moment=question.moment)
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
-    items = [item for kind, key in keys if (item := found[kind].get(key)) is not None]
+    items = [item for kind, key in keys if (item := found.item(kind, key)) is not None]
     hits = [Hit(item, 0.0, unscored=unscored) for item in items]
     return SearchOutcome(hits, (), total)
 

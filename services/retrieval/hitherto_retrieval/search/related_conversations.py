@@ -7,9 +7,9 @@ from typing import Any
 
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.corpora.held import AtHand
-from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
+from hitherto_retrieval.search.whole_results import whole
 from hitherto_retrieval.storage.candidate import Key
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_shared.models import Scope, Summary

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -248,7 +249,10 @@ class Searching:
         found = await self._sealed.opened(found, legs)
         if not self._question.for_a_prompt:
             return found
-        return await beside_loop(to_be_read(found), for_a_prompt, found, self._question)
+        hits = (*found.hits, *found.further)
+        kept = await beside_loop(to_be_read(hits), for_a_prompt, hits, self._question.text)
+        limit = self._question.limit
+        return replace(found, hits=kept[:limit], further=kept[limit:])
 
     def _embed(self, model: tuple[str, int], own_name: str) -> None:
         """Start embedding the question, unless that is already running."""

@@ -1,17 +1,25 @@
-"""Reads the best items of a search whole, each with the messages around its sources."""
+"""Reads found items whole: the best of a search with the messages around their sources."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.corpora.held import AtHand
-from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.ranking import RankedCandidate
-from hitherto_retrieval.storage import messages, neighbours
+from hitherto_retrieval.storage import (
+    chunks,
+    conversations,
+    memories,
+    messages,
+    neighbours,
+    past,
+)
 from hitherto_retrieval.storage.candidate import Key, Kind, MessageKey
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.neighbours import Caveats
@@ -53,29 +61,15 @@ async def read_results(
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
     ]
     sources = neighbours.sources_of(scope, memory_ids) if excerpt and memory_ids else None
-    asked = list(also) if sources is None else [*also, sources]
-    caveats: Statement[Caveats] | Answered[Caveats] = Answered(Caveats())
-    if for_a_prompt:
-        said_keys = [
-            cast(MessageKey, item.candidate.key)
-            for item in best
-            if item.candidate.kind == "message"
-        ]
-        known = held.caveats if held is not None else None
-        if known is not None:
-            caveats = Answered(known)
-        elif said_keys:
-            caveats = neighbours.caveats(scope, said_keys)
-            asked.append(caveats)
     found = await read_whole(
         asking,
         scope,
         [(item.candidate.kind, item.candidate.key) for item in best],
-        also=asked,
+        also=also if sources is None else [*also, sources],
         moment=moment,
+        for_a_prompt=for_a_prompt,
         held=held,
     )
-    withheld, until = caveats.answer.withheld, caveats.answer.until
     said: Mapping[MessageKey, Sequence[Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
     if excerpt:
@@ -85,18 +79,36 @@ async def read_results(
     hits = []
     for ranked, keys in zip(best, keys_of, strict=True):
         candidate = ranked.candidate
-        kind, key = candidate.kind, candidate.key
-        item = found[kind].get(key)
-        if item is None or (kind == "message" and key in withheld):
-            continue
-        hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
-        # What held at another time is not looked up.
-        if moment is None and kind == "message":
-            hit.partly_until = until.get(cast(MessageKey, key))
-        elif moment is None and isinstance(item, Summary):
-            hit.partly_until = item.partly_until
-        hits.append(hit)
+        item = found.item(candidate.kind, candidate.key)
+        if item is not None:
+            hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
+            hit.partly_until = found.partly_until(candidate.kind, candidate.key)
+            hits.append(hit)
     return hits
+
+
+@dataclass(frozen=True, slots=True)
+class WholeItems:
+    """Items by kind and key, and what a prompt must know of some of them."""
+
+    _items: Mapping[Kind, Mapping[Key, Item]]
+    _caveats: Caveats
+    _of_the_present: bool
+
+    def item(self, kind: Kind, key: Key) -> Item | None:
+        """The item; None if it was deleted in the meantime, or does not belong in the prompt."""
+        if kind == "message" and key in self._caveats.withheld:
+            return None
+        return self._items[kind].get(key)
+
+    def partly_until(self, kind: Kind, key: Key) -> datetime | None:
+        """See `Hit.partly_until`. What held at another time is not looked up."""
+        if not self._of_the_present:
+            return None
+        if kind == "message":
+            return self._caveats.until.get(cast(MessageKey, key))
+        item = self._items[kind].get(key)
+        return item.partly_until if isinstance(item, Summary) else None
 
 
 async def read_whole(
@@ -106,15 +118,21 @@ async def read_whole(
     *,
     also: Sequence[Statement[Any]] = (),
     moment: Moment | None = None,
+    for_a_prompt: bool = False,
     held: AtHand | None = None,
-) -> Mapping[Kind, Mapping[Key, Item]]:
-    """Items of all wanted kinds, by their keys; `also` runs with them.
+) -> WholeItems:
+    """Items of all wanted kinds; `also` runs with them.
 
-    Memories are those of `moment`, or from a snapshot.
+    Memories are those of `moment`, or from a snapshot. `for_a_prompt` as in `read_results`.
     """
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
+    caveats: Statement[Caveats] | Answered[Caveats] = Answered(Caveats())
+    if for_a_prompt and "message" in keys:
+        known = held.caveats if held is not None else None
+        said = cast(Sequence[MessageKey], keys["message"])
+        caveats = neighbours.caveats(scope, said) if known is None else Answered(known)
     found: dict[Kind, Mapping[Key, Item]] = {}
     reads: dict[Kind, Statement[Mapping[Key, Item]]] = {}
     for kind, of_kind in keys.items():
@@ -123,10 +141,35 @@ async def read_whole(
             reads[kind] = whole(scope, kind, of_kind, moment)
         else:
             found[kind] = at_hand
-    await asking(*reads.values(), *also)
+    asked = [caveats] if isinstance(caveats, Statement) else []
+    await asking(*reads.values(), *also, *asked)
     for kind, read in reads.items():
         found[kind] = read.answer
-    return found
+    return WholeItems(found, caveats.answer, moment is None)
+
+
+def whole(
+    scope: Scope, kind: Kind, keys: Sequence[Key], moment: Moment | None = None
+) -> Statement[Mapping[Key, Item]]:
+    """The items of one kind by key, without items deleted in the meantime.
+
+    With `moment` memories are as they stood then.
+    """
+    if kind == "memory":
+        ids = cast(Sequence[UUID], keys)
+        read = past.whole(scope, moment, ids) if moment else memories.by_ids(scope, ids)
+        return read.meaning(lambda found: {memory.memory_id: memory for memory in found})
+    if kind == "message":
+        return messages.by_keys(scope, cast(Sequence[MessageKey], keys)).meaning(
+            lambda found: {excerpt.key: excerpt.message for excerpt in found}
+        )
+    if kind == "summary":
+        return conversations.by_conversations(scope, cast(Sequence[str], keys)).meaning(
+            lambda found: {summary.conversation_id: summary for summary in found}
+        )
+    return chunks.by_ids(scope, cast(Sequence[UUID], keys)).meaning(
+        lambda found: {chunk.chunk_id: chunk for chunk in found}
+    )
 
 
 def _sources_of(
