@@ -14,6 +14,7 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage import chunk_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -78,15 +79,8 @@ async def test_the_best_are_those_of_all(
         {n: 9.0 if equal and n <= WANTED * 2 else 9.0 - n / 100 for n in range(1, CHUNKS + 1)}
     )
     for vector in (None, vectors[0]):
-        whole = chunk_candidates.find(
-            ANA,
-            EVERYTHING,
-            vector=vector,
-            model=MODEL[0],
-            bm25=scores,
-            wanted=WANTED,
-            among_all=True,
-        )
+        query = PassageQuery(ANA, scores, vector, MODEL[0], WANTED)
+        whole = chunk_candidates.find(query, EVERYTHING, among_all=True)
         found, given = await searched(reader, scores, vector)
         assert shown(found) == shown(await answer(reader, whole))
         assert given[0] == (WANTED * 2 if equal else WANTED)

@@ -11,6 +11,7 @@ import pytest
 from hitherto_retrieval.storage import chunk_candidates, chunks
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
@@ -40,14 +41,16 @@ async def find(
     return await answer(
         reader,
         chunk_candidates.find(
-            scope,
+            PassageQuery(
+                scope,
+                Scores.of(bm25 or {}),
+                vector,
+                MODEL[0],
+                wanted,
+                named,
+                text_query=text_query,
+            ),
             filters,
-            vector=vector,
-            model=MODEL[0],
-            bm25=Scores.of(bm25 or {}),
-            wanted=wanted,
-            named=named,
-            text_query=text_query,
         ),
     )
 

@@ -14,8 +14,8 @@ import pytest
 
 from hitherto_retrieval.loading import Loading
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.corpora.held import AtHand, PassagesAtHand
-from hitherto_retrieval.search.corpora.passages import MessageCorpus, StoredPassages, SummaryCorpus
+from hitherto_retrieval.search.corpora.held import AtHand, Passages
+from hitherto_retrieval.search.corpora.passages import MessageCorpus, SummaryCorpus
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.whole_results import whole
@@ -164,10 +164,10 @@ async def test_the_same_is_found_of_random_people(
             numbers = chance.sample(range(1, 120), chance.randrange(60))
             bm25 = Scores.of({each: chance.choice((0.5, 1.0, 3.5)) for each in numbers})
             for kind in (MessageCorpus, SummaryCorpus):
-                ours = kind(filters, PassagesAtHand(held))
+                ours = kind(filters, Passages(held))
                 assert not ours.first(looking, bm25)
                 assert not ours.second()
-                theirs = kind(filters, StoredPassages())
+                theirs = kind(filters, Passages())
                 await _asked(reader, theirs, looking, bm25)
                 found = features(theirs.candidates())
                 near = [(each, pytest.approx(sums, abs=1e-6)) for each, sums in found]
@@ -215,7 +215,7 @@ async def test_too_many_messages_are_left_to_the_database(
     assert held.whole("message", [("c1", 1)]) is None
     assert held.caveats is None
     looking = random_looking(random.Random(1), np.random.default_rng(1), person)
-    corpus = MessageCorpus(PassageFilters(), PassagesAtHand(held))
+    corpus = MessageCorpus(PassageFilters(), Passages(held))
     assert corpus.first(looking, Scores.of({}))
     assert not held.answers(corpus, PassageFilters())
 

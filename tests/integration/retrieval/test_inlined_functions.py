@@ -25,6 +25,7 @@ from hitherto_retrieval.storage import (
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
@@ -37,7 +38,7 @@ MOMENT = Moment(as_of=THEN, known_at=THEN)
 FILTERS = Filters(types=["fact"], entity="Sarah", metadata={"team": "a"})
 PASSAGES = PassageFilters(created_after=THEN, entity="Sarah")
 SOUGHT = memory_candidates.Sought(None, "model", NO_SCORES)
-NO_VECTOR: dict[str, Any] = {"vector": None, "model": "model", "bm25": NO_SCORES, "wanted": 10}
+QUERY = PassageQuery(ANA, model="model", wanted=10)
 FUNCTION = re.compile(r"filtered_|compared_|memories_at|learnt_from_messages")
 PAGE: dict[str, Any] = {"order_by": "importance", "after": None, "limit": 10}
 
@@ -49,15 +50,13 @@ STATEMENTS: dict[str, Statement[Any]] = {
     "past top": past.top(ANA, MOMENT, limit=10, newest_first=False),
     "past search": past_candidates.candidates(ANA, SOUGHT, MOMENT, FILTERS),
     "past sealed": sealed_items.memories(ANA, FILTERS, MOMENT),
-    "messages": message_candidates.find(ANA, PASSAGES, **NO_VECTOR),
-    "summaries": summary_candidates.find(ANA, PASSAGES, **NO_VECTOR),
-    "documents": chunk_candidates.find(ANA, PASSAGES, **NO_VECTOR),
-    "last documents": most_recent.documents(ANA, PASSAGES, per_source=3),
-    "last messages": most_recent.messages(ANA, PASSAGES, limit=3),
-    "adjacent messages": neighbours.around(
-        ANA, [("c", 1)], turns=1, farthest=4, vector=None, model="model", bm25=NO_SCORES
-    ),
-    "facts": neighbours.facts_about(ANA, [("c", 1)], vector=None, model="model"),
+    "messages": message_candidates.find(QUERY, PASSAGES),
+    "summaries": summary_candidates.find(QUERY, PASSAGES),
+    "documents": chunk_candidates.find(QUERY, PASSAGES),
+    "last documents": most_recent.documents(QUERY, PASSAGES, per_source=3),
+    "last messages": most_recent.messages(QUERY, PASSAGES, limit=3),
+    "adjacent messages": neighbours.around(QUERY, [("c", 1)], turns=1, farthest=4),
+    "facts": neighbours.facts_about(QUERY, [("c", 1)]),
     "caveats": neighbours.caveats(ANA, [("c", 1)]),
     "newest messages": newest.page(ANA, "message", PASSAGES, limit=3),
     "newest summaries": newest.page(ANA, "summary", PASSAGES, limit=3),

@@ -9,23 +9,22 @@ import psycopg
 import pytest
 
 from hitherto_retrieval.storage import neighbours
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import NO_SCORES
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 from tests.integration.retrieval.seed_passages import MODEL, Turn, converse
 
 ANA = Scope(TENANT, "ana")
 LONG = 1200
 SHORT = {f"c{number}": [Turn("short")] * 6 for number in range(200)}
+QUERY = PassageQuery(ANA, model=MODEL[0])
 KEYS = [("long", number) for number in range(10, LONG, 10)]
 
 STATEMENTS: dict[str, Statement[Any]] = {
-    "adjacent messages": neighbours.around(
-        ANA, KEYS, turns=1, farthest=4, vector=None, model=MODEL[0], bm25=NO_SCORES
-    ),
-    "facts": neighbours.facts_about(ANA, KEYS, vector=None, model=MODEL[0]),
+    "adjacent messages": neighbours.around(QUERY, KEYS, turns=1, farthest=4),
+    "facts": neighbours.facts_about(QUERY, KEYS),
     "caveats": neighbours.caveats(ANA, KEYS),
 }
 

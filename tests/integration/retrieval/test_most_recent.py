@@ -12,6 +12,7 @@ import pytest
 
 from hitherto_retrieval.storage import chunks, most_recent
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
@@ -63,7 +64,9 @@ async def test_documents_are_balanced_over_sources(
     await hand_over(superuser_conninfo, "minh", theirs)
     await hand_over(superuser_conninfo, "ana", theirs, tenant="another")
     for filters, expected in BALANCED * 12:
-        found = await answer(reader, most_recent.documents(ANA, filters, per_source=2))
+        found = await answer(
+            reader, most_recent.documents(PassageQuery(ANA), filters, per_source=2)
+        )
         assert all(c.most_recent and c.kind == "document" for c in found)
         assert [c.happened_at for c in found] == sorted(
             (c.happened_at for c in found), reverse=True
@@ -89,14 +92,16 @@ async def test_a_document_without_chunks_takes_no_place(
     (found,) = await answer(
         reader,
         most_recent.documents(
-            ANA,
+            PassageQuery(
+                ANA,
+                Scores.of({1: 3.0}),
+                question,
+                MODEL[0],
+                named=list(entities.values()),
+                text_query="x",
+            ),
             PassageFilters(),
             per_source=1,
-            vector=question,
-            model=MODEL[0],
-            bm25=Scores.of({1: 3.0}),
-            named=list(entities.values()),
-            text_query="x",
         ),
     )
     assert (found.key, found.bm25, found.entities) == (stored[1][0], 3.0, 1)
@@ -118,7 +123,7 @@ async def test_the_users_last_messages(reader: Database, superuser_conninfo: str
 
     async def last(filters: PassageFilters, limit: int) -> list[str]:
         found = await answer(
-            reader, most_recent.messages(ANA, filters, limit=limit, with_words=True)
+            reader, most_recent.messages(PassageQuery(ANA, with_words=True), filters, limit=limit)
         )
         assert all(c.most_recent and c.role == "user" for c in found)
         return [c.words for c in found]
@@ -141,7 +146,7 @@ async def test_row_23_documents_are_ranked_once_on_a_database_without_statistics
 ) -> None:
     monkeypatch.setattr(seed_passages, "GROWN", sys.maxsize)
     await hand_over(superuser_conninfo, "ana", _papers())
-    statement = most_recent.documents(ANA, PassageFilters(), per_source=2)
+    statement = most_recent.documents(PassageQuery(ANA), PassageFilters(), per_source=2)
 
     async def planned(connection: Connection) -> list[Any]:
         # The connection's own `execute` knows no parameters of psycopg's kinds.

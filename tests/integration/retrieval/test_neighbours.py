@@ -8,10 +8,11 @@ import pytest
 
 from hitherto_retrieval.storage import neighbours
 from hitherto_retrieval.storage.candidate import MessageKey
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import NO_SCORES, Scores
+from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer, keys, unit_vectors
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 from tests.integration.retrieval.seed_passages import MODEL, Turn, converse
@@ -37,14 +38,10 @@ async def test_neighbours_stand_once_with_all_features(
         found = await answer(
             reader,
             neighbours.around(
-                ANA,
+                PassageQuery(ANA, Scores.of({5: 7.0}), question, MODEL[0], with_words=True),
                 given,
                 turns=turns,
                 farthest=2,
-                vector=question,
-                model=MODEL[0],
-                bm25=Scores.of({5: 7.0}),
-                with_words=True,
             ),
         )
         keys(found)
@@ -62,9 +59,7 @@ async def test_neighbours_stand_once_with_all_features(
     assert await around([("c", 1)], 0) == {}
     (without,) = await answer(
         reader,
-        neighbours.around(
-            ANA, [("c", 1)], turns=1, farthest=2, vector=None, model=MODEL[0], bm25=NO_SCORES
-        ),
+        neighbours.around(PassageQuery(ANA), [("c", 1)], turns=1, farthest=2),
     )
     assert (without.cosine, without.words) == (None, "")
 
@@ -119,7 +114,8 @@ async def test_the_best_current_fact_about_each_message(
     asked = [(name, number) for name in "ecdd" for number in (2, 1)]
     for _ in range(12):
         found = await answer(
-            reader, neighbours.facts_about(ANA, asked, vector=question, model=MODEL[0])
+            reader,
+            neighbours.facts_about(PassageQuery(ANA, vector=question, model=MODEL[0]), asked),
         )
         assert set(found) == {("c", 1), ("e", 1)}
         assert found["c", 1].cosine == pytest.approx(float(best @ question), abs=1e-3)
@@ -128,5 +124,5 @@ async def test_the_best_current_fact_about_each_message(
         # What has no vector still counts by its words.
         assert found["e", 1] == neighbours.Facts(None, [6])
     for vector, model in ((question, "another"), (None, MODEL[0])):
-        unknown = neighbours.facts_about(ANA, asked, vector=vector, model=model)
+        unknown = neighbours.facts_about(PassageQuery(ANA, vector=vector, model=model), asked)
         assert {facts.cosine for facts in (await answer(reader, unknown)).values()} == {None}

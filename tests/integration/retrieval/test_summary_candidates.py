@@ -10,6 +10,7 @@ import pytest
 from hitherto_retrieval.storage import summary_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -37,13 +38,15 @@ async def find(
     return await answer(
         reader,
         summary_candidates.find(
-            scope,
+            PassageQuery(
+                scope,
+                Scores.of(bm25 or {}),
+                vector,
+                MODEL[0],
+                wanted,
+                with_words=with_words,
+            ),
             filters,
-            vector=vector,
-            model=MODEL[0],
-            bm25=Scores.of(bm25 or {}),
-            wanted=wanted,
-            with_words=with_words,
         ),
     )
 

@@ -10,12 +10,13 @@ from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS, near_pairs,
 from hitherto_retrieval.storage import message_candidates, neighbours
 from hitherto_retrieval.storage.candidate import MessageKey
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import NO_SCORES, Scores
+from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT
-from tests.integration.retrieval.seed_passages import MODEL, Turn, converse
+from tests.integration.retrieval.seed_passages import Turn, converse
 
 ANA = Scope(TENANT, "ana")
 
@@ -23,15 +24,7 @@ ANA = Scope(TENANT, "ana")
 async def around(
     reader: Database, *given: MessageKey, turns: int = TURNS, farthest: int = FARTHEST
 ) -> set[object]:
-    statement = neighbours.around(
-        ANA,
-        given,
-        turns=turns,
-        farthest=farthest,
-        vector=None,
-        model=MODEL[0],
-        bm25=NO_SCORES,
-    )
+    statement = neighbours.around(PassageQuery(ANA), given, turns=turns, farthest=farthest)
     return {candidate.key for candidate in await answer(reader, statement)}
 
 
@@ -71,17 +64,8 @@ async def test_the_database_and_the_ranking_count_alike(
         for name in names
     }
     await converse(superuser_conninfo, "ana", said)
-    found = await answer(
-        reader,
-        message_candidates.find(
-            ANA,
-            PassageFilters(),
-            vector=None,
-            model=MODEL[0],
-            bm25=Scores.of(dict.fromkeys(range(1, 200), 1.0)),
-            wanted=200,
-        ),
-    )
+    query = PassageQuery(ANA, Scores.of(dict.fromkeys(range(1, 200), 1.0)), wanted=200)
+    found = await answer(reader, message_candidates.find(query, PassageFilters()))
     speakers = {name: of for name, of in speakers_of(found).items() if name in names}
     assert speakers
     for name, of in speakers.items():

@@ -17,12 +17,11 @@ from typing import Any
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.beginning import Beginning
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
-from hitherto_retrieval.search.corpora.held import AtHand, MemoriesAtHand, PassagesAtHand
+from hitherto_retrieval.search.corpora.held import AtHand, MemoriesAtHand, Passages
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.corpora.passages import (
     DocumentCorpus,
     MessageCorpus,
-    StoredPassages,
     SummaryCorpus,
 )
 from hitherto_retrieval.search.corpora.past import PastMemoryCorpus, TermIndex
@@ -313,7 +312,7 @@ class Searching:
         without_episodes = bool(intent.source_types) and self._holds("document")
         filters = question.filters
         made: list[Corpus] = []
-        passages = StoredPassages() if held is None else PassagesAtHand(held)
+        passages = Passages(held)
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
                 indexed = self._indexed(kind)

@@ -6,7 +6,7 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -230,7 +230,7 @@ class HeldMemories:
             quick = self._quickly(allowed, vector, sought)
         near, worded = quick or (
             self._nearest(allowed, vector, sought.wanted),
-            self._worded(allowed, sought.bm25.best(len(sought.bm25)), sought.wanted),
+            first_of(sought.bm25.best(len(sought.bm25)), self._by_number, allowed, sought.wanted),
         )
         pool = {
             *near,
@@ -333,20 +333,9 @@ class HeldMemories:
         if len(found) < sought.wanted or not allowed[found].all():
             return None
         numbers = sought.bm25.best(several)
-        worded = self._worded(allowed, numbers, sought.wanted)
+        worded = first_of(numbers, self._by_number, allowed, sought.wanted)
         all_numbers = len(numbers) == len(sought.bm25)
         return (found, worded) if all_numbers or len(worded) == sought.wanted else None
-
-    def _worded(self, allowed: NDArray[np.bool_], numbers: Sequence[int], wanted: int) -> list[int]:
-        """The first of those with these numbers in the keyword index."""
-        found: list[int] = []
-        for number in numbers:
-            place = self._by_number.get(number)
-            if place is not None and allowed[place]:
-                found.append(place)
-                if len(found) == wanted:
-                    break
-        return found
 
     def _mentioned(self, entity_ids: Sequence[UUID]) -> dict[int, int]:
         """How many of the entities each memory mentions, for memories that mention any."""
@@ -380,3 +369,20 @@ class HeldMemories:
         these = np.flatnonzero(allowed)
         found: list[int] = these[np.lexsort((-these, -self._valid[these]))][:newest].tolist()
         return found
+
+
+def first_of(
+    numbers: Iterable[int],
+    places: Mapping[int, int],
+    allowed: NDArray[np.bool_],
+    wanted: int,
+) -> list[int]:
+    """The first `wanted` allowed places of those with these numbers in a keyword index."""
+    found: list[int] = []
+    for number in numbers:
+        place = places.get(number)
+        if place is not None and allowed[place]:
+            found.append(place)
+            if len(found) == wanted:
+                break
+    return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
 from hitherto_retrieval.storage.filters import can_compare, has_all
-from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.held_memories import HeldMemories, first_of
 from hitherto_retrieval.storage.held_vectors import (
     HeldVectors,
     microseconds,
@@ -24,9 +24,8 @@ from hitherto_retrieval.storage.held_vectors import (
 )
 from hitherto_retrieval.storage.neighbours import Caveats, Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_shared.embeddings.protocol import Vector
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_shared.models import Message
-from hitherto_shared.text.bm25 import Scores
 
 _BYTES_OF_A_MESSAGE = 4_000
 _BYTES_OF_A_SUMMARY = 500
@@ -80,21 +79,12 @@ class _Passages:
             passing &= self.happened < since_epoch(filters.created_before)
         return passing
 
-    def pool(
-        self, allowed: Mask, vector: Vector | None, bm25: Scores, numbers: int, wanted: int
-    ) -> set[int]:
+    def pool(self, query: PassageQuery, allowed: Mask, numbers: int) -> set[int]:
         """The nearest by vector, and the best by words of the best `numbers` of the index."""
         found: set[int] = set()
-        if vector is not None:
-            found.update(self.vectors.nearest(allowed, vector, wanted))
-        worded = 0
-        for number in bm25.best(numbers):
-            place = self._by_number.get(number)
-            if place is not None and allowed[place]:
-                found.add(place)
-                worded += 1
-                if worded == wanted:
-                    break
+        if query.vector is not None:
+            found.update(self.vectors.nearest(allowed, query.vector, query.wanted))
+        found.update(first_of(query.bm25.best(numbers), self._by_number, allowed, query.wanted))
         return found
 
 
@@ -177,27 +167,24 @@ class HeldMessages:
             found[key] = shown
         return found
 
-    def find(
-        self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
-    ) -> list[Candidate]:
+    def find(self, query: PassageQuery, filters: PassageFilters) -> list[Candidate]:
         """See `message_candidates.find`."""
-        passages = self._passages
         if filters.all_that_was_said:
             # Messages of other roles occupy a place, but are not returned.
-            pool = passages.pool(self._passing(filters), vector, bm25, wanted, wanted)
+            pool = self._passages.pool(query, self._passing(filters), query.wanted)
         else:
             allowed = self._said & self._passing(filters)
-            pool = passages.pool(allowed, vector, bm25, len(bm25), wanted)
-        return self._candidates((place for place in pool if self._said[place]), vector, bm25)
+            pool = self._passages.pool(query, allowed, len(query.bm25))
+        return self._candidates(query, (place for place in pool if self._said[place]))
 
     def most_recent(
-        self, filters: PassageFilters, *, limit: int, vector: Vector | None, bm25: Scores
+        self, query: PassageQuery, filters: PassageFilters, *, limit: int
     ) -> list[Candidate]:
         """See `most_recent.messages`."""
         these = np.flatnonzero(self._by_user & self._passing(filters))
         order = np.lexsort((-these, -self._passages.happened[these]))
         newest = these[order][:limit].tolist()
-        found = self._candidates(newest, vector, bm25)
+        found = self._candidates(query, newest)
         for candidate in found:
             candidate.most_recent = True
         return found
@@ -214,18 +201,12 @@ class HeldMessages:
         return passing
 
     def around(
-        self,
-        keys: Sequence[MessageKey],
-        *,
-        turns: int,
-        farthest: int,
-        vector: Vector | None,
-        bm25: Scores,
+        self, query: PassageQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
     ) -> list[Candidate]:
         """See `neighbours.around`."""
         given = {place for key in keys if (place := self._places.get(key)) is not None}
         near = set().union(*(self._near(at, turns, farthest) for at in given))
-        return self._candidates(near - given, vector, bm25)
+        return self._candidates(query, near - given)
 
     def _near(self, at: int, turns: int, farthest: int) -> Sequence[int]:
         """The positions of the messages before and after one, found once."""
@@ -257,7 +238,7 @@ class HeldMessages:
             place, before = place + direction, row
 
     def facts_about(
-        self, keys: Iterable[MessageKey], *, vector: Vector | None, at: datetime
+        self, query: PassageQuery, keys: Iterable[MessageKey], *, at: datetime
     ) -> dict[MessageKey, Facts]:
         """See `neighbours.facts_about`; by the database's clock `at`."""
         memories, learnt = self._memories, self._learnt
@@ -265,7 +246,7 @@ class HeldMessages:
         if memories.some_expired(at):
             current = ((key, memories.unexpired(each.places, at)) for key, each in found)
             found = [(key, self._learnt_at(places)) for key, places in current if places]
-        cosines = memories.cosines([n for _, each in found for n in each.places], vector)
+        cosines = memories.cosines([n for _, each in found for n in each.places], query.vector)
         facts: dict[MessageKey, Facts] = {}
         first = 0
         for key, each in found:
@@ -280,13 +261,11 @@ class HeldMessages:
     def _learnt_at(self, places: Sequence[int]) -> _Learnt:
         return _Learnt(places, [self._memories.lexical_no(place) for place in places])
 
-    def _candidates(
-        self, found: Iterable[int], vector: Vector | None, bm25: Scores
-    ) -> list[Candidate]:
+    def _candidates(self, query: PassageQuery, found: Iterable[int]) -> list[Candidate]:
         places, keys = sorted(found), self._keys
         rows = [self.rows[place] for place in places]
-        cosines = self.vectors.cosines(places, vector)
-        scores = bm25.of_each([row[2] for row in rows])
+        cosines = self.vectors.cosines(places, query.vector)
+        scores = query.bm25.of_each([row[2] for row in rows])
         return [
             Candidate("message", keys[place], row[3], row[4], row[0], score, cosine, row[7], row[6])
             for place, row, cosine, score in zip(places, rows, cosines, scores, strict=True)
@@ -321,11 +300,9 @@ class HeldSummaries:
         """Approximate size in bytes."""
         return self.vectors.size + _BYTES_OF_A_SUMMARY * len(self.rows)
 
-    def find(
-        self, filters: PassageFilters, *, vector: Vector | None, bm25: Scores, wanted: int
-    ) -> list[Candidate]:
+    def find(self, query: PassageQuery, filters: PassageFilters) -> list[Candidate]:
         """See `summary_candidates.find`."""
-        numbers = wanted if filters.all_that_was_said else len(bm25)
+        numbers = query.wanted if filters.all_that_was_said else len(query.bm25)
         passing = self._passages.passing(filters)
         if filters.metadata:
             # A summary has none.
@@ -333,9 +310,9 @@ class HeldSummaries:
         if filters.entity:
             said_in = {source[0] for source in self._memories.said_of(filters.entity)}
             passing &= np.fromiter((row[0] in said_in for row in self.rows), bool)
-        places = sorted(self._passages.pool(passing, vector, bm25, numbers, wanted))
-        cosines = self.vectors.cosines(places, vector)
-        scores = bm25.of_each([self.rows[place][1] for place in places])
+        places = sorted(self._passages.pool(query, passing, numbers))
+        cosines = self.vectors.cosines(places, query.vector)
+        scores = query.bm25.of_each([self.rows[place][1] for place in places])
         return [
             Candidate("summary", row[0], row[2], row[3], row[0], score, cosine)
             for row, cosine, score in zip(

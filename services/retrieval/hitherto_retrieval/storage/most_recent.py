@@ -5,16 +5,11 @@ For memories, `Sought.newest` does this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from uuid import UUID
-
 from hitherto_retrieval.storage import chunk_candidates, message_candidates
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
-from hitherto_shared.embeddings.protocol import Vector
-from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 # A document without chunks cannot be shown, and displaces no document with chunks. The pool is
 # materialised: a database without statistics would compute it for every chunk.
@@ -59,60 +54,28 @@ ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
 
 
 def documents(
-    scope: Scope,
-    filters: PassageFilters,
-    *,
-    per_source: int,
-    vector: Vector | None = None,
-    model: str = "",
-    bm25: Scores = NO_SCORES,
-    named: Sequence[UUID] = (),
-    text_query: str | None = None,
+    query: PassageQuery, filters: PassageFilters, *, per_source: int
 ) -> Statement[list[Candidate]]:
     """The first chunk of the newest documents of each source type, newest first.
 
     At most `per_source` of each type: of those in `filters.source_types`, by default of all that
-    the user has. The other arguments are for the features, as in `chunk_candidates.find`.
+    the user has.
     """
     return Statement(
         _DOCUMENTS,
-        {
-            **scope.parameters,
-            **compared(vector, model),
-            **filters.parameters(),
-            "named": list(named),
-            "text_query": text_query,
-            "limit": per_source,
-        },
-        lambda rows: chunk_candidates.candidates(rows, bm25, most_recent=True),
+        {**query.parameters(), **filters.parameters(), "limit": per_source},
+        lambda rows: chunk_candidates.candidates(rows, query.bm25, most_recent=True),
         planned_anew=True,
     )
 
 
 def messages(
-    scope: Scope,
-    filters: PassageFilters,
-    *,
-    limit: int,
-    vector: Vector | None = None,
-    model: str = "",
-    bm25: Scores = NO_SCORES,
-    with_words: bool = False,
+    query: PassageQuery, filters: PassageFilters, *, limit: int
 ) -> Statement[list[Candidate]]:
-    """The user's latest messages, newest first.
-
-    Arguments besides the filters and the limit are for the features, as in
-    `message_candidates.find`.
-    """
+    """The user's latest messages, newest first."""
     return Statement(
         _MESSAGES,
-        {
-            **scope.parameters,
-            **compared(vector, model),
-            **filters.parameters(),
-            "limit": limit,
-            "with_words": with_words,
-        },
-        lambda rows: message_candidates.candidates(rows, bm25, most_recent=True),
+        {**query.parameters(), **filters.parameters(), "limit": limit},
+        lambda rows: message_candidates.candidates(rows, query.bm25, most_recent=True),
         planned_anew=True,
     )

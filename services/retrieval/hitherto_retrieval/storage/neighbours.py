@@ -12,12 +12,10 @@ from uuid import UUID
 
 from hitherto_retrieval.storage import message_candidates
 from hitherto_retrieval.storage.candidate import Candidate, MessageKey
-from hitherto_retrieval.storage.passage_filters import compared
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Texts, Uuids
-from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import Scores
 
 # Distances are counted in turns, as the rankings count them: 0 between adjacent messages of one
 # speaker, else 1, and 1 more for each number that is missing in between. The limit never
@@ -141,35 +139,18 @@ class Facts:
 
 
 def around(
-    scope: Scope,
-    keys: Sequence[MessageKey],
-    *,
-    turns: int,
-    farthest: int,
-    vector: Vector | None,
-    model: str,
-    bm25: Scores,
-    with_words: bool = False,
+    query: PassageQuery, keys: Sequence[MessageKey], *, turns: int, farthest: int
 ) -> Statement[list[Candidate]]:
     """User and assistant messages in the turns around given messages.
 
     Consecutive messages of one speaker are one turn. The given messages are not included; each
-    other message is returned once, unordered.
-
-    They are at most `turns` away (0: in the same turn) and `farthest` message numbers. The other
-    arguments are for the features, as in `message_candidates.find`.
+    other message is returned once, unordered. They are at most `turns` away (0: in the same turn)
+    and `farthest` message numbers.
     """
     return Statement(
         _AROUND,
-        {
-            **scope.parameters,
-            **compared(vector, model),
-            **_columns(keys),
-            "turns": turns,
-            "farthest": farthest,
-            "with_words": with_words,
-        },
-        lambda rows: message_candidates.candidates(rows, bm25),
+        {**query.parameters(), **_columns(keys), "turns": turns, "farthest": farthest},
+        lambda rows: message_candidates.candidates(rows, query.bm25),
     )
 
 
@@ -189,12 +170,12 @@ def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID,
 
 
 def facts_about(
-    scope: Scope, keys: Sequence[MessageKey], *, vector: Vector | None, model: str
+    query: PassageQuery, keys: Sequence[MessageKey]
 ) -> Statement[dict[MessageKey, Facts]]:
     """What was learnt from each message; messages without memories are left out."""
     return Statement(
         _FACTS,
-        {**scope.parameters, **compared(vector, model), **_columns(keys)},
+        {**query.parameters(), **_columns(keys)},
         lambda rows: {(row[0], row[1]): Facts(row[2], row[3]) for row in rows},
     )
 

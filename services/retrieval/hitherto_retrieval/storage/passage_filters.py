@@ -1,4 +1,4 @@
-"""Which messages, summaries and documents a search covers, and the parameters to find them."""
+"""Which messages, summaries and documents a search covers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
-import numpy as np
-from pgvector import HalfVector
 from psycopg.types.json import Jsonb
 
 from hitherto_retrieval.storage.filters import forms
-from hitherto_shared.embeddings.protocol import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +76,3 @@ class PassageFilters:
     def all_documents(self) -> bool:
         """Whether every document passes."""
         return self.all_that_was_said and not self.source_types and not self.content_types
-
-
-def compared(vector: Vector | None, model: str) -> dict[str, Any]:
-    """The vector to compare with, as parameters; without one every cosine is null."""
-    return {
-        "vector": None if vector is None else HalfVector(np.asarray(vector)),
-        "model": model,
-    }

@@ -3,16 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
+import numpy as np
+from pgvector import HalfVector
+
 from hitherto_retrieval.storage.candidate import Candidate
-from hitherto_retrieval.storage.passage_filters import PassageFilters, compared
+from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers, Uuids
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
-from hitherto_shared.text.bm25 import Scores
+from hitherto_shared.text.bm25 import NO_SCORES, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class PassageQuery:
+    """What the passages of a user are compared with, and which features are wanted of them.
+
+    Attributes:
+        scope: The user.
+        bm25: Score of every passage that contains a word of the question, by its number in the
+            index of its corpus.
+        vector: The question as a unit vector of `model`; None searches by words only, and every
+            cosine is None.
+        model: Name of the active model.
+        wanted: Maximum number of candidates of each leg.
+        named: Entities that the question names; documents about them are found as well.
+        with_words: Whether to fill `Candidate.words` with the text of a message or summary.
+        text_query: The text of the question, if `Candidate.text_rank` of chunks is needed.
+    """
+
+    scope: Scope
+    bm25: Scores = field(default_factory=lambda: NO_SCORES)
+    vector: Vector | None = None
+    model: str = ""
+    wanted: int = 0
+    named: Sequence[UUID] = ()
+    with_words: bool = False
+    text_query: str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """The query as statement parameters, without the scores."""
+        return {
+            **self.scope.parameters,
+            "vector": None if self.vector is None else HalfVector(np.asarray(self.vector)),
+            "model": self.model,
+            "wanted": self.wanted,
+            "named": Uuids(self.named),
+            "with_words": self.with_words,
+            "text_query": self.text_query,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,47 +77,21 @@ class PassageSearch:
     expire: bool = False
 
     def find(
-        self,
-        scope: Scope,
-        filters: PassageFilters,
-        *,
-        vector: Vector | None,
-        model: str,
-        bm25: Scores,
-        wanted: int,
-        with_words: bool = False,
-        named: Sequence[UUID] = (),
-        text_query: str | None = None,
-        among_all: bool = False,
+        self, query: PassageQuery, filters: PassageFilters, *, among_all: bool = False
     ) -> Statement[list[Candidate]]:
-        """Passages near a question or with words of it, unordered.
+        """Passages that pass `filters` near a question or with words of it, unordered.
 
-        Args:
-            scope: The user.
-            filters: Which passages count.
-            vector: The question as a unit vector of `model`; None searches by words only.
-            model: Name of the active model.
-            bm25: Score of every passage that contains a word of the question, by its number in the
-                index.
-            wanted: Maximum number of candidates of each leg.
-            with_words: Whether to fill `Candidate.words` with the text of a message or summary.
-            named: Entities that the question names; documents about them are found as well.
-            text_query: The text of the question, if `Candidate.text_rank` of chunks is needed.
-            among_all: Whether to look for words beyond the best, too many of which have expired.
+        `among_all` looks for words beyond the best, too many of which have expired.
         """
+        bm25 = query.bm25
         everything = self.all_pass(filters)
-        ranked = wanted if everything and not among_all else len(bm25)
+        ranked = query.wanted if everything and not among_all else len(bm25)
         return Statement(
             self.everything if everything else self.filtered,
             {
-                **scope.parameters,
-                **compared(vector, model),
+                **query.parameters(),
                 **({} if everything else filters.parameters()),
                 "lexical_nos": Integers(bm25.best(ranked, with_equals=self.expire)),
-                "wanted": wanted,
-                "with_words": with_words,
-                "named": Uuids(named),
-                "text_query": text_query,
             },
             lambda rows: self.candidates(rows, bm25),
             planned_anew=not everything,

@@ -10,6 +10,7 @@ from uuid import UUID
 from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.chunks import Chunk
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Memory, Message, Scope, Summary
@@ -48,6 +49,19 @@ class CandidateQuery:
     learnt: Scores = field(default_factory=lambda: NO_SCORES)
     with_source: bool = True
     with_text_rank: bool = False
+
+    def of_passages(self, bm25: Scores) -> PassageQuery:
+        """What passages are compared with; `bm25` are the scores in the index of their corpus."""
+        return PassageQuery(
+            self.scope,
+            bm25,
+            self.vector,
+            self.model,
+            self.wanted,
+            self.entity_ids,
+            with_words=self.with_text_rank,
+            text_query=self.text if self.with_text_rank else None,
+        )
 
 
 class Corpus(Protocol):

@@ -1,4 +1,4 @@
-"""Searches memories in a snapshot, without any statement."""
+"""Searches a snapshot: memories, messages and summaries, without any statement."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from uuid import UUID
 from hitherto_retrieval.loading import Snapshot
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus, Item
 from hitherto_retrieval.search.corpora.memories import sought_of
-from hitherto_retrieval.search.corpora.passages import FoundCandidates, StoredPassages
 from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
+from hitherto_retrieval.storage import (
+    message_candidates,
+    most_recent,
+    neighbours,
+    summary_candidates,
+)
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.held_passages import can_filter
+from hitherto_retrieval.storage.held_passages import HeldMessages, can_filter
 from hitherto_retrieval.storage.neighbours import Caveats, Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.passage_search import PassageQuery
 from hitherto_retrieval.storage.statement import Answered, Statement
 from hitherto_retrieval.storage.uses import Uses
 from hitherto_shared.text.bm25 import Scores
+
+FoundCandidates = Statement[list[Candidate]] | Answered[list[Candidate]]
+FoundFacts = Statement[dict[MessageKey, Facts]] | Answered[dict[MessageKey, Facts]]
 
 
 class AtHand:
@@ -100,61 +109,54 @@ class MemoriesAtHand:
         return self._found
 
 
-class PassagesAtHand(StoredPassages):
-    """Messages and summaries as in `StoredPassages`; the database finds those without a snapshot.
+class Passages:
+    """Messages and summaries from a snapshot; the database finds those without one.
 
     Args:
-        held: The snapshot.
+        held: The snapshot, if there is one.
     """
 
-    def __init__(self, held: AtHand) -> None:
+    def __init__(self, held: AtHand | None = None) -> None:
         self._held = held
 
-    def messages(
-        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
-    ) -> FoundCandidates:
-        """See `StoredPassages`."""
-        held = self._held.messages
-        if held is None or not can_filter(filters):
-            return super().messages(looking, filters, bm25)
-        vector, wanted = looking.vector, looking.wanted
-        return Answered(held.find(filters, vector=vector, bm25=bm25, wanted=wanted))
+    def messages(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
+        """Those near to the question or with words of it."""
+        held = self._held_messages(filters)
+        if held is None:
+            return message_candidates.find(query, filters)
+        return Answered(held.find(query, filters))
 
     def most_recent(
-        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
+        self, query: PassageQuery, filters: PassageFilters, *, limit: int
     ) -> FoundCandidates:
-        """See `StoredPassages`."""
-        held = self._held.messages
-        if held is None or not can_filter(filters):
-            return super().most_recent(looking, filters, bm25)
-        vector, limit = looking.vector, looking.newest
-        return Answered(held.most_recent(filters, limit=limit, vector=vector, bm25=bm25))
-
-    def around(
-        self, looking: CandidateQuery, keys: Sequence[MessageKey], bm25: Scores
-    ) -> FoundCandidates:
-        """See `StoredPassages`."""
-        held = self._held.messages
+        """What the user said last."""
+        held = self._held_messages(filters)
         if held is None:
-            return super().around(looking, keys, bm25)
-        return Answered(
-            held.around(keys, turns=TURNS, farthest=FARTHEST, vector=looking.vector, bm25=bm25)
-        )
+            return most_recent.messages(query, filters, limit=limit)
+        return Answered(held.most_recent(query, filters, limit=limit))
 
-    def facts(
-        self, looking: CandidateQuery, keys: Sequence[MessageKey]
-    ) -> Statement[dict[MessageKey, Facts]] | Answered[dict[MessageKey, Facts]]:
-        """See `StoredPassages`."""
-        held = self._held.messages
+    def around(self, query: PassageQuery, keys: Sequence[MessageKey]) -> FoundCandidates:
+        """What was said right before and after messages."""
+        held = self._held_messages()
         if held is None:
-            return super().facts(looking, keys)
-        return Answered(held.facts_about(keys, vector=looking.vector, at=self._held.at))
+            return neighbours.around(query, keys, turns=TURNS, farthest=FARTHEST)
+        return Answered(held.around(query, keys, turns=TURNS, farthest=FARTHEST))
 
-    def summaries(
-        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
-    ) -> FoundCandidates:
-        """See `StoredPassages`."""
-        if not can_filter(filters):
-            return super().summaries(looking, filters, bm25)
-        held, vector, wanted = self._held.summaries, looking.vector, looking.wanted
-        return Answered(held.find(filters, vector=vector, bm25=bm25, wanted=wanted))
+    def facts(self, query: PassageQuery, keys: Sequence[MessageKey]) -> FoundFacts:
+        """What was learnt from messages."""
+        held = self._held
+        if held is None or held.messages is None:
+            return neighbours.facts_about(query, keys)
+        return Answered(held.messages.facts_about(query, keys, at=held.at))
+
+    def summaries(self, query: PassageQuery, filters: PassageFilters) -> FoundCandidates:
+        """Summaries near to the question or with words of it."""
+        if self._held is None or not can_filter(filters):
+            return summary_candidates.find(query, filters)
+        return Answered(self._held.summaries.find(query, filters))
+
+    def _held_messages(self, filters: PassageFilters | None = None) -> HeldMessages | None:
+        """The messages of the snapshot, if it has some and the fields that the filters use."""
+        if self._held is None or not (filters is None or can_filter(filters)):
+            return None
+        return self._held.messages

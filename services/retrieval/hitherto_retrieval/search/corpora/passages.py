@@ -4,98 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Any, cast
 
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery
-from hitherto_retrieval.search.ranking.turns import FARTHEST, TURNS
-from hitherto_retrieval.storage import (
-    chunk_candidates,
-    message_candidates,
-    most_recent,
-    neighbours,
-    summary_candidates,
-)
+from hitherto_retrieval.search.corpora.held import FoundCandidates, FoundFacts, Passages
+from hitherto_retrieval.search.ranking.turns import FARTHEST
+from hitherto_retrieval.storage import chunk_candidates, most_recent
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
-from hitherto_retrieval.storage.neighbours import Facts
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import Answered, Statement
-from hitherto_shared.text.bm25 import NO_SCORES, Scores
+from hitherto_shared.text.bm25 import Scores
 
 _LIFTED = 20
 """Number of messages whose neighbours become candidates too."""
-
-FoundCandidates = Statement[list[Candidate]] | Answered[list[Candidate]]
-
-
-class StoredPassages:
-    """Messages and summaries as the database finds them."""
-
-    def messages(
-        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
-    ) -> FoundCandidates:
-        """Those near to the question or with words of it."""
-        return message_candidates.find(
-            looking.scope,
-            filters,
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            wanted=looking.wanted,
-            with_words=looking.with_text_rank,
-        )
-
-    def most_recent(
-        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
-    ) -> FoundCandidates:
-        """What the user said last."""
-        return most_recent.messages(
-            looking.scope,
-            filters,
-            limit=looking.newest,
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            with_words=looking.with_text_rank,
-        )
-
-    def around(
-        self, looking: CandidateQuery, keys: Sequence[MessageKey], bm25: Scores
-    ) -> FoundCandidates:
-        """What was said right before and after messages."""
-        return neighbours.around(
-            looking.scope,
-            keys,
-            turns=TURNS,
-            farthest=FARTHEST,
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            with_words=looking.with_text_rank,
-        )
-
-    def facts(
-        self, looking: CandidateQuery, keys: Sequence[MessageKey]
-    ) -> Statement[dict[MessageKey, Facts]] | Answered[dict[MessageKey, Facts]]:
-        """What was learnt from messages."""
-        return neighbours.facts_about(
-            looking.scope, keys, vector=looking.vector, model=looking.model
-        )
-
-    def summaries(
-        self, looking: CandidateQuery, filters: PassageFilters, bm25: Scores
-    ) -> FoundCandidates:
-        """Summaries near to the question or with words of it."""
-        return summary_candidates.find(
-            looking.scope,
-            filters,
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            wanted=looking.wanted,
-            with_words=looking.with_text_rank,
-        )
 
 
 class MessageCorpus:
@@ -108,29 +30,28 @@ class MessageCorpus:
 
     kind: Kind = "message"
 
-    def __init__(self, filters: PassageFilters, source: StoredPassages) -> None:
+    def __init__(self, filters: PassageFilters, source: Passages) -> None:
         self._filters = filters
         self._source = source
-        self._bm25 = NO_SCORES
         self._found: list[FoundCandidates] = []
-        self._facts: Statement[dict[MessageKey, Facts]] | Answered[dict[MessageKey, Facts]] | None
-        self._facts = None
+        self._facts: FoundFacts | None = None
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         self._facts = None
-        self._looking, self._bm25 = looking, bm25
+        self._looking = looking
+        self._query = query = looking.of_passages(bm25)
         self._found = [
-            self._source.messages(looking, filters, bm25)
+            self._source.messages(query, filters)
             for filters in _also_of_the_time(self._filters, looking)
         ]
         if looking.newest:
-            self._found.append(self._source.most_recent(looking, self._filters, bm25))
+            self._found.append(self._source.most_recent(query, self._filters, limit=looking.newest))
         return _to_ask(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`: neighbours of the best messages, memories learnt from all."""
-        looking = self._looking
+        query = self._query
         distinct = self._distinct()
         found = [cast(MessageKey, candidate.key) for candidate in distinct]
         best = sorted(distinct, key=_promise, reverse=True)[:_LIFTED]
@@ -138,7 +59,7 @@ class MessageCorpus:
         keys = dict.fromkeys(found)
         if best and self._filters.all_that_was_said:
             given = [cast(MessageKey, candidate.key) for candidate in best]
-            around = self._source.around(looking, given, self._bm25)
+            around = self._source.around(query, given)
             self._found.append(around)
             asked.append(around)
             if isinstance(around, Answered):
@@ -146,7 +67,7 @@ class MessageCorpus:
             else:
                 keys.update(dict.fromkeys(_beside(given)))
         if keys:
-            self._facts = self._source.facts(looking, list(keys))
+            self._facts = self._source.facts(query, list(keys))
             asked.append(self._facts)
         return _to_ask(asked)
 
@@ -183,15 +104,16 @@ class SummaryCorpus:
 
     kind: Kind = "summary"
 
-    def __init__(self, filters: PassageFilters, source: StoredPassages) -> None:
+    def __init__(self, filters: PassageFilters, source: Passages) -> None:
         self._filters = filters
         self._source = source
         self._found: list[FoundCandidates] = []
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
+        query = looking.of_passages(bm25)
         self._found = [
-            self._source.summaries(looking, filters, bm25)
+            self._source.summaries(query, filters)
             for filters in _also_of_the_time(self._filters, looking)
         ]
         return _to_ask(self._found)
@@ -217,41 +139,21 @@ class DocumentCorpus:
     def __init__(self, filters: PassageFilters) -> None:
         self._filters = filters
         self._found: list[Statement[list[Candidate]]] = []
-        self._wanted = 0
-        self._bm25 = NO_SCORES
 
     def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        text = looking.text if looking.with_text_rank else None
-        self._find = partial(
-            chunk_candidates.find,
-            looking.scope,
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            wanted=looking.wanted,
-            named=looking.entity_ids,
-            text_query=text,
-        )
-        self._wanted, self._bm25 = looking.wanted, bm25
-        self._found = [self._find(each) for each in _also_of_the_time(self._filters, looking)]
-        sources = looking.intent.source_types
+        self._query = query = looking.of_passages(bm25)
+        self._found = [
+            chunk_candidates.find(query, filters)
+            for filters in _also_of_the_time(self._filters, looking)
+        ]
         if looking.newest:
             wanted = self._filters
+            sources = looking.intent.source_types
             if sources and not wanted.source_types:
                 wanted = replace(wanted, source_types=sorted(sources))
-            self._found.append(
-                most_recent.documents(
-                    looking.scope,
-                    wanted,
-                    per_source=max(2, looking.newest // max(1, len(wanted.source_types or ()))),
-                    vector=looking.vector,
-                    model=looking.model,
-                    bm25=bm25,
-                    named=looking.entity_ids,
-                    text_query=text,
-                )
-            )
+            of_each = max(2, looking.newest // max(1, len(wanted.source_types or ())))
+            self._found.append(most_recent.documents(query, wanted, per_source=of_each))
         return list(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
@@ -260,13 +162,14 @@ class DocumentCorpus:
         If so many of the best by words have expired that others take their places, all are asked
         for: the first statement was given the best alone.
         """
-        if not self._filters.all_documents or len(self._bm25) <= self._wanted:
+        bm25, wanted = self._query.bm25, self._query.wanted
+        if not self._filters.all_documents or len(bm25) <= wanted:
             return ()
-        least = self._bm25.least_of_best(self._wanted)
+        least = bm25.least_of_best(wanted)
         best = [each for each in self._found[0].answer if each.bm25 >= least]
-        if len(best) >= self._wanted:
+        if len(best) >= wanted:
             return ()
-        self._found[0] = self._find(self._filters, among_all=True)
+        self._found[0] = chunk_candidates.find(self._query, self._filters, among_all=True)
         return self._found[:1]
 
     def candidates(self) -> list[Candidate]:
