@@ -56,19 +56,17 @@ JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 ORDER BY wanted.place
 """
 
-# As `neighbours._CAVEATS`, for all messages of the user.
+# As `neighbours._CAVEATS`, for all messages of the user, by their ids: to look up the message of
+# every memory that was ever contradicted would take longer than all the rest.
 _CAVEATS = """
-SELECT m.conversation_id, m.message_no, bool_or(f.status <> 'contradicted'),
+SELECT s.conversation_id, s.message_id, bool_or(f.status <> 'contradicted'),
        min(f.valid_to) FILTER (WHERE f.status = 'contradicted')
 FROM memories AS f
 JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
      AND s.memory_id = f.memory_id
-JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-     AND m.conversation_id = s.conversation_id
-     AND md5(m.message_id) = md5(s.message_id) AND m.message_id = s.message_id
 WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
   AND f.status IN ('quarantined', 'forgotten', 'contradicted')
-GROUP BY m.conversation_id, m.message_no
+GROUP BY s.conversation_id, s.message_id
 """
 
 # A vector of an earlier wording is none.
@@ -117,7 +115,7 @@ class MessageRows:
         self._stamps: Statement[Sequence[_Stamp]] = Statement(
             _MESSAGE_STAMPS, {**self._of, "limit": MOST_MESSAGES + 1}, _stamps
         )
-        self._caveats: Statement[Caveats] = Statement(_CAVEATS, self._of, Caveats.of)
+        self._caveats: Statement[Rows] = Statement(_CAVEATS, self._of, lambda rows: rows)
         self._rows: list[Statement[Rows]] = []
         self._compared = Comparison((), ())
 
@@ -159,7 +157,15 @@ class MessageRows:
         if before is not None:
             rows = self._compared.merged(before.rows, rows)
             vectors = before.vectors.merged(self._compared, vectors)
-        return HeldMessages(stamps, rows, vectors, caveats=self._caveats.answer, memories=memories)
+        numbers = {(row[0], row[5]): row[1] for row in rows}
+        caveats = Caveats.of(
+            [
+                (conversation_id, numbers[conversation_id, message_id], *caveat)
+                for conversation_id, message_id, *caveat in self._caveats.answer
+                if (conversation_id, message_id) in numbers
+            ]
+        )
+        return HeldMessages(stamps, rows, vectors, caveats=caveats, memories=memories)
 
 
 class SummaryRows:
