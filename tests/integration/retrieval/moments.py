@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.storage import past, past_candidates
+from hitherto_retrieval.storage import filtered_candidates, past
+from hitherto_retrieval.storage.filtered_candidates import PastCandidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.memory_candidates import Sought
 from hitherto_retrieval.storage.moment import Moment
-from hitherto_retrieval.storage.past_candidates import PastCandidate
 from hitherto_shared.database.pool import Database
 from hitherto_shared.models import Memory, Scope
 from hitherto_shared.text.bm25 import NO_SCORES
@@ -72,5 +72,5 @@ async def searched(
     wanted: dict[str, Any] = {"vector": None, "bm25": NO_SCORES, "wanted": 200, **sought}
     looked_for = Sought(model=MODEL[0], **wanted)
     return await answer(
-        reader, past_candidates.candidates(ANA, looked_for, moment, filters or Filters())
+        reader, filtered_candidates.find_at(ANA, looked_for, moment, filters or Filters())
     )

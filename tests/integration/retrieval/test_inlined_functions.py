@@ -18,7 +18,6 @@ from hitherto_retrieval.storage import (
     neighbours,
     newest,
     past,
-    past_candidates,
     sealed_items,
     summary_candidates,
 )
@@ -48,7 +47,7 @@ STATEMENTS: dict[str, Statement[Any]] = {
     "sealed": sealed_items.memories(ANA, FILTERS),
     "past list": past.page(ANA, MOMENT, FILTERS, **PAGE),
     "past top": past.top(ANA, MOMENT, limit=10, newest_first=False),
-    "past search": past_candidates.candidates(ANA, SOUGHT, MOMENT, FILTERS),
+    "past search": filtered_candidates.find_at(ANA, SOUGHT, MOMENT, FILTERS),
     "past sealed": sealed_items.memories(ANA, FILTERS, MOMENT),
     "messages": message_candidates.find(QUERY, PASSAGES),
     "summaries": summary_candidates.find(QUERY, PASSAGES),

@@ -8,10 +8,11 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from hitherto_retrieval.search.past import with_old_words
+from hitherto_retrieval.search.corpora.past import with_old_words
+from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.storage import people
+from hitherto_retrieval.storage.filtered_candidates import PastCandidate
 from hitherto_retrieval.storage.moment import Moment
-from hitherto_retrieval.storage.past_candidates import PastCandidate
 from hitherto_shared.database.pool import Database
 from hitherto_shared.text.bm25 import Statistics, score
 from hitherto_shared.text.terms import query_terms
@@ -30,7 +31,7 @@ async def ranked_words(
     statistics = (await answer(reader, people.user(ANA))).statistics
     bm25 = score(postings, statistics.documents, statistics.terms)
     found = await searched(reader, moment, bm25=bm25, **sought)
-    finished = with_old_words(found, terms, postings, statistics, wanted=10)
+    finished = with_old_words(found, TermIndex(terms, postings, statistics), wanted=10)
     with_words = [candidate for candidate in finished if candidate.bm25 > 0]
     with_words.sort(key=lambda candidate: -candidate.bm25)
     return [(UUID(str(candidate.key)), candidate.bm25) for candidate in with_words]
@@ -81,7 +82,7 @@ async def test_old_words_bring_in_what_no_other_leg_does_the_best_first(
     found = await searched(reader, Moment(known_at=day(20)), vector=vectors[30], wanted=5)
     assert len(found) == 30
     assert sum(candidate.chosen for candidate in found) == 5
-    finished = with_old_words(found, ["walrus"], [], Statistics(30, 60), wanted=3)
+    finished = with_old_words(found, TermIndex(["walrus"], [], Statistics(30, 60)), wanted=3)
     by_words = [c for c in finished if c.bm25 > 0]
     legs = {item.candidate.key for item in found if item.chosen}
     assert legs <= {candidate.key for candidate in finished}
@@ -91,7 +92,8 @@ async def test_old_words_bring_in_what_no_other_leg_does_the_best_first(
     most = {m for n, m in enumerate(ids) if n >= 20 and n % 3 == 2}
     assert not (left_out & most) or all(c.key in most for c in brought_in)
     # Without a question nothing comes in by words.
-    assert {c.key for c in with_old_words(found, [], [], Statistics(30, 60), wanted=3)} == legs
+    unasked = TermIndex([], [], Statistics(30, 60))
+    assert {c.key for c in with_old_words(found, unasked, wanted=3)} == legs
 
 
 async def test_the_vector_of_a_later_wording_stands_for_the_old_one(

@@ -9,7 +9,6 @@ from typing import Any
 
 from hitherto_retrieval.opening import Opener, any_sealed, is_sealed
 from hitherto_retrieval.search.corpora.corpus import Corpus
-from hitherto_retrieval.search.corpora.past import TermIndex
 from hitherto_retrieval.search.corpora.with_sealed import (
     WithSealed,
     has_tags_and_metadata,
@@ -19,6 +18,7 @@ from hitherto_retrieval.search.corpora.with_sealed import (
 )
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Hit, Question, SearchOutcome
+from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.storage import sealed_items
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters

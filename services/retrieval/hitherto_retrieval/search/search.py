@@ -24,7 +24,7 @@ from hitherto_retrieval.search.corpora.passages import (
     MessageCorpus,
     SummaryCorpus,
 )
-from hitherto_retrieval.search.corpora.past import PastMemoryCorpus, TermIndex
+from hitherto_retrieval.search.corpora.past import PastMemoryCorpus
 from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.intent.question import (
     Wording,
@@ -42,6 +42,7 @@ from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed_leg import SealedLeg
+from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.whole_results import read_results
 from hitherto_retrieval.snapshots import Believed, Snapshots
 from hitherto_retrieval.storage.candidate import Kind

@@ -5,14 +5,19 @@ The legs are those of `memory_candidates`. Every memory that passes is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
-from hitherto_retrieval.storage.memory_candidates import Sought
+from hitherto_retrieval.storage.memory_candidates import (
+    FEATURE_COLUMNS,
+    Sought,
+    candidates_of,
+)
 from hitherto_retrieval.storage.moment import PRESENT, Moment
-from hitherto_retrieval.storage.statement import Answer, Rows, Statement
+from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Integers
 from hitherto_shared.models import Scope
 
@@ -99,43 +104,65 @@ SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id,
        m.memory_id IN (SELECT memory_id FROM pool)
 FROM (SELECT * FROM pool UNION SELECT * FROM reworded) AS m
 """
+_OLD_WORDS, _CHOSEN = FEATURE_COLUMNS, FEATURE_COLUMNS + 1
+"""The columns after the features: the words of a memory that had others then, and whether a leg
+found it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastCandidate:
+    """A candidate as of a moment.
+
+    Attributes:
+        candidate: The candidate, with keyword score 0 if its words have changed since.
+        old_words: Its words then, with its keywords; empty if they are unchanged.
+        chosen: Whether a leg found it; if not, it is returned for its earlier words only.
+    """
+
+    candidate: Candidate
+    old_words: str
+    chosen: bool
 
 
 def find(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candidate]]:
     """Candidates among memories that pass `filters`: `wanted` of them, or as many as exist."""
-    return find_at(
-        scope,
-        sought,
-        PRESENT,
-        filters,
-        lambda rows: memory_candidates.candidates_of(
-            [row[: memory_candidates.FEATURE_COLUMNS] for row in rows], sought
-        ),
+    return Statement(
+        _FIND,
+        _parameters(scope, sought, PRESENT, filters),
+        lambda rows: candidates_of([row[:FEATURE_COLUMNS] for row in rows], sought),
     )
 
 
 def find_at(
-    scope: Scope,
-    sought: Sought,
-    moment: Moment,
-    filters: Filters,
-    read: Callable[[Rows], Answer],
-) -> Statement[Answer]:
-    """The memories that pass `filters` at `moment`.
+    scope: Scope, sought: Sought, moment: Moment, filters: Filters
+) -> Statement[list[PastCandidate]]:
+    """Candidates that pass `filters` at `moment`, whose earlier words are still to be scored.
 
-    Two columns follow the features: the words of a memory that had others then, and whether a leg
-    found it.
+    Memories count by their state at the moment, but by the entities that they mention now. Only
+    present wordings have vectors and postings: a memory with another wording at the moment has the
+    vector of its present one, which is close for most rewordings but not exact.
     """
-    return Statement(
-        _FIND,
-        {
-            **memory_candidates.parameters(scope, sought),
-            **moment.parameters(),
-            **filters.parameters(),
-            "in_past": not moment.present,
-            "places": Integers(sought.bm25.places()),
-            "old_wordings": OLD_WORDINGS,
-        },
-        read,
-        planned_anew=not moment.present,
-    )
+
+    def read(rows: Rows) -> list[PastCandidate]:
+        chosen = [row for row in rows if row[_CHOSEN]]
+        others = [row for row in rows if not row[_CHOSEN]]
+        return [
+            PastCandidate(candidate, row[_OLD_WORDS], row[_CHOSEN])
+            for found, leg in ((chosen, sought), (others, replace(sought, newest=0)))
+            for row, candidate in zip(
+                found, candidates_of([row[:FEATURE_COLUMNS] for row in found], leg), strict=True
+            )
+        ]
+
+    return Statement(_FIND, _parameters(scope, sought, moment, filters), read, planned_anew=True)
+
+
+def _parameters(scope: Scope, sought: Sought, moment: Moment, filters: Filters) -> dict[str, Any]:
+    return {
+        **memory_candidates.parameters(scope, sought),
+        **moment.parameters(),
+        **filters.parameters(),
+        "in_past": not moment.present,
+        "places": Integers(sought.bm25.places()),
+        "old_wordings": OLD_WORDINGS,
+    }

@@ -6,7 +6,6 @@ and given the same features as other items: cosine, words, time. Rankings see no
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
@@ -16,8 +15,7 @@ import numpy as np
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
-from hitherto_retrieval.search.corpora.past import TermIndex
-from hitherto_retrieval.search.past import FIRST, postings_of
+from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage import sealed_items
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
@@ -26,9 +24,7 @@ from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.sealed_items import SealedItem
 from hitherto_retrieval.storage.statement import Statement
-from hitherto_shared.text.bm25 import score
 from hitherto_shared.text.passages import message_text, summary_text
-from hitherto_shared.text.terms import count_terms
 
 _ONCE = 0.0608
 """Postgres' ts_rank of a text that contains each word of the query once. Postgres cannot rank
@@ -157,7 +153,8 @@ class WithSealed:
                 self._closed.add(item.candidate.key)
             elif self._sort.passes(values):
                 opened.append((item, values))
-        words = self._scores([self._sort.text(values) for _, values in opened])
+        texts = [self._sort.text(values) for _, values in opened]
+        words = self._indexed.scores_of(texts, more=True)
         cosines = self._cosines([item for item, _ in opened])
         self._mine = [
             replace(
@@ -209,21 +206,6 @@ class WithSealed:
 
     def _newest(self, found: Sequence[Candidate]) -> list[Candidate]:
         return nlargest(self._looking.newest, found, key=lambda c: (c.happened_at, c.key))
-
-    def _scores(self, texts: Sequence[str]) -> list[float]:
-        """The keyword scores of texts, counted as if the index contained them."""
-        terms, held = self._indexed.terms, self._indexed.statistics
-        if not terms or not texts:
-            return [0.0] * len(texts)
-        counted: dict[int, Counter[str]] = {
-            FIRST + place: count_terms(text) for place, text in enumerate(texts)
-        }
-        scores = score(
-            [*self._indexed.postings, *postings_of(terms, counted)],
-            held.documents + len(texts),
-            held.terms + sum(counts.total() for counts in counted.values()),
-        )
-        return scores.of_each(list(counted))
 
     def _cosines(self, items: Sequence[SealedItem]) -> list[float | None]:
         cosines: list[float | None] = [None] * len(items)
