@@ -159,5 +159,8 @@ def test_shortening_ends_at_a_word_and_parts_no_letter_from_its_mark() -> None:
     assert shortened("Prefers short answers", 20) == "Prefers short…"
     assert shortened("x" * 10 + "👍🏽" + "y" * 10, 17) == "x" * 10 + "…"
     assert beginning("நாநாநா", 1) == "…"
+    # Half of a flag is a letter, and a jamo without its vowel is none.
+    assert beginning("🇻🇳🇩🇪", 3) == "🇻🇳…"
+    assert beginning("\u1100\u1161\u11a8" * 2, 4) == "\u1100\u1161\u11a8…"
     assert beginning("abcdef", 3) == "abc…"
     assert beginning("abc", 3) == "abc"

@@ -12,6 +12,7 @@ import unicodedata
 from string import ascii_lowercase
 
 from hitherto_shared.models import MEMORY_TYPES
+from hitherto_shared.text.graphemes import is_border
 from hitherto_shared.text.normalise import INVISIBLE, SELECTORS, nfc
 
 _EMOJI = "\xa9\xae\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff"
@@ -155,18 +156,10 @@ def _is_plain(text: str) -> bool:
 
 def _whole_letters(text: str, end: int) -> str:
     for _ in range(_MAX_STEPS_BACK):
-        if end <= 0 or not (_extends(text[end]) or text[end - 1] == "\u200d"):
+        if is_border(text, end):
             break
         end -= 1
     return text[:end]
-
-
-def _extends(character: str) -> bool:
-    return (
-        character == "\u200d"
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-        or unicodedata.category(character).startswith("M")
-    )
 
 
 def _neutral(text: str) -> str:

@@ -78,7 +78,15 @@ def can_compare(wanted: Mapping[str, Any]) -> bool:
 
 def has_all(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether metadata has each of the keys with an equal value."""
-    return all(
-        key in metadata and type(metadata[key]) is type(value) and metadata[key] == value
-        for key, value in wanted.items()
-    )
+    return all(name in metadata and _same(metadata[name], value) for name, value in wanted.items())
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal in JSON, where true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[n], other[n]) for n in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

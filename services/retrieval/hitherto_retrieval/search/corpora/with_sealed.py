@@ -19,7 +19,7 @@ from hitherto_retrieval.search.term_index import TermIndex
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage import sealed_items
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
-from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.filters import Filters, has_all
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.sealed_items import SealedItem
@@ -76,7 +76,7 @@ def of_messages(filters: PassageFilters) -> SealedKind:
         most=sealed_items.MESSAGES,
         text=lambda values: message_text(values.get("name", ""), values["content"]),
         shown=lambda values: str(values["content"]),
-        passes=lambda values: _has(values.get("metadata", {}), filters.metadata),
+        passes=lambda values: has_all(values.get("metadata", {}), filters.metadata),
     )
 
 
@@ -234,22 +234,7 @@ def has_tags_and_metadata(values: Values, filters: Filters) -> bool:
     """Whether an opened memory has one of the tags and all of the metadata that filters require."""
     if filters.tags and not set(filters.tags).intersection(values.get("tags", ())):
         return False
-    return _has(values.get("metadata", {}), filters.metadata)
-
-
-def _has(held: Values, wanted: Values) -> bool:
-    return all(name in held and _same(held[name], value) for name, value in wanted.items())
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal in JSON, where true is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[n], other[n]) for n in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+    return has_all(values.get("metadata", {}), filters.metadata)
 
 
 def _nearness(candidate: Candidate) -> tuple[Any, ...]:
