@@ -11,11 +11,13 @@ from hitherto_shared.database.arrays import Texts
 from hitherto_shared.models import Message, Scope, Summary
 
 # Conversations that have a summary, the last active first, after a named one. At another time:
-# those with a summary written by then, that have not gone on since.
+# those with a summary written by then, that have not gone on since. A snapshot of all of them looks
+# at what was taken back by itself.
 _RECENT = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed, c.forgotten, c.partly_until
+       c.sealed_words AS sealed, CASE WHEN %(with_caveats)s THEN c.forgotten ELSE '{}' END,
+       CASE WHEN %(with_caveats)s THEN c.partly_until END
 FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
   AND (%(with_sealed)s OR NOT c.is_sealed)
@@ -105,16 +107,24 @@ def recent(
     first: str | None,
     limit: int,
     with_sealed: bool = True,
+    with_caveats: bool = True,
     moment: Moment = PRESENT,
 ) -> Statement[list[Summary]]:
     """The last active conversations in short; `first` names one to put first.
 
+    Without caveats, `Summary.forgotten` and `Summary.partly_until` stay empty.
     Summaries have no versions: those that were rewritten after `moment.known_at`, or of
     conversations that continued after `moment.as_of`, are left out.
     """
     return Statement(
         _RECENT,
-        scope.bind(first=first, limit=limit, with_sealed=with_sealed, **moment.parameters()),
+        scope.bind(
+            first=first,
+            limit=limit,
+            with_sealed=with_sealed,
+            with_caveats=with_caveats,
+            **moment.parameters(),
+        ),
         lambda rows: [Summary(*row) for row in rows],
         planned_anew=not moment.present,
     )

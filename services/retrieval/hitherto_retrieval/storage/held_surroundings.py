@@ -38,6 +38,22 @@ FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
+# As in the view `short_conversations`, for all conversations at once: few memories have ended.
+_TAKEN_BACK = """
+SELECT s.conversation_id,
+       (array_agg(DISTINCT f.content ORDER BY f.content)
+            FILTER (WHERE f.status = 'forgotten'))[:50],
+       min(f.valid_to) FILTER (WHERE f.status = 'contradicted' AND f.valid_to > c.last_said_at)
+FROM memories AS f
+JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
+     AND s.memory_id = f.memory_id
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+  AND f.status IN ('forgotten', 'contradicted')
+GROUP BY s.conversation_id
+"""
+
 _BYTES_OF_AN_ENTITY = 2_000
 _BYTES_OF_A_SUMMARY = 3_000
 """Approximate bytes of a summary besides its text."""
@@ -120,7 +136,10 @@ class Surroundings:
         self._entities: Statement[Rows] = Statement(
             _ENTITIES, {**of, "limit": MOST_ENTITIES + 1}, lambda rows: rows
         )
-        self._summaries = conversations.recent(scope, first=None, limit=MOST_SUMMARIES + 1)
+        self._summaries = conversations.recent(
+            scope, first=None, limit=MOST_SUMMARIES + 1, with_caveats=False
+        )
+        self._taken_back: Statement[Rows] = Statement(_TAKEN_BACK, of, lambda rows: rows)
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
@@ -132,6 +151,7 @@ class Surroundings:
             self._statistics,
             self._entities,
             self._summaries,
+            self._taken_back,
         )
 
     def held(self) -> HeldSurroundings | None:
@@ -145,6 +165,7 @@ class Surroundings:
         held = [HeldEntity(Entity(*(*row[:6], {})), frozenset(row[6])) for row in entities]
         by_name = sorted(zip(entities, held, strict=True), key=lambda each: each[0][8])
         size += sum(len(s.title) + len(s.summary) for s in summaries)
+        size += sum(len(text) for row in self._taken_back.answer for text in row[1] or ())
         return HeldSurroundings(
             profile=None if profile is None else replace(profile, kept={}),
             own_name=own_name or "",
@@ -155,5 +176,13 @@ class Surroundings:
             + _BYTES_OF_A_SUMMARY * len(summaries),
             entities=[each for _, each in by_name],
             _mentioned=[each for each in held if each.entity.mention_count > 0],
-            _summaries=[replace(each, kept={}) for each in summaries],
+            _summaries=self._summaries_held(),
         )
+
+    def _summaries_held(self) -> list[Summary]:
+        taken_back = {row[0]: (row[1] or [], row[2]) for row in self._taken_back.answer}
+        held = []
+        for summary in self._summaries.answer:
+            forgotten, until = taken_back.get(summary.conversation_id, ([], None))
+            held.append(replace(summary, forgotten=forgotten, partly_until=until, kept={}))
+        return held
