@@ -25,6 +25,7 @@ from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_retrieval.storage.statement import ask
 from hitherto_retrieval.storage.uses import state_and_uses
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.models import Summary
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT
@@ -199,6 +200,7 @@ async def test_what_is_told_is_what_the_database_has(
         theirs = await answer(reader, whole(person.scope, kind, keys))
         assert theirs
         assert held.whole(kind, keys) == theirs
+    assert any(each.forgotten for each in theirs.values() if isinstance(each, Summary))
     caveats = await answer(reader, neighbours.caveats(person.scope, said))
     assert caveats.withheld
     assert caveats.until
