@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 from hitherto_retrieval.render.budget import Section
 from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.render.layouts import (
     PromptLayout,
+    SectionsOfBlock,
     conversation_entries,
     item_entries,
     material,
@@ -67,23 +69,11 @@ def custom_layout(
     }
     for name, section in sections.items():
         section.copies = copies[name]
+    of = SectionsOfBlock(*sections.values())
     if context.asked:
-        plan = planned(
-            context,
-            sections["profile"],
-            sections["memories"],
-            sections["relevant"],
-            sections["conversations"],
-            sections["entities"],
-        )
+        plan = planned(context, of)
     else:
-        plan = usefulness(
-            profile=sections["profile"],
-            memories=sections["relevant"],
-            items=sections["memories"],
-            conversations=sections["conversations"],
-            entities=sections["entities"],
-        )
+        plan = usefulness(replace(of, memories=of.items, items=of.memories))
     return PromptLayout(tuple(sections.values()), plan), sections
 
 

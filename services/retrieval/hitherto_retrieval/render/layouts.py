@@ -65,6 +65,17 @@ class PromptLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class SectionsOfBlock:
+    """The sections that share a budget, by what they hold."""
+
+    profile: Section
+    memories: Section
+    items: Section
+    conversations: Section
+    entities: Section
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """A context prepared for printing: each item once, without items that must not be shown.
 
@@ -137,16 +148,14 @@ def about_the_user(context: PromptContext, *, annotate: bool) -> PromptLayout:
     memories = [
         (lines.memory(one, f"- {achieved_tag(one)}"), score) for one, score in known.memories
     ]
-    return _planned(
-        context,
+    sections = SectionsOfBlock(
         Section([Entry(f"{line.label}: ", line.value) for line in known.lines]),
         Section.of(memories, "Things to remember:"),
         Section.of(item_entries(known.items, lines), "Related to the current message:"),
         Section.of(conversation_entries(known, lines), "Recent conversations:"),
         Section(entity_entries(known.entities), "Known entities:"),
-        opening="[ABOUT THE USER]",
-        closing="[END ABOUT THE USER]",
     )
+    return _planned(context, sections, opening="[ABOUT THE USER]", closing="[END ABOUT THE USER]")
 
 
 def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
@@ -161,15 +170,14 @@ def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
         else Entry(f"- [PROFILE] {line.label}: ", line.value)
         for line in known.lines
     ]
-    return _planned(
-        context,
+    sections = SectionsOfBlock(
         Section(profile, heading),
         Section.of(memory_entries(known, lines), heading),
         Section.of(item_entries(known.items, lines), "--- RELATED TO THE CURRENT MESSAGE ---"),
         Section.of(conversation_entries(known, lines), "--- RECENT CONVERSATIONS ---"),
         Section(entity_entries(known.entities), "--- KNOWN ENTITIES ---"),
-        gap=True,
     )
+    return _planned(context, sections, gap=True)
 
 
 def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
@@ -180,16 +188,15 @@ def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
         (lines.memory(one, achieved_tag(one) or f"[{one.type}] "), score)
         for one, score in known.memories
     ]
-    return _planned(
-        context,
+    sections = SectionsOfBlock(
         Section(profile_entries(known.lines), "## About the User:"),
         Section.of(memories, "## Relevant Past Interactions:", numbered=True),
         Section.of(item_entries(known.items, lines), "## Related to the Current Message:"),
         Section.of(conversation_entries(known, lines), "## Recent Conversations:"),
         Section(entity_entries(known.entities), "## Known Entities:"),
-        instructions=Section([Entry(_INSTRUCTIONS, "")], INSTRUCTIONS_HEADING),
-        gap=True,
     )
+    instructions = Section([Entry(_INSTRUCTIONS, "")], INSTRUCTIONS_HEADING)
+    return _planned(context, sections, instructions=instructions, gap=True)
 
 
 def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
@@ -210,7 +217,7 @@ def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
     )
     conversations = Section.of(conversation_entries(known, lines), "## Recent Conversations:")
     entities = Section(entity_entries(known.entities[:MAX_CONTEXT_ENTITIES]), "## Known Entities:")
-    sections = (profile, relevant, memories, further, conversations, entities)
+    of = SectionsOfBlock(profile, memories, relevant, conversations, entities)
     plan: Plan = (
         Step(profile, share=_PROFILE_SHARE),
         Step(relevant, _FIRST_ITEMS),
@@ -223,69 +230,52 @@ def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
         Step(profile),
     )
     if context.asked:
-        plan = (
-            *floor(context, profile, memories, conversations, entities),
-            Best((relevant, memories, further, conversations)),
-            *plan,
-        )
+        best = Best((relevant, memories, further, conversations))
+        plan = (*floor(context, of), best, *plan)
+    sections = (profile, relevant, memories, further, conversations, entities)
     return PromptLayout(sections, plan, gap=True)
 
 
-def floor(
-    context: PromptContext,
-    profile: Section,
-    memories: Section,
-    conversations: Section,
-    entities: Section,
-) -> tuple[Step, ...]:
+def floor(context: PromptContext, of: SectionsOfBlock) -> tuple[Step, ...]:
     """With a question, the steps before relevance: what affects any answer.
 
     The profile, the conversation that a follow-up question continues, the entities that the
     question names, and the most important memories.
     """
+    ongoing = context.ongoing is not None
     return (
-        Step(profile, share=_PROFILE_FLOOR, skips=True),
-        *([Step(conversations, 1, share=_ONGOING_FLOOR)] if context.ongoing is not None else []),
-        Step(entities, context.named, share=_NAMED_FLOOR, skips=True),
-        Step(memories, _FIRST_MEMORIES, share=_GENERAL_FLOOR, skips=True, general=True),
+        Step(of.profile, share=_PROFILE_FLOOR, skips=True),
+        *([Step(of.conversations, 1, share=_ONGOING_FLOOR)] if ongoing else []),
+        Step(of.entities, context.named, share=_NAMED_FLOOR, skips=True),
+        Step(of.memories, _FIRST_MEMORIES, share=_GENERAL_FLOOR, skips=True, general=True),
     )
 
 
-def usefulness(
-    profile: Section, memories: Section, items: Section, conversations: Section, entities: Section
-) -> tuple[Step, ...]:
+def usefulness(of: SectionsOfBlock) -> tuple[Step, ...]:
     """The order in which a budget is spent.
 
     The profile comes first, but takes at most half before the others have had their share; one past
     conversation is worth more than the sixth memory, because a follow-up question needs it.
     """
     return (
-        Step(profile, share=_PROFILE_SHARE),
-        Step(memories, _FIRST_MEMORIES),
-        Step(items, _FIRST_ITEMS),
-        Step(conversations, 1),
-        Step(memories),
-        Step(items),
-        Step(conversations),
-        Step(entities),
-        Step(profile),
+        Step(of.profile, share=_PROFILE_SHARE),
+        Step(of.memories, _FIRST_MEMORIES),
+        Step(of.items, _FIRST_ITEMS),
+        Step(of.conversations, 1),
+        Step(of.memories),
+        Step(of.items),
+        Step(of.conversations),
+        Step(of.entities),
+        Step(of.profile),
     )
 
 
-def planned(
-    context: PromptContext,
-    profile: Section,
-    memories: Section,
-    items: Section,
-    conversations: Section,
-    entities: Section,
-) -> tuple[Step | Best, ...]:
+def planned(context: PromptContext, of: SectionsOfBlock) -> tuple[Step | Best, ...]:
     """The order in which a budget is spent, with or without a question."""
-    general = usefulness(profile, memories, items, conversations, entities)
+    general = usefulness(of)
     if not context.asked:
         return general
-    first = floor(context, profile, memories, conversations, entities)
-    return (*first, Best((memories, items, conversations)), *general)
+    return (*floor(context, of), Best((of.memories, of.items, of.conversations)), *general)
 
 
 def memory_entries(known: Material, lines: Lines) -> list[ScoredEntry]:
@@ -305,19 +295,15 @@ def conversation_entries(known: Material, lines: Lines) -> list[ScoredEntry]:
 
 def _planned(
     context: PromptContext,
-    profile: Section,
-    memories: Section,
-    items: Section,
-    conversations: Section,
-    entities: Section,
+    of: SectionsOfBlock,
     *,
     opening: str = "",
     closing: str = "",
     gap: bool = False,
     instructions: Section | None = None,
 ) -> PromptLayout:
-    sections = [profile, memories, items, conversations, entities]
-    plan = list(planned(context, *sections))
+    sections = [of.profile, of.memories, of.items, of.conversations, of.entities]
+    plan = list(planned(context, of))
     if instructions is not None:
         sections.append(instructions)
         # They explain how to use the lines above them: useless at first, cheap after many.

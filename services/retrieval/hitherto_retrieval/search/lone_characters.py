@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hitherto_retrieval.storage import pairs
+from hitherto_retrieval.storage import passages
 from hitherto_retrieval.storage.passages import Corpus, Index
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope
@@ -28,7 +28,7 @@ class LoneCharacters:
 
     def __init__(self, scope: Scope, terms: Sequence[str], corpora: Sequence[Corpus]) -> None:
         self._characters = lone_characters(terms)[:_MAX_CHARACTERS]
-        self._pairs = pairs.pairs(scope, corpora, self._characters)
+        self._pairs = passages.pairs(scope, corpora, self._characters)
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:

@@ -34,6 +34,22 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(cor
   AND term = ANY(%(terms)s)
 """
 
+# No index finds the second character of a pair: all terms of the user are scanned, and only for a
+# question with a lone character of a script without spaces (D13).
+_PAIRS = """
+SELECT 'memories', term, lexical_nos, frequencies, lengths
+FROM postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND char_length(term) = 2
+  AND (left(term, 1) = ANY(%(characters)s) OR right(term, 1) = ANY(%(characters)s))
+UNION ALL
+SELECT corpus, term, lexical_nos, frequencies, lengths
+FROM passage_postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(corpora)s)
+  AND char_length(term) = 2
+  AND (left(term, 1) = ANY(%(characters)s) OR right(term, 1) = ANY(%(characters)s))
+"""
+
 _STATISTICS = """
 SELECT corpus, texts, terms
 FROM passage_statistics
@@ -48,7 +64,7 @@ def postings(
     return Statement(
         _POSTINGS,
         scope.bind(corpora=Texts(corpora), terms=Texts(terms)),
-        lambda rows: by_index(rows, corpora),
+        lambda rows: _by_index(rows, corpora),
     )
 
 
@@ -59,16 +75,22 @@ def all_postings(
     return Statement(
         _ALL_POSTINGS,
         scope.bind(corpora=Texts(corpora), terms=Texts(terms)),
-        lambda rows: by_index(rows, ["memories", *corpora]),
+        lambda rows: _by_index(rows, ["memories", *corpora]),
     )
 
 
-def by_index(rows: Rows, indexes: Sequence[Name]) -> dict[Name, list[TermPostings]]:
-    """Segments by the index that they are of, the first column; each of `indexes` has an entry."""
-    found: dict[Name, list[TermPostings]] = {index: [] for index in indexes}
-    for index, *segment in rows:
-        found[index].append(TermPostings(*segment))
-    return found
+def pairs(
+    scope: Scope, corpora: Sequence[Corpus], characters: Sequence[str]
+) -> Statement[dict[Index, list[TermPostings]]]:
+    """Postings of pairs with one of the characters: the index holds "猫" as "黒猫" and "猫が".
+
+    The indexes are those of memories and of `corpora`; each has an entry.
+    """
+    return Statement(
+        _PAIRS,
+        scope.bind(corpora=list(corpora), characters=list(characters)),
+        lambda rows: _by_index(rows, ["memories", *corpora]),
+    )
 
 
 def statistics(scope: Scope) -> Statement[dict[str, Statistics]]:
@@ -78,3 +100,11 @@ def statistics(scope: Scope) -> Statement[dict[str, Statistics]]:
         scope.parameters,
         lambda rows: {row[0]: Statistics(row[1], row[2]) for row in rows},
     )
+
+
+def _by_index(rows: Rows, indexes: Sequence[Name]) -> dict[Name, list[TermPostings]]:
+    """Segments by the index that they are of, the first column; each of `indexes` has an entry."""
+    found: dict[Name, list[TermPostings]] = {index: [] for index in indexes}
+    for index, *segment in rows:
+        found[index].append(TermPostings(*segment))
+    return found
