@@ -1,7 +1,8 @@
 """Methods of the client as declarations of RPCs: what they take is sent, what they return is read.
 
 A parameter is the field of the request that has its name; `user`, `conversation` and `job` are
-those with the ids. The annotation of what a method returns says how the reply is read.
+those with the ids. Of the fields of a choice, exactly one is given. The annotation of what a method
+returns says how the reply is read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hitherto.v1 import (
     session_service_pb2,
 )
 from hitherto_client.calls import changes_nothing
-from hitherto_client.wire import build, dataclass_in, read, reader
+from hitherto_client.wire import build, dataclass_in, paths_in, read, reader
 
 _SERVICES = {
     "retrieval": retrieval_service_pb2,
@@ -55,7 +56,14 @@ class DeclaredMethod:
     """An RPC as a method declares it."""
 
     def __init__(
-        self, declaration: Callable[..., Any], rpc: str, answer: str = "", changed: str = ""
+        self,
+        declaration: Callable[..., Any],
+        rpc: str,
+        answer: str = "",
+        changed: str = "",
+        *,
+        by_key: bool = False,
+        fixed: Mapping[str, Any] | None = None,
     ) -> None:
         """Read the declaration.
 
@@ -65,13 +73,23 @@ class DeclaredMethod:
             answer: The field of the reply that is returned. Empty: the whole reply.
             changed: The field of the request that takes those parameters that are no fields of the
                 request. They, and the paths in `clear`, are its update mask.
+            by_key: Whether mappings among them change what they hold, and leave other keys as they
+                are.
+            fixed: Fields of the request that no parameter sets.
         """
         self._stub, descriptor = RPCS[rpc]
         self._rpc = rpc
         self._declaration = declaration
         self._answer = answer
         self._changed = changed
+        self._by_key = by_key
+        self._fixed = fixed or {}
         self._request: type[Message] = message_factory.GetMessageClass(descriptor.input_type)
+        self._choices = [
+            [field.name for field in choice.fields]
+            for choice in descriptor.input_type.oneofs
+            if len(choice.fields) > 1
+        ]
         self._reply = descriptor.output_type
         self._signature = inspect.signature(declaration)
         parameters = self._signature.parameters.values()
@@ -95,7 +113,7 @@ class DeclaredMethod:
 
         Raises:
             TypeError: These are not the arguments of the method, or one has a wrong type.
-            ValueError: An argument cannot be sent.
+            ValueError: An argument cannot be sent, or not exactly one of several is given.
         """
         given = self._defaults | self._signature.bind(client, *args, **named).arguments
         del given["self"]
@@ -108,11 +126,18 @@ class DeclaredMethod:
             known = self._request.DESCRIPTOR.fields_by_name
             changes = {name: fields.pop(name) for name in [*fields] if name not in known}
             changes = {name: value for name, value in changes.items() if value is not None}
-            fields |= {self._changed: changes, "update_mask": [*changes, *cleared]}
-        request: Any = build(self._request, **fields)
+            paths = [path for name in changes for path in self._paths(name, changes[name])]
+            fields |= {self._changed: changes, "update_mask": [*paths, *cleared]}
+        for choice in self._choices:
+            _choose(choice, fields)
+        request: Any = build(self._request, **fields, **self._fixed)
         # A preview is about the user of its transcript.
         about = getattr(request, "transcript", request)
         return request, getattr(about, "user_id", ""), timeout
+
+    def _paths(self, name: str, value: Any) -> list[str]:
+        """The paths of a changed field."""
+        return paths_in(name, value) if self._by_key and isinstance(value, Mapping) else [name]
 
     @cached_property
     def _returned(self) -> Any:
@@ -134,3 +159,15 @@ class DeclaredMethod:
         if not self._answer:
             return lambda reply: read(self.kind, reply)
         return reader(self._reply.fields_by_name[self._answer], self._returned)
+
+
+def _choose(choice: list[str], fields: dict[str, Any]) -> None:
+    """Leave the one of these fields that is given."""
+    given = [name for name in choice if fields.get(name) not in (None, "")]
+    if len(given) != 1:
+        parameters = {field: name for name, field in _FIELDS.items()}
+        *others, last = [parameters.get(name, name) for name in choice]
+        raise ValueError(f"give exactly one of {', '.join(others)} and {last}")
+    for name in choice:
+        if name not in given:
+            fields.pop(name, None)

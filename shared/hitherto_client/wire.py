@@ -29,7 +29,7 @@ def build(kind: type[Request], **values: Any) -> Request:
     """A request from plain values; those that are None stay unset.
 
     Enumerated values are words, times are datetimes (naive ones are UTC), free JSON and nested
-    messages are mappings.
+    messages are mappings. A tuple has all fields of a nested message, in their order.
 
     Raises:
         ValueError: A value is out of range, or a word or a key of a mapping is unknown.
@@ -94,6 +94,11 @@ def _set_message(into: Any, value: Any, place: str) -> None:
     elif name in _FREE_JSON:
         given = value if name == _FREE_JSON[1] else dict(_mapping(value, place))
         json_format.ParseDict(given, into)
+    elif isinstance(value, tuple):
+        names = [field.name for field in into.DESCRIPTOR.fields]
+        if len(value) != len(names):
+            raise ValueError(f"{place} should be a tuple of {', '.join(names)}")
+        _fill(into, dict(zip(names, value, strict=True)), f"{place}.")
     else:
         _fill(into, _mapping(value, place), f"{place}.")
 

@@ -285,7 +285,7 @@ async def test_feedback_on_an_answer(client: AsyncHitherto) -> None:
     feedback = await client.record_feedback("ana", "c1", "m2", rating=5)
     assert feedback.memory_ids == (memory.id,)
     await client.record_feedback("ana", "c1", "m2", edit=("A long answer to cut.", "Short."))
-    with pytest.raises(ValueError, match="a rating or an edit"):
+    with pytest.raises(ValueError, match="exactly one of rating and edit"):
         await client.record_feedback("ana", "c1", "m2")
 
 

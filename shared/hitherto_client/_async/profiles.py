@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from hitherto.v1 import extraction_service_pb2 as writing
-from hitherto.v1 import memory_service_pb2
 from hitherto_client._async.calling import AsyncCalling, AsyncPages, pages, rpc
 from hitherto_client.inputs import DocumentInput
 from hitherto_client.results.conversations import Document, Ingested
 from hitherto_client.results.memories import HistoryEvent, Profile
-from hitherto_client.wire import build, paths_in, read
 
 
 class AsyncProfiles(AsyncCalling):
@@ -34,6 +31,7 @@ class AsyncProfiles(AsyncCalling):
     ) -> AsyncPages[HistoryEvent]:
         """Every change of the user's profile, newest first, fetched page by page."""
 
+    @rpc("UpdateProfile", "profile", changes="profile", by_key=True)
     async def update_profile(
         self,
         user: str,
@@ -72,28 +70,6 @@ class AsyncProfiles(AsyncCalling):
             HithertoCallError: A path is unknown (`INVALID_FIELD`), the profile has another version
                 (`VERSION_MISMATCH`), or a right is missing (`CAPABILITY_MISSING`).
         """
-        plain = {
-            "summary": summary,
-            "department": department,
-            "current_projects": current_projects,
-            "frequent_intents": frequent_intents,
-            "access_level": access_level,
-        }
-        free = {"preferences": preferences, "facts": facts, "metadata": metadata}
-        changes = {name: value for name, value in {**plain, **free}.items() if value is not None}
-        paths = [name for name in changes if name in plain]
-        for name, given in free.items():
-            paths += paths_in(name, given or {})
-        request = build(
-            memory_service_pb2.UpdateProfileRequest,
-            user_id=user,
-            profile=changes,
-            update_mask=[*paths, *clear],
-            version=version,
-            idempotency_key=idempotency_key,
-        )
-        reply = await self._write(self.connection.memories.UpdateProfile, request, user, timeout)
-        return read(Profile, reply.profile)
 
     @rpc("IngestDocuments")
     async def ingest_documents(
@@ -106,6 +82,7 @@ class AsyncProfiles(AsyncCalling):
     ) -> Ingested:
         """Supply 1 to 100 documents; known ones are replaced, unchanged ones cost nothing."""
 
+    @rpc("IngestDocuments", "replaced_count", refresh_only=True)
     async def refresh_documents(
         self,
         user: str,
@@ -118,16 +95,6 @@ class AsyncProfiles(AsyncCalling):
         Nothing else changes. Documents that are unknown, have expired, or have no expiry or a later
         one stay as they are.
         """
-        request = build(
-            writing.IngestDocumentsRequest,
-            user_id=user,
-            documents=documents,
-            refresh_only=True,
-        )
-        reply = await self._write(
-            self.connection.extraction.IngestDocuments, request, user, timeout
-        )
-        return int(reply.replaced_count)
 
     @pages("ListDocuments")
     def documents(

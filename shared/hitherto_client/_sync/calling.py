@@ -147,7 +147,9 @@ class Pages(Iterator[Item]):
         return self._page.items[self._place - 1]
 
 
-def rpc(name: str, answer: str = "", *, changes: str = "") -> Callable[[Declaration], Declaration]:
+def rpc(
+    name: str, answer: str = "", *, changes: str = "", by_key: bool = False, **fixed: Any
+) -> Callable[[Declaration], Declaration]:
     """Make a method of its declaration: its parameters are sent, and the reply is read.
 
     A method that may return None does so if there is no such thing, or memory is switched off.
@@ -156,10 +158,12 @@ def rpc(name: str, answer: str = "", *, changes: str = "") -> Callable[[Declarat
         name: The RPC.
         answer: The field of the reply that is returned. Unset: the whole reply.
         changes: The field of the request that takes the parameters that are none of the request's.
+        by_key: Whether mappings among these are changed key by key.
+        fixed: Fields of the request that no parameter sets.
     """
 
     def make(declaration: Declaration) -> Declaration:
-        method = DeclaredMethod(declaration, name, answer, changes)
+        method = DeclaredMethod(declaration, name, answer, changes, by_key=by_key, fixed=fixed)
 
         @functools.wraps(declaration)
         def call(self: Calling, *args: Any, **named: Any) -> Any:

@@ -225,6 +225,7 @@ class Memories(Calling):
         self._tokens.note("", reply.consistency_token)
         return read(ImportedMemories, reply)
 
+    @rpc("RecordFeedback")
     def record_feedback(
         self,
         user: str,
@@ -251,16 +252,3 @@ class Memories(Calling):
             ValueError: Not exactly one of `rating` and `edit` is given.
             HithertoCallError: The message does not exist (`MESSAGE_NOT_FOUND`).
         """
-        if (rating is None) == (edit is None):
-            raise ValueError("give a rating or an edit, and not both")
-        request = build(
-            pb.RecordFeedbackRequest,
-            user_id=user,
-            conversation_id=conversation,
-            message_id=message_id,
-            rating=rating,
-            edit=edit and {"original": edit[0], "edited": edit[1]},
-            idempotency_key=idempotency_key,
-        )
-        reply = self._write(self.connection.memories.RecordFeedback, request, user, timeout)
-        return read(Feedback, reply)

@@ -11,14 +11,12 @@ from typing import Any
 import grpc
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
-from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_client._sync.calling import Calling, Pages, pages, rpc
 from hitherto_client.calls import Endpoint
 from hitherto_client.errors import read_error
 from hitherto_client.results.jobs import Job
 from hitherto_client.results.memories import Memory
 from hitherto_client.results.upkeep import Health, Reembedding, Schedule, UpkeepStart, UsageReport
-from hitherto_client.wire import build
 from hitherto_client.words import ReembedPhase, UsageDimension
 
 _HEALTH_SECONDS = 5.0
@@ -142,6 +140,7 @@ class Upkeep(Calling):
             timeout: Seconds, retries included. Unset: 10.
         """
 
+    @rpc("RollbackSource", "counts")
     def rollback_source(
         self,
         user: str,
@@ -171,23 +170,6 @@ class Upkeep(Calling):
             ValueError: Not exactly one source is named.
             HithertoCallError: It does not exist, or the call failed.
         """
-        named = {
-            "conversation_id": conversation,
-            "document_id": document_id,
-            "job_id": job if isinstance(job, str) else job.id,
-        }
-        source = {name: value for name, value in named.items() if value}
-        if len(source) != 1:
-            raise ValueError("name exactly one of conversation, document_id and job")
-        request = build(
-            pb.RollbackSourceRequest,
-            user_id=user,
-            dry_run=dry_run,
-            idempotency_key=idempotency_key,
-            **source,
-        )
-        reply = self._write(self.connection.maintenance.RollbackSource, request, user, timeout)
-        return dict(reply.counts)
 
     def health(self, *, timeout: float | None = None) -> dict[str, Health]:
         """The answer of each service, by its name; an outage is an answer too.

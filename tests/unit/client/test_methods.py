@@ -332,7 +332,9 @@ def test_every_parameter_of_a_declaration_is_a_field_of_its_request(name: str) -
             continue
         field = fields[alike.get(parameter.name, parameter.name)]
         unset = parameter.default is None or parameter.default is parameter.empty
-        assert unset or parameter.default or field.is_repeated or not field.has_presence
+        # Of a choice, what is empty is not chosen.
+        chosen = any(field.name in choice for choice in method._choices)
+        assert unset or parameter.default or field.is_repeated or chosen or not field.has_presence
     assert method.answered
 
 
@@ -451,6 +453,9 @@ def test_a_rollback_names_one_source(client: Hitherto, fakes: Fakes) -> None:
     with pytest.raises(ValueError, match="exactly one"):
         client.rollback_source("ana", job="j", document_id="d")
     assert not fakes.calls("RollbackSource")
+    client.rollback_source("ana", conversation="", job="j")
+    (call,) = fakes.calls("RollbackSource")
+    assert call.request.WhichOneof("source") == "job_id"
 
 
 def test_a_refusal_is_final(client: Hitherto, fakes: Fakes) -> None:
