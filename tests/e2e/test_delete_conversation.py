@@ -17,6 +17,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services
+from tests.e2e.curating import save
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import read_refusal
 from tests.scripted_model import Hang, ScriptedModel
@@ -90,6 +91,34 @@ async def test_a_second_time_there_is_nothing(services: Services) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await delete(services, "c1")
     assert read_refusal(caught.value).reason == "CONVERSATION_NOT_FOUND"
+
+
+@pytest.mark.parametrize("cleared", ["deleted", "cleared"])
+async def test_a_conversation_that_only_saved_memories_name(
+    cleared: str, services: Services, tenant_conninfo: str
+) -> None:
+    """F7: they stay, without its name. Its messages were never sent."""
+    await save(services, "Ana likes jasmine tea", conversation_id="zanzibarquux")
+    # The same words again: only a statement names this one.
+    await save(services, "Ana likes jasmine tea", conversation_id="zanzibarquuxagain")
+
+    if cleared == "deleted":
+        response = await delete(services, "zanzibarquux")
+        assert dict(response.counts) == {
+            "messages": 0, "summaries": 0, "jobs_cancelled": 0, "memories_kept": 1,
+        }  # fmt: skip
+        await delete(services, "zanzibarquuxagain")
+        assert [m.conversation_id for m in await memories(services)] == [""]
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await delete(services, "zanzibarquux")
+        assert read_refusal(caught.value).reason == "CONVERSATION_NOT_FOUND"
+    else:
+        await services.privacy.ClearMemories(
+            privacy_service_pb2.ClearMemoriesRequest(user_id="ana", include_conversations=True)
+        )
+    names = "SELECT conversation_id FROM {} WHERE conversation_id IS NOT NULL"
+    for table in ("memories", "memory_sources", "statements"):
+        assert rows(tenant_conninfo, names.format(table)) == []
 
 
 async def test_a_job_that_is_asking_the_model_writes_nothing_more(

@@ -13,12 +13,19 @@ from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import EARLIER_SOURCES, terms_left
 from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
-from hitherto_extraction.storage import conversation_removal, conversations, removal, users
+from hitherto_extraction.storage import (
+    conversation_removal,
+    conversations,
+    removal,
+    statements,
+    users,
+)
 from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.retention import HeldMessage
 from hitherto_shared import metrics
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import not_found
 from hitherto_shared.models import Scope
 
 
@@ -70,6 +77,19 @@ async def reindex(
     return len(texts)
 
 
+async def require_named(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Lock a conversation, or find that at least something was said in its name.
+
+    Memories saved by hand may name a conversation whose messages were never sent.
+
+    Raises:
+        NotFound: The user has no such conversation.
+    """
+    held = await conversations.lock_conversation(connection, scope, conversation_id)
+    if held is None and not await statements.name_conversation(connection, scope, conversation_id):
+        raise not_found("conversation", conversation_id)
+
+
 async def delete_conversation(
     connection: Connection, scope: Scope, conversation_id: str
 ) -> dict[str, int]:
@@ -83,7 +103,7 @@ async def delete_conversation(
         WrongState: The user was erased.
     """
     await users.enter_alone(connection, scope)
-    await conversations.require_conversation(connection, scope, conversation_id)
+    await require_named(connection, scope, conversation_id)
     cancelled = await cancelling.cancel_of_conversation(connection, scope, conversation_id)
     messages = await conversation_removal.find_messages(connection, scope, conversation_id)
     await remove_messages(connection, scope, messages)

@@ -9,12 +9,13 @@ from uuid import UUID
 from hitherto_extraction.consolidation.writing import undo_merge
 from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.conversation_summary import drop_summary
+from hitherto_extraction.pipeline.message_removal import require_named
 from hitherto_extraction.pipeline.reply_vectors import Vectors
 from hitherto_extraction.pipeline.summarise import merge_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.profile import rebuild_profile
-from hitherto_extraction.storage import conversations, documents, statements, summaries, users
+from hitherto_extraction.storage import documents, statements, summaries, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.rollback import MessageRange
 from hitherto_extraction.storage.statements import StatementReference
@@ -122,9 +123,7 @@ async def _taught(connection: Connection, scope: Scope, source: RollbackTarget) 
         if job.conversation_id is not None and job.range_from is not None:
             messages = MessageRange(job.conversation_id, job.range_from, job.range_to)
         return await _of_jobs(connection, scope, [job.job_id], messages)
-    if not await statements.name_conversation(connection, scope, source.conversation_id):
-        # Memories saved by hand may name a conversation whose messages were never sent.
-        await conversations.require_conversation(connection, scope, source.conversation_id)
+    await require_named(connection, scope, source.conversation_id)
     job_ids = await storage.jobs_of_conversation(connection, scope, source.conversation_id)
     return await _of_jobs(
         connection,

@@ -102,10 +102,16 @@ _WORKING_MEMORY = (
     "DELETE FROM recent_items WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
 )
 
+# Also those that only saved memories name, whose messages were never sent.
 _CONVERSATIONS = """
 SELECT conversation_id
-FROM conversations
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FROM (
+    SELECT conversation_id FROM conversations
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    UNION
+    SELECT conversation_id FROM statements
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND conversation_id IS NOT NULL
+) AS named
 ORDER BY conversation_id COLLATE "C"
 """
 
