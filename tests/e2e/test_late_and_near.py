@@ -3,15 +3,61 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import permutations
 from typing import Any
 
-from hitherto.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2
+import pytest
+
+from hitherto.v1 import (
+    extraction_service_pb2,
+    job_pb2,
+    maintenance_service_pb2,
+    memory_pb2,
+    retrieval_service_pb2,
+)
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.learning import ended, learn, memories, replies, rows, submit, talk
+from tests.e2e.learning import (
+    ALL_STATUSES,
+    ended,
+    learn,
+    memories,
+    replies,
+    rows,
+    submit,
+    talk,
+)
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
 CAFE = "Ana likes the quiet little cafe near the old harbour"
+
+
+HOMES = {"Oslo": 3, "Rome": 5, "Bern": 6}
+"""Where Ana said that she lives, and in which month of 2026."""
+
+
+def month(number: int) -> datetime:
+    return datetime(2026, number, 1, tzinfo=UTC)
+
+
+def at_home(request: ChatRequest) -> ChatAnswer:
+    """A model that learns each home, which contradicts whatever home it is shown."""
+    return ChatAnswer.of(
+        new_memories=[memory(request.messages[-1].content, ["m1"])],
+        contradicted_memories=[{"id": each.local_id, "by": 0} for each in request.memories],
+    )
+
+
+async def homes(services: Services) -> dict[str, tuple[int, int | None]]:
+    """The months in which Ana lived in each town, as the memories say."""
+    return {
+        found.content.split()[-1]: (
+            found.valid_from.ToDatetime().month,
+            found.valid_to.ToDatetime().month if found.HasField("valid_to") else None,
+        )
+        for found in await memories(services, statuses=ALL_STATUSES)
+        if found.status != memory_pb2.MEMORY_STATUS_FORGOTTEN
+    }
 
 
 def say(*contents: str, kind: str = "fact") -> dict[str, Any]:
@@ -105,6 +151,30 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
     # What nobody had said yet it may say; the outcome had been ongoing.
     assert list(summary.key_topics) == ["boats"]
     assert summary.outcome == 2
+
+
+@pytest.mark.parametrize("order", list(permutations(HOMES)), ids="-".join)
+async def test_row_38_a_statement_ends_where_the_next_one_begins_in_whichever_order_they_come(
+    order: tuple[str, ...], modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = at_home
+    for town in order:
+        said = f"Ana lives in {town}"
+        await learn(modelled, talk(said, conversation=town, at=month(HOMES[town])))
+    assert await homes(modelled) == {"Oslo": (3, 5), "Rome": (5, 6), "Bern": (6, None)}
+
+
+async def test_d8_a_statement_that_came_between_gives_its_time_back_when_it_is_rolled_back(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = at_home
+    for town in ("Oslo", "Bern", "Rome"):
+        said = f"Ana lives in {town}"
+        await learn(modelled, talk(said, conversation=town, at=month(HOMES[town])))
+    await modelled.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="Rome")
+    )
+    assert await homes(modelled) == {"Oslo": (3, 6), "Bern": (6, None)}
 
 
 async def test_f1_a_summary_is_as_old_as_its_conversation(

@@ -64,9 +64,13 @@ def planned(
     active_count: int = 100,
     status_changes: int = 0,
     words: str = "I left Lisbon for Berlin",
+    ended: Sequence[CurrentMemory] = (),
     **answer: Any,
 ) -> Plan:
-    """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets."""
+    """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets.
+
+    `ended` are those that e1 has replaced.
+    """
     return make_plan(
         Situation(
             answer=Answer(**answer),
@@ -78,7 +82,7 @@ def planned(
                 },
             ),
             local_memories={f"e{m.memory_id.int}": m.memory_id for m in memories},
-            known={m.memory_id: m for m in [*memories, *near]},
+            known={m.memory_id: m for m in [*memories, *near, *ended]},
             neighbours={
                 0: [
                     Neighbour(
@@ -95,6 +99,7 @@ def planned(
             vectors={i: np.array(v, dtype=np.float32) for i, v in enumerate(vectors)},
             threshold=0.85,
             room=ChangeAllowance(active_count, job=Changes(closed=status_changes), daily=100),
+            ended_by={UUID(int=1): {m.memory_id: UUID(int=1) for m in ended}},
         )
     )
 

@@ -79,6 +79,39 @@ def test_row_38_late_evidence_closes_itself() -> None:
     assert (made.valid_from, made.valid_to) == (EARLIER, NOON)
 
 
+@pytest.mark.parametrize(("origin", "shortened"), [("assistant", [EARLIER]), ("user", [])])
+def test_row_67_late_words_of_the_assistant_shorten_nothing_that_the_user_said(
+    origin: str, shortened: list[datetime]
+) -> None:
+    began = EARLIER - timedelta(days=1)
+    oldest = known(2, status="contradicted", origin=origin, valid_from=began, valid_to=NOON)
+    plan = planned(
+        known(content=BERLIN, origin="assistant"),
+        ended=[oldest],
+        new=[new(content="Ana lives in Porto", source_ids=("m2",))],
+        contradicted=[closed(source_ids=("m2",))],
+        said_at=EARLIER,
+        words="You left Lisbon for Porto",
+    )
+    assert [(made.valid_from, made.valid_to) for made in plan.creations] == [(EARLIER, NOON)]
+    assert [closure.valid_to for closure in plan.closures] == shortened
+
+
+def test_row_38_late_statements_of_one_reply_end_where_the_next_one_begins() -> None:
+    began = EARLIER - timedelta(hours=2)
+    plan = planned(
+        known(content=BERLIN),
+        new=[new(0, LISBON, valid_from=began), new(1, "Ana lives in Porto")],
+        contradicted=[closed(), closed(by=1)],
+        said_at=EARLIER,
+        words="I lived in Lisbon, and moved to Porto",
+    )
+    assert [(made.valid_from, made.valid_to) for made in plan.creations] == [
+        (began, EARLIER),
+        (EARLIER, NOON),
+    ]
+
+
 def test_row_38_late_evidence_without_a_statement_closes_nothing() -> None:
     plan = planned(known(), contradicted=[closed(by=None)], said_at=EARLIER)
     assert untouched(plan)

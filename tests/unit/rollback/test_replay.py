@@ -127,6 +127,23 @@ def test_nothing_is_closed_by_what_is_gone(gone: tuple[UUID, ...], status: str) 
     assert held["status"] == status
 
 
+def test_what_ended_earlier_because_of_late_words_still_does_when_another_source_goes() -> None:
+    ends = [NOON + timedelta(days=days) for days in (2, 1)]
+    closings = [
+        StoredStatement(
+            UUID(int=number), None, None, None, "closed", number, True, "user", at,
+            {
+                "status": "contradicted", "valid_to": at.isoformat(), "superseded_by": str(OTHER),
+            },
+            False,
+        )
+        for number, at in enumerate(ends, 2)
+    ]  # fmt: skip
+    held = replay([version(1), version(2), version(3)], [said(1), *closings])
+    assert held is not None
+    assert (held["status"], held["valid_to"]) == ("contradicted", ends[1])
+
+
 def test_what_a_hand_changed_stays() -> None:
     """Its own fields and no others: the tag of a source that is gone goes."""
     versions = [

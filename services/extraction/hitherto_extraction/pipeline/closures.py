@@ -3,7 +3,8 @@
 - What one person says or does contradicts nothing known about another.
 - A contradiction ends the validity of the older statement when the newer one begins to hold.
   Evidence that arrives late never ends a later statement: then the late statement is the one that
-  ended.
+  ended, when the next one began. One that was thought to hold until then ends earlier, when the
+  late statement begins.
 - A less trusted statement never ends a more trusted one: it goes into quarantine and names the
   memory it challenges, and nothing ends. The same applies to statements that read as instructions.
 - The messages behind it must concern the memory: they deny, end or oppose what it says, or replace
@@ -14,8 +15,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import ClosedItem
@@ -86,12 +88,21 @@ def _borne_out(draft: Draft, ending: ReportedEnd) -> bool:
     known = draft.current(ending.item.memory)
     if known is None:
         return True
-    evidence = ending.evidence
-    said = draft.situation.witnesses.heard(evidence)
     words = _words_of(draft, _successor(draft, ending.item))
     bears = relevance.reaches if ending.achieved else relevance.ends
-    around = [each.content for each in draft.situation.witnesses.messages]
-    return bears(whole(known), evidence.words, said, words, around)
+    return _concern(draft, bears, whole(known), ending.evidence, words)
+
+
+def _concern(
+    draft: Draft,
+    bears: Callable[..., bool],
+    old: str,
+    evidence: Evidence,
+    successor: str | None,
+) -> bool:
+    witnesses = draft.situation.witnesses
+    around = [each.content for each in witnesses.messages]
+    return bears(old, evidence.words, witnesses.heard(evidence), successor, around)
 
 
 def _words_of(draft: Draft, memory_id: UUID | None) -> str | None:
@@ -163,7 +174,7 @@ def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
     made = draft.creation_of(successor)
     said_at = made.evidence.said_at if made is not None else evidence.said_at
     if said_at < known.said_at:
-        return made is not None and _close_late(draft, made, known)
+        return made is not None and _close_late(draft, made, known, evidence)
     begins = made.valid_from if made is not None else said_at
     draft.close(
         Closure(
@@ -178,20 +189,77 @@ def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
     return True
 
 
-def _close_late(draft: Draft, made: Creation, known: CurrentMemory) -> bool:
-    """Close a statement older than the one it contradicts: it held until then."""
+def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Evidence) -> bool:
+    """Close a statement older than the one it contradicts: it held until the next one began."""
     if made.status != "active" or outranks(made.evidence.origin, known.origin):
         return False
+    ends = max(known.valid_from, made.valid_from)
+    for other in _replaced_by(draft, known, beside=made):
+        if not _excludes(draft, made, other, evidence):
+            continue
+        if made.valid_from < other.valid_from:
+            if not outranks(made.evidence.origin, _origin(other)):
+                ends = min(ends, other.valid_from)
+        elif other.valid_from < made.valid_from and not outranks(
+            _origin(other), made.evidence.origin
+        ):
+            _end_earlier(draft, other, known, made.valid_from)
     draft.replace_creation(
         made,
-        replace(
-            made,
-            status="contradicted",
-            valid_to=max(known.valid_from, made.valid_from),
-            superseded_by=known.memory_id,
-        ),
+        replace(made, status="contradicted", valid_to=ends, superseded_by=known.memory_id),
     )
     return True
+
+
+def _replaced_by(
+    draft: Draft, known: CurrentMemory, *, beside: Creation
+) -> list[CurrentMemory | Creation]:
+    """The statements that a memory has replaced, those of the reply included."""
+    ended = draft.situation.ended_by.get(known.memory_id, {})
+    return [
+        *(draft.now[memory_id] for memory_id in ended if memory_id in draft.now),
+        *(
+            each
+            for each in draft.plan.creations
+            if each.superseded_by == known.memory_id and each is not beside
+        ),
+    ]
+
+
+def _excludes(
+    draft: Draft, made: Creation, other: CurrentMemory | Creation, evidence: Evidence
+) -> bool:
+    """Whether a late statement and one that ended cannot have held at the same time."""
+    said = whole(other) if isinstance(other, CurrentMemory) else other.item.content
+    words = made.item.content
+    return not speaks_of_another(said, words) and _concern(
+        draft, relevance.ends, said, evidence, words
+    )
+
+
+def _origin(said: CurrentMemory | Creation) -> str:
+    return said.origin if isinstance(said, CurrentMemory) else said.evidence.origin
+
+
+def _end_earlier(
+    draft: Draft, ended: CurrentMemory | Creation, known: CurrentMemory, at: datetime
+) -> None:
+    """Let a statement that a known memory has replaced end when a late statement began."""
+    if ended.valid_to is not None and ended.valid_to <= at:
+        return
+    if isinstance(ended, Creation):
+        draft.replace_creation(ended, replace(ended, valid_to=at))
+        return
+    draft.close(
+        Closure(
+            before=ended,
+            status="contradicted",
+            importance=ended.importance,
+            valid_to=at,
+            superseded_by=draft.situation.ended_by[known.memory_id][ended.memory_id],
+            reason="something else held afterwards",
+        )
+    )
 
 
 def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:

@@ -196,6 +196,10 @@ class Commit:
             profiles.read_profile(connection, scope),
             summaries.read(connection, scope, held.conversation),
         )
+        ended_by = await _ended_by(connection, scope, outcome, known)
+        known |= await known_memories.read_known(
+            connection, scope, [each for ended in ended_by.values() for each in ended]
+        )
         situation = Situation(
             answer=answer,
             witnesses=outcome.witnesses,
@@ -207,6 +211,7 @@ class Commit:
             room=room,
             importance_before=importance_before,
             reviewed=await _reviewed(connection, scope, outcome, known),
+            ended_by=ended_by,
         )
         return _Surroundings(situation, at, profile, summary)
 
@@ -313,6 +318,16 @@ async def _reviewed(
     }
     found = await known_memories.find_same_words(connection, scope, wanted)
     return {position for position, _ in found}
+
+
+async def _ended_by(
+    connection: Connection, scope: Scope, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
+) -> Mapping[UUID, Mapping[UUID, UUID]]:
+    """What those memories replaced that the reply contradicts by something said before them."""
+    first = min(message.said_at for message in outcome.witnesses.messages)
+    contradicted = [outcome.local_memories[each.memory] for each in outcome.answer.contradicted]
+    later = [each for each in contradicted if each in known and known[each].said_at > first]
+    return await known_memories.ended_by(connection, scope, later)
 
 
 async def _sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> bool:

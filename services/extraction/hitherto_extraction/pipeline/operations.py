@@ -207,6 +207,8 @@ class Situation:
         reviewed: Positions of updates whose exact words wait for review or were rejected.
         stated: Known memories that an item of the reply repeats, by the item's index, if that was
             determined before the reply.
+        ended_by: For a memory that the reply contradicts by something said earlier, the known
+            memories that it has replaced, each with the one that it names as its replacement.
     """
 
     answer: Answer
@@ -220,6 +222,7 @@ class Situation:
     importance_before: Mapping[UUID, float] = field(default_factory=dict)
     reviewed: Collection[int] = ()
     stated: Mapping[int, UUID] = field(default_factory=dict)
+    ended_by: Mapping[UUID, Mapping[UUID, UUID]] = field(default_factory=dict)
 
 
 class Draft:
@@ -270,7 +273,11 @@ class Draft:
         self.plan.closures.append(closure)
         known = closure.before
         self.now[known.memory_id] = replace(
-            known, status=closure.status, importance=closure.importance, version=known.version + 1
+            known,
+            status=closure.status,
+            importance=closure.importance,
+            valid_to=closure.valid_to,
+            version=known.version + 1,
         )
 
     def note_sources(self, memory_id: UUID, evidence: Evidence) -> None:

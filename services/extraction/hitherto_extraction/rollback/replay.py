@@ -226,7 +226,10 @@ class _RebuiltMemory:
     def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
         successor = said["superseded_by"]
-        if held["status"] not in CURRENT_STATUSES or not held["content"]:
+        if not held["content"]:
+            return
+        if held["status"] not in CURRENT_STATUSES:
+            self._end_earlier(said)
             return
         if successor is not None and successor in self._gone:
             return
@@ -235,6 +238,13 @@ class _RebuiltMemory:
         held["superseded_by"] = UUID(successor) if successor is not None else None
         if said["status"] == "achieved":
             held["importance"] *= ACHIEVED_IMPORTANCE
+
+    def _end_earlier(self, said: Mapping[str, Any]) -> None:
+        """Something that came late held between the memory and what replaced it."""
+        held = self.held
+        if held["status"] == said["status"] == "contradicted" and held["valid_to"] is not None:
+            ends = max(datetime.fromisoformat(said["valid_to"]), held["valid_from"])
+            held["valid_to"] = min(held["valid_to"], ends)
 
     def _join(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said

@@ -56,6 +56,23 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
 """
 
+# Contradicted memories by the current one that took their place, directly or through others.
+_ENDED_BY = """
+WITH RECURSIVE ended (current_id, memory_id, superseded_by, steps) AS (
+    SELECT m.superseded_by, m.memory_id, m.superseded_by, 1
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.superseded_by = ANY(%(memory_ids)s) AND m.status = 'contradicted'
+    UNION
+    SELECT e.current_id, m.memory_id, m.superseded_by, e.steps + 1
+    FROM ended AS e
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.superseded_by = e.memory_id
+    WHERE m.status = 'contradicted' AND e.steps < 64
+)
+SELECT current_id, memory_id, superseded_by FROM ended ORDER BY steps, memory_id
+"""
+
 _TAGS_IN_USE = """
 SELECT tag
 FROM memories, unnest(tags) AS tag
@@ -208,6 +225,21 @@ async def read_known(
         return {}
     cursor = await connection.execute(_READ, scope.bind(memory_ids=Uuids(memory_ids)))
     return {row[0]: known_of(scope, row) for row in await cursor.fetchall()}
+
+
+async def ended_by(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> dict[UUID, dict[UUID, UUID]]:
+    """The contradicted memories that each of these replaced, directly or through others.
+
+    With each of them, the memory that it names as its replacement.
+    """
+    found = defaultdict[UUID, dict[UUID, UUID]](dict)
+    if memory_ids:
+        values = scope.bind(memory_ids=Uuids(memory_ids))
+        for current_id, memory_id, by in await connection.fetch_rows(_ENDED_BY, values):
+            found[current_id][memory_id] = by
+    return dict(found)
 
 
 async def read_top(connection: Connection, scope: Scope, limit: int) -> list[CurrentMemory]:
