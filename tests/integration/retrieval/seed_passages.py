@@ -227,11 +227,13 @@ async def hand_over(
                 zip(ids, paper.chunks, vectors, strict=True)
             ):
                 number += 1
+                # A service that runs would replace the vector of a pending chunk by its own.
+                state = "pending" if vector is None else "stored"
                 await cursor.execute(
                     "INSERT INTO document_chunks (tenant_id, user_id, document_id, chunk_id,"
-                    " position, content, lexical_no, lexical_length)"
-                    " VALUES (%s, %s, %s, %s, %s, %s, %s, 1)",
-                    (tenant, user, document_id, chunk_id, position, nfc(content), number),
+                    " position, content, lexical_no, lexical_length, embedding_state)"
+                    " VALUES (%s, %s, %s, %s, %s, %s, %s, 1, %s)",
+                    (tenant, user, document_id, chunk_id, position, nfc(content), number, state),
                 )
                 if vector is not None:
                     await cursor.execute(
