@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
-from hitherto.v1 import extraction_service_pb2, job_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
-from tests.e2e.conftest import Services
+from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change
 from tests.e2e.learning import echo, ended, learn, talk
 from tests.e2e.methods import Refusal, read_refusal
@@ -57,12 +57,63 @@ async def test_c7_a_model_keeps_its_dimensions(
     modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     """Its vectors of another length would stand beside those that are there."""
+    model.script = echo
+    await learn(modelled, talk("I like tea"))
     started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
     await ended(modelled, started.job.id)
     refused = await refusal_of(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128)
     assert set(refused.fields) == {"dimensions"}
     status = await step(modelled, pb.REEMBED_PHASE_STATUS)
     assert (status.target_model, status.target_dimensions) == (LARGE, 96)
+
+
+async def test_c7_dimensions_that_no_vector_has_can_be_corrected(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = echo
+    await learn(modelled, talk("I like tea"))
+    model.always(EmbeddingFault("wrong_dimensions"), endpoint="embeddings")
+    mistaken = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128)
+    refused = await refusal_of(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    assert set(refused.fields) == {"dimensions"}
+    assert mistaken.job.id in refused.fields["dimensions"]
+    await modelled.extraction.CancelJob(
+        extraction_service_pb2.CancelJobRequest(job_id=mistaken.job.id)
+    )
+    model.always(None, endpoint="embeddings")
+    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    assert (started.target_model, started.target_dimensions) == (LARGE, 96)
+    assert (await ended(modelled, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
+    assert (switched.active_model, switched.active_dimensions) == (LARGE, 96)
+
+
+async def test_c7_the_active_model_takes_corrected_dimensions_at_the_next_start(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """A mistake at the first start, when everything is stored without a vector."""
+    model.script = echo
+    model.always(EmbeddingFault("wrong_dimensions"), endpoint="embeddings")
+    settings = model_settings(model)
+    async with start_services(**{**settings, "embedding_dimensions": 128}) as mistaken:
+        await learn(mistaken, talk("I like tea"))
+    model.always(None, endpoint="embeddings")
+    async with start_services(**settings) as services:
+        status = await step(services, pb.REEMBED_PHASE_STATUS)
+        assert status.active_dimensions == settings["embedding_dimensions"]
+        await until_found(services, "tea")
+
+
+async def until_found(services: Services, word: str) -> None:
+    """Wait until a search finds a memory by its vector."""
+    async with asyncio.timeout(180):
+        while True:
+            found = await services.retrieval.SearchMemories(
+                retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=word)
+            )
+            if found.results and "semantic" in found.results[0].matched_legs:
+                return
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ ACROSS_USERS = {
     "corpora/messages": "_PENDING _WRITE _SETTLE _EXPECT _LEFT",
     "corpora/summaries": "_PENDING _WRITE _SETTLE _EXPECT _LEFT",
     "database/audit_log": "_CLOSE_HOURS",
+    "embeddings/active_embedder": "_CORRECT_LENGTH",
     "queue/attempts": "_END _WAIT_OUT _SPENT _WAKE_ONE _WAKE_ALL",
     "queue/cancelling": "_TAKE_BACK",
     "queue/claims": "_CLAIM _HOLD _PROGRESS",

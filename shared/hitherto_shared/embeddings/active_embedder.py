@@ -31,6 +31,21 @@ VALUES (%(model)s, %(dimensions)s)
 ON CONFLICT (model) DO NOTHING
 """
 
+# A length that no vector has is a mistake in the settings or in a call of Reembed. Left as it is,
+# it would keep the model from ever being used. Across users.
+_CORRECT_LENGTH = """
+UPDATE embedding_models AS m SET dimensions = %(dimensions)s
+WHERE m.model = %(model)s AND m.dimensions <> %(dimensions)s
+  AND NOT EXISTS (SELECT FROM memory_embeddings AS e WHERE e.model = m.model)
+  AND NOT EXISTS (SELECT FROM memory_source_embeddings AS e WHERE e.model = m.model)
+  AND NOT EXISTS (SELECT FROM sealed_embeddings AS e WHERE e.model = m.model)
+  AND NOT EXISTS (SELECT FROM document_chunk_embeddings AS e WHERE e.model = m.model)
+  AND NOT EXISTS (SELECT FROM message_embeddings AS e WHERE e.model = m.model)
+  AND NOT EXISTS (SELECT FROM summary_embeddings AS e WHERE e.model = m.model)
+"""
+
+_DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
+
 # The first model becomes the active one; a later one requires an explicit switch.
 _ACTIVATE_FIRST = """
 UPDATE embedding_models SET active = true, activated_at = clock_timestamp()
@@ -44,11 +59,22 @@ async def active_model(connection: Connection) -> tuple[str, int] | None:
     return (row[0], row[1]) if row else None
 
 
+async def register_model(connection: Connection, model: str, dimensions: int) -> int:
+    """Register a model with the length of its vectors. The role is hitherto_maintenance.
+
+    Returns:
+        The registered length: another one if vectors of that length are stored.
+    """
+    values = {"model": model, "dimensions": dimensions}
+    await connection.execute(_REGISTER, values)
+    await connection.execute(_CORRECT_LENGTH, values)
+    return int(await connection.fetch_value(_DIMENSIONS, values))
+
+
 async def register(connection: Connection, embedder: Embedder) -> None:
     """Register a model, and make it active if there is none."""
-    values = {"model": embedder.name, "dimensions": embedder.dimensions}
-    await connection.execute(_REGISTER, values)
-    await connection.execute(_ACTIVATE_FIRST, values)
+    await register_model(connection, embedder.name, embedder.dimensions)
+    await connection.execute(_ACTIVATE_FIRST, {"model": embedder.name})
 
 
 class ActiveEmbedder:

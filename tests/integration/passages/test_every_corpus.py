@@ -19,6 +19,7 @@ from hitherto_extraction.storage.corpora import index
 from hitherto_extraction.storage.corpora.corpus import SpokenCorpus
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.storage.corpora.summaries import SUMMARIES
+from hitherto_shared.embeddings.active_embedder import register_model
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
 from hitherto_shared.encryption.at_hand import keys_at_hand
@@ -161,7 +162,7 @@ async def test_a_refusal_counts_for_the_active_model_alone(stage: Stage, switche
                 return await super().embed(texts)
             if switched and len(texts) == 1:
                 async with stage.maintenance.connection() as connection, connection.transaction():
-                    await reembedding.register(connection, NEW, self.dimensions)
+                    await register_model(connection, NEW, self.dimensions)
                     await reembedding.activate(connection, NEW, keep_previous=False)
             raise ModelRefused("not this")
 

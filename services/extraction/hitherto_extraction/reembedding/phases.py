@@ -9,6 +9,7 @@ from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import reembedding
 from hitherto_extraction.storage.reembedding import EmbeddingModel
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.active_embedder import register_model
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.errors import WrongState, invalid
 from hitherto_shared.models import Job
@@ -66,12 +67,13 @@ async def start(
         switch: Whether the job activates the model when it is done.
 
     Raises:
-        InvalidRequest: It is the active model, or registered with other dimensions.
+        InvalidRequest: It is the active model, or its vectors have other dimensions, or an
+            unfinished back-fill gives them others.
     """
     known = {found.name: found for found in await reembedding.models(connection, lock=True)}
     if model in known and known[model].active:
         raise invalid("model", "is already the active model: there is nothing to change")
-    registered = await reembedding.register(connection, model, dimensions)
+    registered = await register_model(connection, model, dimensions)
     if registered != dimensions:
         raise invalid(
             "dimensions", f"vectors of this model are stored with {registered} dimensions here"
@@ -79,6 +81,12 @@ async def start(
     await reembedding.set_target(connection, model)
     job = await jobs.latest_backfill(connection, model)
     if job is not None and not job.final:
+        if job.params["dimensions"] != dimensions:
+            raise invalid(
+                "dimensions",
+                f"a back-fill with {job.params['dimensions']} dimensions is not finished: cancel "
+                f"its job {job.job_id} first",
+            )
         return job
     return await enqueueing.enqueue(
         connection,

@@ -24,14 +24,6 @@ FROM embedding_models
 WHERE active OR target OR previous
 """
 
-_REGISTER = """
-INSERT INTO embedding_models (model, dimensions)
-VALUES (%(model)s, %(dimensions)s)
-ON CONFLICT (model) DO NOTHING
-"""
-
-_DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
-
 _CLEAR_TARGET = "UPDATE embedding_models SET target = false WHERE target"
 
 # The target reverts to its role before a roll-back; the previous model stays what it is.
@@ -113,13 +105,6 @@ class EmbeddingModel:
 async def models(connection: Connection, *, lock: bool = False) -> list[EmbeddingModel]:
     """The models with a role; locked until the transaction ends if requested."""
     return await connection.fetch(EmbeddingModel, _MODELS if lock else _LOOK)
-
-
-async def register(connection: Connection, model: str, dimensions: int) -> int:
-    """Register a model; returns its registered dimensions."""
-    values = {"model": model, "dimensions": dimensions}
-    await connection.execute(_REGISTER, values)
-    return int(await connection.fetch_value(_DIMENSIONS, values))
 
 
 async def set_target(connection: Connection, model: str) -> None:
