@@ -24,8 +24,6 @@ from contextlib import suppress
 from typing import TypeVar
 from weakref import WeakSet
 
-import psycopg
-
 from hitherto_retrieval.database_health import DatabaseHealth
 from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing, lineage_of
 from hitherto_shared.database.faults import translate
@@ -129,7 +127,8 @@ class Readers:
                 await side.database.run(lineage_of, timeout=_LINEAGE_SECONDS, repeatable=True)
                 for side in (self._primary, self._replica)
             ]
-        except (HithertoError, psycopg.Error):
+        except Exception:
+            # Calls meet the same error, and report it; the watch goes on.
             return False
         # They are the same server if both connection strings name it, as after a failover.
         return not (primary.standby or replica.standby) and primary != replica
