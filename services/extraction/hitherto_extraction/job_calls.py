@@ -8,8 +8,8 @@ from uuid import UUID
 
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, once
 from hitherto_extraction.queue import jobs
-from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.queue.jobs import RetryFilter
+from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.idempotency import Identity
 from hitherto_shared.audit.trail import NOBODY, Trail

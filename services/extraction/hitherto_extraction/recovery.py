@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from hitherto_extraction.queue import attempts
+from hitherto_extraction.queue import waking
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
@@ -55,7 +55,7 @@ class Recovery:
         """Resume jobs that waited for other settings, and start watching."""
         await self._wake(
             "jobs that waited for a model or a budget look again",
-            lambda connection: attempts.wake_all(connection, reasons=attempts.OF_THE_SETTINGS),
+            lambda connection: waking.wake_all(connection, reasons=waking.OF_THE_SETTINGS),
         )
         for name, breaker in self._breakers.items():
             await self._say(name, True)
@@ -82,16 +82,16 @@ class Recovery:
                 if breaker.is_open():
                     await self._wake(
                         "resumed a job to probe the model",
-                        lambda connection: attempts.wake_one(
-                            connection, reasons=attempts.OF_A_MODEL, kinds=NEEDED_BY[name]
+                        lambda connection: waking.wake_one(
+                            connection, reasons=waking.OF_A_MODEL, kinds=NEEDED_BY[name]
                         ),
                     )
                     await self._change(breaker, _LOOK_SECONDS)
             await self._say(name, True)
             await self._wake(
                 "the model answers; resumed the waiting jobs",
-                lambda connection: attempts.wake_all(
-                    connection, reasons=attempts.OF_A_MODEL, kinds=NEEDED_BY[name]
+                lambda connection: waking.wake_all(
+                    connection, reasons=waking.OF_A_MODEL, kinds=NEEDED_BY[name]
                 ),
             )
 

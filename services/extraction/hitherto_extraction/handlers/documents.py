@@ -18,7 +18,7 @@ from hitherto_extraction.documents.ingest import (
     postpone_expiry,
 )
 from hitherto_extraction.handlers.answering import Answering, checks_of
-from hitherto_extraction.queue.depth import QueueLimit
+from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage.documents import IncomingDocument
 from hitherto_shared.convert import job_message

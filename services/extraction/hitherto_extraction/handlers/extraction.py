@@ -24,8 +24,8 @@ from hitherto_extraction.job_calls import Accepted, cancel_job
 from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
 from hitherto_extraction.pipeline.preview import ExtractionPreview, PreviewResult
 from hitherto_extraction.queue import jobs
-from hitherto_extraction.queue.depth import QueueLimit
 from hitherto_extraction.queue.jobs import JobFilter
+from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal

@@ -1,16 +1,12 @@
 """Ends an attempt without success: handed back, failed, waiting, paused or discarded.
 
-Jobs that wait are woken as soon as the condition that they wait for may hold again. One that wakes
-early only checks again: if the condition does not hold yet, it waits as before.
-
-All times are the database's. Each statement that ends an attempt names the number of the claim, so
-that a late write touches no row. Those that wake jobs concern all users and tenants, with the role
-hitherto_maintenance.
+All times are the database's. Each statement names the number of the claim, so that a late write
+touches no row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -64,30 +60,6 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 # A job that ended meanwhile under this claim, because its user is gone, records its cost too.
 _SPENT = """
 UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
-"""
-
-OF_A_MODEL: Sequence[str] = ("MODEL_UNAVAILABLE", "MODEL_MISCONFIGURED")
-"""Reasons of jobs that wait for a model."""
-OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
-"""Reasons that changed settings may have removed by the time the service starts."""
-
-# The one that was checked longest ago, so that no single job is the probe every time.
-_WAKE_ONE = """
-UPDATE jobs SET run_after = clock_timestamp()
-WHERE job_id = (
-    SELECT job_id FROM jobs
-    WHERE state = 'failed' AND error_reason = ANY(%(reasons)s) AND kind = ANY(%(kinds)s)
-      AND run_after > clock_timestamp()
-    ORDER BY run_after
-    LIMIT 1
-    FOR UPDATE SKIP LOCKED)
-"""
-
-_WAKE_ALL = """
-UPDATE jobs SET run_after = clock_timestamp()
-WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
-  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
-  AND run_after > clock_timestamp()
 """
 
 
@@ -171,32 +143,3 @@ async def _end(
     values = {"state": state, "given_back": given_back, "error": error, "reason": reason}
     await connection.later(_END, {**held.key, **values, "delay": delay_seconds})
     await announce(connection, str(held.job_id))
-
-
-async def wake_one(
-    connection: Connection, *, reasons: Collection[str], kinds: Collection[str]
-) -> int:
-    """Wake one job of these kinds that waits for one of these reasons; returns 0 or 1."""
-    return await _wake(connection, _WAKE_ONE, reasons, kinds)
-
-
-async def wake_all(
-    connection: Connection, *, reasons: Collection[str], kinds: Collection[str] | None = None
-) -> int:
-    """Wake all jobs of these kinds, or of any, that wait for these reasons.
-
-    Returns their number.
-    """
-    return await _wake(connection, _WAKE_ALL, reasons, kinds)
-
-
-async def _wake(
-    connection: Connection, statement: str, reasons: Collection[str], kinds: Collection[str] | None
-) -> int:
-    async with connection.transaction():
-        cursor = await connection.execute(
-            statement, {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)}
-        )
-        if cursor.rowcount:
-            await announce(connection, "queued")
-        return cursor.rowcount

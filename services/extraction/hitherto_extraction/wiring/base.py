@@ -16,7 +16,7 @@ from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedd
 from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor
 from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import ChatModel
-from hitherto_extraction.queue.depth import QueueLimit
+from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
 from hitherto_extraction.reembedding.phases import move_to_configured
