@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.merging import Merge, MergedItem, Merges, accept, merged_row
+from hitherto_extraction.consolidation.merging import Merge, accept, merged_row
+from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import SourceRef
 from tests.unit.consolidation.rows import NOON, edited, member

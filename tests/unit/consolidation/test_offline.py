@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merge_model import build_prompt
-from hitherto_extraction.consolidation.merging import accept, read_reply
+from hitherto_extraction.consolidation.merging import accept
+from hitherto_extraction.consolidation.reply import read_reply
 from hitherto_extraction.provider.offline import OfflineExtractor
 from hitherto_extraction.provider.offline.consolidation import consolidate
 from hitherto_extraction.provider.protocol import PromptMemory

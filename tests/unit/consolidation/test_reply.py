@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.consolidation.merging import Merges, read_reply
+from hitherto_extraction.consolidation.reply import Merges, read_reply
 from hitherto_extraction.pipeline.answer import UnusableAnswer
 from tests.scripted_model import CONTENT_FAULTS
 from tests.scripted_model.answers import merged

@@ -10,7 +10,8 @@ from datetime import UTC
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group
-from hitherto_extraction.consolidation.merging import accept, read_reply
+from hitherto_extraction.consolidation.merging import accept
+from hitherto_extraction.consolidation.reply import read_reply
 from hitherto_extraction.consolidation.writing import EmbeddedMerge, source_words
 from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.pipeline.prompt import load_prompt, memory_line

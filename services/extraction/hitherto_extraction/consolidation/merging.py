@@ -1,13 +1,10 @@
-"""Reads which memories the model wants to merge, and derives a merged memory from its originals.
+"""Decides which merges of a reply are permitted, and derives a merged memory from its originals.
 
-The answer is untrusted: the shape of each item is checked, and the originals it names. Pure: text
-and rows in, a row out.
+Pure: a reply and rows in, a row out.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,21 +13,15 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.faithfulness import objections
 from hitherto_extraction.consolidation.groups import Group, fit_together, subject_of
+from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.pipeline import trust
-from hitherto_extraction.pipeline.answer import (
-    EVENT_TYPES,
-    MAX_EVENT_CHARACTERS,
-    MAX_LABELS,
-    UnusableAnswer,
-)
-from hitherto_extraction.pipeline.answer_parsing import load_object, read_answer
+from hitherto_extraction.pipeline.answer import MAX_LABELS
 from hitherto_extraction.pipeline.free_json import fits_struct
 from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.updates import IMPORTANCE_STEP
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_shared.models import CONFIDENCES, Memory
-from hitherto_shared.text.normalise import nfc
 
 _AGREEING = 3
 """Number of conversations that make a merged memory certain if they agree."""
@@ -182,89 +173,3 @@ def _agreed(contexts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             found.setdefault(key, value)
     agreed = {key: value for key, value in found.items() if key not in contested}
     return agreed if fits_struct(agreed) else {}
-
-
-@dataclass(frozen=True, slots=True)
-class MergedItem:
-    """One merged statement, and the local ids of its originals; importance None: not said."""
-
-    type: str
-    content: str
-    importance: float | None
-    merged: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Merges:
-    """What a reply wants to merge, and how much of it had to be dropped."""
-
-    items: Sequence[MergedItem]
-    dropped: int
-
-
-def read_reply(text: str, memories: Sequence[str]) -> Merges:
-    """Turn a reply into `Merges`; `memories` are the local ids that were shown.
-
-    Raises:
-        UnusableAnswer: There is no JSON object with a list of memories.
-    """
-    raws = _load(text)
-    most = len(memories) // 2
-    dropped = max(0, len(raws) - most)
-    items: list[MergedItem] = []
-    used: set[str] = set()
-    for raw in raws[:most]:
-        named, strange = _originals(raw, set(memories) - used)
-        item, spoilt = _item(raw, named)
-        dropped += strange + spoilt
-        if item is None:
-            dropped += 1
-            continue
-        used.update(named)
-        items.append(item)
-    return Merges(items, dropped)
-
-
-def _load(text: str) -> list[Any]:
-    reply, fenced = load_object(text)
-    if not isinstance(reply.get("memories"), list):
-        raise UnusableAnswer("the reply is not a JSON object with a list of memories")
-    if fenced and not reply["memories"]:
-        # A reply of the wrong form is read for what it found, rather than taken to say that there
-        # is nothing.
-        raise UnusableAnswer("the reply is not bare JSON and says nothing")
-    found: list[Any] = reply["memories"]
-    return found
-
-
-def _originals(raw: Any, free: set[str]) -> tuple[tuple[str, ...], int]:
-    """The originals an item names that are there and still free, and how many are not."""
-    given = raw.get("merged") if isinstance(raw, dict) else None
-    if not isinstance(given, list):
-        return (), 0
-    named = tuple(dict.fromkeys(each for each in given if isinstance(each, str) and each in free))
-    return named, len(given) - len(named)
-
-
-def _item(raw: Any, named: tuple[str, ...]) -> tuple[MergedItem | None, int]:
-    """The item, if there is anything in it, and how many of its values were spoilt."""
-    if len(named) < 2:
-        return None, 0
-    # The fields have the rules of a new memory's.
-    try:
-        answer = read_answer(json.dumps({"new_memories": [raw]}), messages=[], memories=[])
-    except (UnusableAnswer, RecursionError):
-        return None, 0
-    if not answer.new:
-        return None, 0
-    found = answer.new[0]
-    content = nfc(raw["content"]).strip()
-    if found.type in EVENT_TYPES and len(content) > MAX_EVENT_CHARACTERS:
-        return None, 0
-    said = raw.get("importance")
-    number = isinstance(said, int | float) and not isinstance(said, bool)
-    usable = number and (isinstance(said, int) or math.isfinite(said))
-    return (
-        MergedItem(found.type, found.content, found.importance if usable else None, named),
-        answer.dropped,
-    )

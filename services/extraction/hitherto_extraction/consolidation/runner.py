@@ -12,6 +12,11 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from hitherto_extraction.budget import Budget
+from hitherto_extraction.consolidation.attempt import (
+    COUNTS,
+    ConsolidationAttempt,
+    result_after,
+)
 from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merge_model import (
     VERSION,
@@ -21,12 +26,9 @@ from hitherto_extraction.consolidation.merge_model import (
 )
 from hitherto_extraction.consolidation.merging import Merge
 from hitherto_extraction.consolidation.tag_review import (
-    COUNTS,
-    ConsolidationAttempt,
     ConsolidationTarget,
     TagReview,
     read_board,
-    result_after,
 )
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
