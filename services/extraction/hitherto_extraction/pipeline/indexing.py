@@ -10,7 +10,7 @@ from uuid import UUID
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.operations import Plan, Rewrite
 from hitherto_extraction.storage import keyword_index, known_memories
-from hitherto_extraction.storage.removal import IndexedMemory
+from hitherto_extraction.storage.reindexing import IndexedMemory
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 from hitherto_shared.text.terms import content_terms, count_terms

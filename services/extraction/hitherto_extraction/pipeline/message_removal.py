@@ -16,6 +16,7 @@ from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
     conversation_removal,
     conversations,
+    reindexing,
     removal,
     statements,
     users,
@@ -59,7 +60,7 @@ async def reindex(
     """
     indexed = [
         memory
-        for memory in await removal.read_indexed(
+        for memory in await reindexing.read_indexed(
             connection, scope, memory_ids, newest=EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
         )
         if memory.lexical_length or new
@@ -67,7 +68,7 @@ async def reindex(
     texts = {memory.memory_id: terms_left(memory) for memory in indexed}
     if texts:
         growth = sum(terms.total() for terms in texts.values())
-        await removal.index_anew(
+        await reindexing.index_anew(
             connection,
             scope,
             texts,

@@ -16,6 +16,7 @@ from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.storage import (
     document_mentions,
     keyword_index,
+    reindexing,
     removal,
     sealed_memories,
     sealing,
@@ -130,7 +131,7 @@ async def seal_replies(replies: UnusableReplies, connection: Connection, scope: 
 Cleaning = Callable[[Connection, Scope], Awaitable[object]]
 
 CLEANING: tuple[Cleaning, ...] = (
-    removal.sweep_postings,
+    reindexing.sweep_postings,
     removal.drop_unused_tags,
     document_mentions.drop_unmentioned,
     sealing.delete_summary_vectors,

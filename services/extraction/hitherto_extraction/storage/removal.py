@@ -6,12 +6,10 @@ history without contents: who did what and when, and that it expired.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.storage import document_mentions, keyword_index
+from hitherto_extraction.storage import document_mentions, reindexing
 from hitherto_extraction.storage.retention import HeldMessage
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
@@ -123,37 +121,6 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = named.memory_id
 """
 
-# Postings of numbers that no memory has, including those of earlier wordings, contain words to be
-# deleted.
-_SWEEP_POSTINGS = """
-WITH posting AS (
-    SELECT p.ctid AS place_in_table, n.lexical_no, n.frequency, n.length, n.place,
-           m.memory_id IS NOT NULL AS live
-    FROM postings AS p
-    CROSS JOIN LATERAL unnest(p.lexical_nos, p.frequencies, p.lengths) WITH ORDINALITY
-        AS n (lexical_no, frequency, length, place)
-    LEFT JOIN memories AS m ON m.tenant_id = p.tenant_id AND m.user_id = p.user_id
-         AND m.lexical_no = n.lexical_no
-    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
-), changed AS (
-    SELECT place_in_table, array_agg(lexical_no ORDER BY place) FILTER (WHERE live) AS nos,
-           array_agg(frequency ORDER BY place) FILTER (WHERE live) AS frequencies,
-           array_agg(length ORDER BY place) FILTER (WHERE live) AS lengths
-    FROM posting
-    GROUP BY place_in_table
-    HAVING NOT bool_and(live)
-), emptied AS (
-    DELETE FROM postings AS p USING changed AS c
-    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
-      AND c.nos IS NULL
-)
-UPDATE postings AS p
-SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
-FROM changed AS c
-WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
-  AND c.nos IS NOT NULL
-"""
-
 # Transactions that accept or hand out messages of these conversations wait until they are gone.
 _LOCK_CONVERSATIONS = """
 SELECT conversation_id
@@ -179,34 +146,6 @@ FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
 JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND md5(s.conversation_id) = md5(gone.conversation_id)
      AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id
-"""
-
-# With the words of the newest sources, as when a memory is learnt.
-_WORDS_LEFT = """
-SELECT m.memory_id, m.content, m.lexical_length,
-       coalesce((SELECT string_agg(said, E'\\n' ORDER BY said_at DESC, message_no DESC)
-                 FROM (SELECT left(g.content, %(characters)s) AS said, g.said_at, g.message_no
-                       FROM memory_sources AS s
-                       JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                            AND g.conversation_id = s.conversation_id
-                            AND md5(g.message_id) = md5(s.message_id)
-                            AND g.message_id = s.message_id
-                       WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-                         AND s.memory_id = m.memory_id AND g.role <> 'system'
-                         AND g.sealed IS NULL
-                       ORDER BY g.said_at DESC, g.message_no DESC
-                       LIMIT %(newest)s) AS newest), ''),
-       m.keywords, m.questions
-FROM memories AS m
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = ANY(%(memory_ids)s)
-"""
-
-_RENUMBER = """
-UPDATE memories AS m
-SET lexical_no = new.lexical_no, lexical_length = new.lexical_length
-FROM unnest(%(memory_ids)s::uuid[], %(lexical_nos)s::int[], %(lengths)s::int[])
-    AS new (memory_id, lexical_no, lexical_length)
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = new.memory_id
 """
 
 # A model's reasons may quote what it read; the rules' own reasons do not.
@@ -239,18 +178,6 @@ WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s AND f.original IS 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedMemory:
-    """A memory with its indexed words."""
-
-    memory_id: UUID
-    content: str
-    lexical_length: int
-    source_text: str
-    keywords: Sequence[str]
-    questions: Sequence[str]
-
-
 async def lock_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
@@ -279,7 +206,7 @@ async def remove_memories(
     await connection.execute(_DELETE_MEMORIES, values)
     await connection.execute(_EMPTY_HISTORY, values)
     await drop_unused_tags(connection, scope)
-    await sweep_postings(connection, scope)
+    await reindexing.sweep_postings(connection, scope)
     return {"memories": len(memory_ids), "versions": versions, "vectors": vectors}
 
 
@@ -317,11 +244,6 @@ async def delete_source_vectors(
 async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
     """Delete the records of consolidation for tags that no memory has any more."""
     await connection.execute(_DROP_UNUSED_TAGS, scope.parameters)
-
-
-async def sweep_postings(connection: Connection, scope: Scope) -> None:
-    """Remove the words of texts that no memory has any more from the keyword index."""
-    await connection.execute(_SWEEP_POSTINGS, scope.parameters)
 
 
 async def lock_conversations(
@@ -365,49 +287,3 @@ async def drop_excerpts(
         await connection.execute(_DROP_ALL_EXCERPTS, scope.parameters)
     else:
         await connection.execute(_DROP_EXCERPTS, scope.bind(job_ids=list(job_ids)))
-
-
-async def read_indexed(
-    connection: Connection,
-    scope: Scope,
-    memory_ids: Sequence[UUID],
-    *,
-    newest: int,
-    characters: int,
-) -> list[IndexedMemory]:
-    """Memories with the words of the `newest` sources left, each cut at `characters`."""
-    values = scope.bind(memory_ids=list(memory_ids), newest=newest, characters=characters)
-    return await connection.fetch(IndexedMemory, _WORDS_LEFT, values)
-
-
-async def index_anew(
-    connection: Connection,
-    scope: Scope,
-    texts: Mapping[UUID, Counter[str]],
-    *,
-    growth: int,
-    sweep: bool = True,
-) -> None:
-    """Give memories new numbers in the keyword index, after their old words were swept.
-
-    `texts` are their terms, and `growth` is that of the index in terms, usually negative. Without
-    `sweep` the old words stay, under numbers that nothing has, until the next sweep.
-    """
-    first = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=len(texts), documents=0, terms=growth
-    )
-    numbered = dict(enumerate(texts.items(), first))
-    await connection.execute(
-        _RENUMBER,
-        scope.bind(
-            memory_ids=[memory_id for memory_id, _ in numbered.values()],
-            lexical_nos=list(numbered),
-            lengths=[terms.total() for _, terms in numbered.values()],
-        ),
-    )
-    numbers = list(numbered)
-    for start in range(0, len(numbers), keyword_index.SEGMENT):
-        chunk = numbers[start : start + keyword_index.SEGMENT]
-        await keyword_index.append(connection, scope, {no: numbered[no][1] for no in chunk})
-    if sweep:
-        await sweep_postings(connection, scope)

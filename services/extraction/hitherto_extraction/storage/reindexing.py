@@ -1,0 +1,137 @@
+"""Indexes memories again under new numbers, and sweeps words that no memory has any more.
+
+The role is hitherto_removal; the caller holds the user's row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_extraction.storage import keyword_index
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+# Postings of numbers that no memory has, including those of earlier wordings, contain words to be
+# deleted.
+_SWEEP_POSTINGS = """
+WITH posting AS (
+    SELECT p.ctid AS place_in_table, n.lexical_no, n.frequency, n.length, n.place,
+           m.memory_id IS NOT NULL AS live
+    FROM postings AS p
+    CROSS JOIN LATERAL unnest(p.lexical_nos, p.frequencies, p.lengths) WITH ORDINALITY
+        AS n (lexical_no, frequency, length, place)
+    LEFT JOIN memories AS m ON m.tenant_id = p.tenant_id AND m.user_id = p.user_id
+         AND m.lexical_no = n.lexical_no
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+), changed AS (
+    SELECT place_in_table, array_agg(lexical_no ORDER BY place) FILTER (WHERE live) AS nos,
+           array_agg(frequency ORDER BY place) FILTER (WHERE live) AS frequencies,
+           array_agg(length ORDER BY place) FILTER (WHERE live) AS lengths
+    FROM posting
+    GROUP BY place_in_table
+    HAVING NOT bool_and(live)
+), emptied AS (
+    DELETE FROM postings AS p USING changed AS c
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
+      AND c.nos IS NULL
+)
+UPDATE postings AS p
+SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
+FROM changed AS c
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
+  AND c.nos IS NOT NULL
+"""
+
+# With the words of the newest sources, as when a memory is learnt.
+_WORDS_LEFT = """
+SELECT m.memory_id, m.content, m.lexical_length,
+       coalesce((SELECT string_agg(said, E'\\n' ORDER BY said_at DESC, message_no DESC)
+                 FROM (SELECT left(g.content, %(characters)s) AS said, g.said_at, g.message_no
+                       FROM memory_sources AS s
+                       JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                            AND g.conversation_id = s.conversation_id
+                            AND md5(g.message_id) = md5(s.message_id)
+                            AND g.message_id = s.message_id
+                       WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+                         AND s.memory_id = m.memory_id AND g.role <> 'system'
+                         AND g.sealed IS NULL
+                       ORDER BY g.said_at DESC, g.message_no DESC
+                       LIMIT %(newest)s) AS newest), ''),
+       m.keywords, m.questions
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = ANY(%(memory_ids)s)
+"""
+
+_RENUMBER = """
+UPDATE memories AS m
+SET lexical_no = new.lexical_no, lexical_length = new.lexical_length
+FROM unnest(%(memory_ids)s::uuid[], %(lexical_nos)s::int[], %(lengths)s::int[])
+    AS new (memory_id, lexical_no, lexical_length)
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = new.memory_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedMemory:
+    """A memory with its indexed words."""
+
+    memory_id: UUID
+    content: str
+    lexical_length: int
+    source_text: str
+    keywords: Sequence[str]
+    questions: Sequence[str]
+
+
+async def read_indexed(
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    *,
+    newest: int,
+    characters: int,
+) -> list[IndexedMemory]:
+    """Memories with the words of the `newest` sources left, each cut at `characters`."""
+    values = scope.bind(memory_ids=list(memory_ids), newest=newest, characters=characters)
+    return await connection.fetch(IndexedMemory, _WORDS_LEFT, values)
+
+
+async def index_anew(
+    connection: Connection,
+    scope: Scope,
+    texts: Mapping[UUID, Counter[str]],
+    *,
+    growth: int,
+    sweep: bool = True,
+) -> None:
+    """Give memories new numbers in the keyword index, after their old words were swept.
+
+    `texts` are their terms, and `growth` is that of the index in terms, usually negative. Without
+    `sweep` the old words stay, under numbers that nothing has, until the next sweep.
+    """
+    first = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=len(texts), documents=0, terms=growth
+    )
+    numbered = dict(enumerate(texts.items(), first))
+    await connection.execute(
+        _RENUMBER,
+        scope.bind(
+            memory_ids=[memory_id for memory_id, _ in numbered.values()],
+            lexical_nos=list(numbered),
+            lengths=[terms.total() for _, terms in numbered.values()],
+        ),
+    )
+    numbers = list(numbered)
+    for start in range(0, len(numbers), keyword_index.SEGMENT):
+        chunk = numbers[start : start + keyword_index.SEGMENT]
+        await keyword_index.append(connection, scope, {no: numbered[no][1] for no in chunk})
+    if sweep:
+        await sweep_postings(connection, scope)
+
+
+async def sweep_postings(connection: Connection, scope: Scope) -> None:
+    """Remove the words of texts that no memory has any more from the keyword index."""
+    await connection.execute(_SWEEP_POSTINGS, scope.parameters)
