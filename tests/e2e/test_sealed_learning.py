@@ -3,6 +3,7 @@ with what is sealed, taken back, and not learnt at all while the key is away."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -297,3 +298,24 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
         "Ana takes zolpidem",
     ]
     assert in_clear(tenant_conninfo, "zolpidem") == {}
+
+
+async def test_row_38_a_sealed_statement_ends_earlier_when_one_comes_between(
+    sealing: Services, model: ScriptedModel, services_folder: Path, tenant_conninfo: str
+) -> None:
+    model.script = lambda r: ChatAnswer.of(
+        new_memories=[memory(r.messages[-1].content, ["m1"], type="personal")],
+        contradicted_memories=[{"id": each.local_id, "by": 0} for each in r.memories],
+    )
+    for town, month in (("Oslo", 3), ("Bern", 6), ("Rome", 5)):
+        at = datetime(2026, month, 1, tzinfo=UTC)
+        await learn(sealing, talk(f"Ana lives in {town}", conversation=town, at=at))
+    said = contents(await held(tenant_conninfo, services_folder))
+    ends = "SELECT extract(month FROM valid_to)::int FROM hitherto.memories"
+    when = [month for (month,) in rows(tenant_conninfo, f"{ends} ORDER BY created_at")]
+    assert dict(zip(said, when, strict=True)) == {
+        "Ana lives in Oslo": 5,
+        "Ana lives in Bern": None,
+        "Ana lives in Rome": 6,
+    }
+    assert in_clear(tenant_conninfo, "lives in") == {}

@@ -324,9 +324,13 @@ async def _ended_by(
     connection: Connection, scope: Scope, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
 ) -> Mapping[UUID, Mapping[UUID, UUID]]:
     """What those memories replaced that the reply contradicts by something said before them."""
-    first = min(message.said_at for message in outcome.witnesses.messages)
     contradicted = [outcome.local_memories[each.memory] for each in outcome.answer.contradicted]
-    later = [each for each in contradicted if each in known and known[each].said_at > first]
+    later = [
+        each
+        for each in contradicted
+        if each in known
+        and any(said.said_at < known[each].said_at for said in outcome.witnesses.messages)
+    ]
     return await known_memories.ended_by(connection, scope, later)
 
 
