@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.rows import dict_row
-
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
@@ -97,6 +95,12 @@ SELECT memory_enabled, learning_enabled, retention_days, message_retention_days,
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
 """
+
+_SETTINGS = (
+    *("memory_enabled", "learning_enabled", "retention_days", "message_retention_days"),
+    *("encrypt_sensitive", "time_zone"),
+)
+"""The columns of `_READ_SETTINGS`."""
 
 _WRITE_SETTINGS = """
 UPDATE users
@@ -281,9 +285,8 @@ async def read_user(connection: Connection, scope: Scope) -> UserWriteState | No
 
 async def read_settings(connection: Connection, scope: Scope) -> dict[str, Any]:
     """The user's settings, by column; None, or absent, follows the installation."""
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_READ_SETTINGS, scope.parameters)
-        return await cursor.fetchone() or {}
+    row = await connection.fetch_row(_READ_SETTINGS, scope.parameters)
+    return {} if row is None else dict(zip(_SETTINGS, row, strict=True))
 
 
 async def write_settings(connection: Connection, scope: Scope, settings: Mapping[str, Any]) -> None:
