@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -87,6 +88,10 @@ if sys.dont_write_bytecode:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+# What importing and collecting tests makes stays until the end: a collection of garbage finds none.
+gc.disable()
+
+
 _STARTS_PROCESSES = (
     "tests/faults/",
     "tests/integration/embedded/",
@@ -159,10 +164,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """Have no garbage collection look at thousands of tests, as services do with what they are."""
     keep_what_stands()
+    gc.enable()
 
 
 # `make faults` asks for more examples than there is time for in every run.
@@ -234,7 +240,7 @@ def _hurry(server: EmbeddedPostgres) -> None:
     workers too, for as long as it may take to authenticate.
     """
     with psycopg.connect(server.superuser_conninfo(), autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET authentication_timeout = '10s'")
+        connection.execute("ALTER SYSTEM SET authentication_timeout = '5s'")
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("ALTER SYSTEM SET full_page_writes = off")
         connection.execute("ALTER SYSTEM SET max_wal_size = '256MB'")
