@@ -29,6 +29,12 @@ from benchmarks.extraction.wording import Terms, contains_all
 from hitherto_client.results import Memory
 from hitherto_client.words import MemoryType
 
+try:
+    # The parser in C takes a tenth of the time; PyYAML may have been built without it.
+    from yaml import CSafeLoader as _SafeLoader
+except ImportError:
+    from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
+
 DATA = Path(__file__).parent / "data"
 LANGUAGES = {"en": "English", "vi": "Vietnamese", "ja": "Japanese"}
 
@@ -253,7 +259,7 @@ def _row(path: Path, number: int, item: Any) -> ConversationCase:
         raise BadData(f"{place}: {faults}") from None
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(_SafeLoader):
     """YAML whose scalars are all strings ("no" is a word, not false) and whose keys are unique."""
 
     yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012
