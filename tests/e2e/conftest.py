@@ -8,7 +8,7 @@ database of its own, and `services` and `modelled` are then started on it for th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,6 +137,18 @@ class Shared:
 def service_settings() -> dict[str, Any]:
     """Settings of `services` and `modelled`; a module with others of its own overrides this."""
     return {}
+
+
+@pytest.fixture(scope="module")
+def frequent_sweeps() -> Iterator[None]:
+    """Services of this module make up for missing vectors, seal and analyse every second.
+
+    For modules that wait for it, with `usefixtures`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("sweeps", "wiring.work"):
+            patch.setattr(f"hitherto_extraction.{module}.SOON_SECONDS", 1.0)
+        yield
 
 
 @pytest.fixture(scope="module")

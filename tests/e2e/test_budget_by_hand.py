@@ -15,6 +15,8 @@ from tests.e2e.learning import ended, rows, submit, talk
 from tests.e2e.spending import KIND, USER, spend, usage
 from tests.scripted_model import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 _VECTORS = "SELECT count(*) FROM memory_embeddings"
 _STATES = "SELECT embedding_state, count(*)::int FROM memories GROUP BY 1 ORDER BY 1"
 _LATE = "UPDATE jobs SET run_after = now() + interval '8 hours' WHERE state = 'failed' RETURNING 1"

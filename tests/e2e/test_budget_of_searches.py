@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -14,6 +16,8 @@ from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING, PERSONAL
 from tests.e2e.spending import KIND, USER, spend, usage
 from tests.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
 
 _SEALED_VECTORS = "SELECT count(*) FROM hitherto.sealed_embeddings"
 

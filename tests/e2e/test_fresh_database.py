@@ -22,6 +22,8 @@ from tests.e2e.leaving import until
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 A_REPLY = 200
 """Memories of one reply."""
 LONG = 45.0

@@ -22,6 +22,8 @@ from tests.scripted_model import ScriptedModel, StatusFault, text_vector
 from tests.scripted_model.answers import memory
 from tests.scripted_model.server import Vector
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 pb = maintenance_service_pb2
 SIZE, OTHER_SIZE = 64, 96
 OLD, NEW = "giraffes sleep standing", "dragons guard old gold"

@@ -27,6 +27,8 @@ from tests.scripted_model import (
     canary_script,
 )
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 INSTALLATION: dict[str, tuple[Fault, str]] = {
     "400": (StatusFault(400), "MEMORY_EXTRACTION_MODEL"),
     "401": (StatusFault(401, code="invalid_api_key"), "OPENAI_API_KEY"),

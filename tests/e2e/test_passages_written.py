@@ -27,6 +27,8 @@ from tests.e2e.indexed import (
 from tests.e2e.learning import echo, ended, learn, rows, submit, talk
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel, StatusFault
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 pb = extraction_service_pb2
 CANARY = "zanzibarquux"
 SUMMARIES = "SELECT title, embedding_state, text_version, lexical_no FROM conversation_summaries"

@@ -25,6 +25,8 @@ from tests.e2e.privacy import choose
 from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ScriptedModel, StatusFault
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 WORDS = (
     "apples ripen in autumn",
     "bridges rust near salt",
@@ -114,7 +116,7 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
         await step(taught, pb.REEMBED_PHASE_ROLLBACK)
     assert read_refusal(caught.value).reason == "REEMBEDDING_NOT_READY"
     async with asyncio.timeout(180):
-        while rows(  # noqa: ASYNC110 - the back-fill of every ten seconds is what changes
+        while rows(  # noqa: ASYNC110 - the back-fill is what changes
             superuser_conninfo,
             "SELECT 1 FROM hitherto.memories WHERE embedding_state <> 'stored'",
         ):

@@ -26,6 +26,8 @@ from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory, merged
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 HEARD = "zzheard"
 """Stands in what was said, and in no memory."""
 

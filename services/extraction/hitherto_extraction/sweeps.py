@@ -43,6 +43,8 @@ from hitherto_shared.database.tenancy import acting_for
 
 logger = logging.getLogger("hitherto.sweeps")
 
+SOON_SECONDS = 10.0
+"""The interval of duties that somebody waits for: late vectors, sealing, analysis of tables."""
 _BATCH = 200
 _SWEEP_SECONDS = 10.0
 _ANALYSE_SECONDS = 60.0
@@ -101,7 +103,7 @@ class Sweeps:
             Duty("deletion of expired keys", 3_600.0, self.expire_keys),
             Duty("sweep of working memory", 600.0, self.drop_sessions, until_done=True),
             Duty("sweep of documents", 60.0, self.drop_documents, until_done=True),
-            Duty("analysis of tables", 10.0, self.analyse, until_done=True),
+            Duty("analysis of tables", SOON_SECONDS, self.analyse, until_done=True),
             Duty("forgetting of texts", 60.0, self.forget_texts),
             *self.others,
         ]

@@ -25,7 +25,7 @@ from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.sealing.sweep import SealedVectors, SealingSweep
 from hitherto_extraction.storage.retention import RetentionDays
-from hitherto_extraction.sweeps import Duty, Scheduler, Sweeps
+from hitherto_extraction.sweeps import SOON_SECONDS, Duty, Scheduler, Sweeps
 from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
 from hitherto_extraction.upkeep.decay import Decay
 from hitherto_extraction.upkeep.retention import Retention
@@ -229,11 +229,11 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
         SealedVectors(databases.removal, base.embedder, base.prices, base.budget),
     )
     others = [
-        Duty("vector back-fill", 10.0, backfill.run, until_done=True),
-        Duty("sealing", 10.0, sealing.run),
+        Duty("vector back-fill", SOON_SECONDS, backfill.run, until_done=True),
+        Duty("sealing", SOON_SECONDS, sealing.run),
         Duty(
             "charging of queries",
-            10.0,
+            SOON_SECONDS,
             partial(charge_queries, databases.maintenance, base.prices),
         ),
     ]
