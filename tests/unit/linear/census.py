@@ -8,6 +8,7 @@ because a pattern is only seen by who watches its module being imported.
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import inspect
 import json
@@ -142,11 +143,12 @@ def _methods_of_names(trees: list[ast.AST]) -> dict[str, set[str]]:
     used: dict[str, set[str]] = {}
     for tree in trees:
         called = set()
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(tree))
+        for node in nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 used.setdefault(node.value.id, set()).add(node.attr)
                 called.add(id(node.value))
-        for node in ast.walk(tree):
+        for node in nodes:
             if (
                 isinstance(node, ast.Name)
                 and isinstance(node.ctx, ast.Load)
@@ -165,6 +167,8 @@ def _assigned_name(tree: ast.AST, call: ast.Call) -> str | None:
 
 
 def _main() -> None:
+    # What is imported and parsed stays: a collection of garbage finds none.
+    gc.disable()
     modules, seen = _watched_import()
     sources = [(module, str(module.__file__)) for module in modules if module.__file__]
     trees = {path: ast.parse(Path(path).read_text("utf-8")) for _, path in sources}
