@@ -218,6 +218,9 @@ class Person:
         said.importance = self.random.choice((0.3, 0.8))
         said.detail = self.random.choice(("", "as the letter says"))
         said.tags = ("letter",)
+        # What is saved mentions the known names in it, whoever made them known.
+        known = {name for each in self.said if each.kind == "said" for name in each.entities}
+        said.entities = tuple(name for name in known if name in said.content)
         request = memory_service_pb2.SaveMemoryRequest(
             user_id=self.name,
             content=said.content,
