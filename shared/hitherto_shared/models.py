@@ -130,9 +130,10 @@ class Summary:
     """The summary of a conversation.
 
     Attributes:
-        forgotten: The memories learnt from it that are forgotten now.
-        partly_until: Until when the first memory learnt from it held, or holds, that is
-            contradicted by something said after the conversation.
+        withheld: The beginnings of memories learnt from it that are forgotten or in quarantine;
+            empty texts for sealed ones.
+        partly_until: When the earliest-ending memory learnt from it stopped, or stops, being true,
+            if something said after the conversation contradicts it.
     """
 
     conversation_id: str
@@ -148,7 +149,7 @@ class Summary:
     followup_suggestions: Sequence[str] = ()
     last_said_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
-    forgotten: Sequence[str] = field(default=(), repr=False)
+    withheld: Sequence[str] = field(default=(), repr=False)
     partly_until: datetime | None = None
     kept: Kept | None = field(default=None, repr=False, compare=False)
 

@@ -23,7 +23,6 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.deduplication import (
     for_a_prompt,
-    repeats_forgotten,
     sources_of,
     to_be_read,
 )
@@ -38,6 +37,7 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement, asking_at
+from hitherto_retrieval.withheld import repeating, work_of
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Entity,
@@ -197,7 +197,8 @@ class Building:
         if wanted.max_memories:
             legs.add(Leg("recent", "ran", seconds, len(top)))
         if wanted.max_conversations:
-            legs.add(Leg("episodic", "ran", seconds, len(conversations)))
+            listed = min(len(conversations), wanted.max_conversations)
+            legs.add(Leg("episodic", "ran", seconds, listed))
         found = SearchOutcome()
         if self._searching is not None:
             found = await self._searching.finish(database, legs)
@@ -214,6 +215,7 @@ class Building:
         if opener.asked:
             report_sealed(opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
+        found, previous, conversations = await self._shown(found, previous, conversations, profile)
         asked = self._searching is not None
         dated = asked if wanted.line_dates is None else wanted.line_dates
         zone = ZoneInfo(self.user.time_zone or "UTC")
@@ -272,21 +274,41 @@ class Building:
         )
 
     def _in_order(self, recent: Sequence[Summary], about: Sequence[Summary]) -> list[Summary]:
-        """The ongoing conversation, those about the question, then the most recent.
-
-        Those that repeat what is forgotten are left out.
-        """
+        """The ongoing conversation, those about the question, then the most recent."""
         own = [s for s in recent if s.conversation_id == self._wanted.conversation_id]
-        found = {
-            summary.conversation_id: summary
-            for summary in (*own, *about, *recent)
-            if not repeats_forgotten(summary)
-        }
-        first = list(found.values())[: self._wanted.max_conversations]
-        if self._moment is None:
-            return first
-        # What held at another time is not looked up.
-        return [replace(summary, partly_until=None) for summary in first]
+        found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
+        return list(found.values())
+
+    async def _shown(
+        self,
+        found: SearchOutcome,
+        previous: list[Hit],
+        conversations: list[Summary],
+        profile: Profile | None,
+    ) -> tuple[SearchOutcome, list[Hit], list[Summary]]:
+        """The same without summaries that repeat a withheld memory, and not too many of them."""
+        hits = [*found.hits, *found.further]
+        summaries = [
+            *conversations,
+            *(hit.item for hit in (*hits, *previous) if isinstance(hit.item, Summary)),
+        ]
+        withheld = await beside_loop(work_of(summaries), repeating, summaries, profile)
+        if withheld:
+            shown = [hit for hit in hits if _conversation_of(hit) not in withheld]
+            limit = self._wanted.question.limit
+            found = replace(found, hits=shown[:limit], further=shown[limit:])
+            previous = [hit for hit in previous if _conversation_of(hit) not in withheld]
+            conversations = [s for s in conversations if s.conversation_id not in withheld]
+        first = conversations[: self._wanted.max_conversations]
+        if self._moment is not None:
+            # What held at another time is not looked up.
+            first = [replace(summary, partly_until=None) for summary in first]
+        return found, previous, first
+
+
+def _conversation_of(hit: Hit) -> str | None:
+    """The conversation that a hit summarises."""
+    return hit.item.conversation_id if isinstance(hit.item, Summary) else None
 
 
 def _work_of(items: Sequence[Item]) -> int:

@@ -17,6 +17,8 @@ from hitherto_retrieval.storage.statement import Asking, Statement
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import Entity, Kept, Memory, Preference, Profile, Scope, Summary
 
+_SPARE_CONVERSATIONS = 5
+"""Conversations read beyond the wanted number, because a context may leave some out."""
 FRESH_PLACES = 5
 """Places of the top list for the newest memories of the last week."""
 
@@ -28,7 +30,7 @@ class Extent:
     Attributes:
         memories: Number of memories in the top list.
         newest_first: Whether it holds the newest memories instead of the most important.
-        conversations: Number of conversations in short.
+        conversations: Number of conversations in short; a few more are read.
         first: The conversation to put first, if it has a summary.
         entities: Number of entities.
         named: Names of entities to put first.
@@ -42,6 +44,11 @@ class Extent:
     entities: int
     named: Sequence[str]
     moment: Moment | None
+
+    @property
+    def summaries(self) -> int:
+        """Number of conversations to read."""
+        return self.conversations + _SPARE_CONVERSATIONS if self.conversations else 0
 
     @property
     def fresh(self) -> int:
@@ -136,7 +143,7 @@ class SectionsAsked:
             profile=around.profile,
             preferences=around.preferences,
             top=top,
-            conversations=around.recent(first=extent.first, limit=extent.conversations),
+            conversations=around.recent(first=extent.first, limit=extent.summaries),
             entities=around.known(named=extent.named, limit=extent.entities),
             kept=held.kept,
         )
@@ -186,7 +193,7 @@ class SectionsAsked:
         return conversations_of.recent(
             self._scope,
             first=extent.first,
-            limit=extent.conversations,
+            limit=extent.summaries,
             moment=extent.moment or PRESENT,
         )
 

@@ -229,7 +229,7 @@ class GetContextResponse(_message.Message):
     @_builtins.property
     def relevant(self) -> _containers.RepeatedCompositeFieldContainer[_search_pb2.SearchResult]:
         """relevant, the results for the query, best first. Messages from which a memory was learnt that is now
-        forgotten or quarantined are left out, as are summaries that repeat a forgotten memory.
+        forgotten or quarantined are left out, as are summaries that repeat such a memory.
         """
 
     @_builtins.property
@@ -241,7 +241,7 @@ class GetContextResponse(_message.Message):
     @_builtins.property
     def conversations(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ConversationSummary]:
         """conversations, summaries: first that of `conversation_id`, then those relevant to the query, then the
-        most recent. Those that repeat a forgotten memory are left out.
+        most recent. Those that repeat a forgotten or quarantined memory are left out.
         """
 
     @_builtins.property

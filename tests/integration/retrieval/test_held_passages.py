@@ -200,7 +200,7 @@ async def test_what_is_told_is_what_the_database_has(
         theirs = await answer(reader, whole(person.scope, kind, keys))
         assert theirs
         assert held.whole(kind, keys) == theirs
-    assert any(each.forgotten for each in theirs.values() if isinstance(each, Summary))
+    assert any(each.withheld for each in theirs.values() if isinstance(each, Summary))
     caveats = await answer(reader, neighbours.caveats(person.scope, said))
     assert caveats.withheld
     assert caveats.until

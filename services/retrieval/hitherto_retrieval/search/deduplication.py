@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -10,10 +10,8 @@ from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.words import distinct_words, same_words
 from hitherto_retrieval.storage.candidate import Kind
-from hitherto_shared.models import Memory, Message, Summary
+from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.instructions import overrides_instructions
-from hitherto_shared.text.terms import count_terms, query_terms
-from hitherto_shared.text.word_forms import forms
 
 Source = tuple[str, str]
 """A message by conversation id and message id."""
@@ -73,55 +71,22 @@ def to_be_read(hits: Iterable[Hit]) -> int:
 
 
 def for_a_prompt(hits: Iterable[Hit], question: str | None = None) -> list[Hit]:
-    """The hits without items that do not belong in a prompt.
+    """The hits without messages that do not belong in a prompt.
 
     Left out are messages that only repeat the question, if there is one, and those that ask to
     ignore instructions: messages are not reviewed, and a memory of such a message would be in
-    quarantine. So are summaries that repeat what is forgotten.
+    quarantine.
     """
     asked = None if question is None else distinct_words(question)
     number = hash(asked)
 
-    def belongs(item: Item) -> bool:
-        if isinstance(item, Summary):
-            return not repeats_forgotten(item)
-        if not isinstance(item, Message):
-            return True
-        commands, words = _read(item)
+    def belongs(message: Message) -> bool:
+        commands, words = _read(message)
         if commands or asked is None:
             return not commands
-        return words not in (None, number) or not same_words(item.content, asked)
+        return words not in (None, number) or not same_words(message.content, asked)
 
-    return [hit for hit in hits if belongs(hit.item)]
-
-
-_ANYONE = "user"
-"""What models call the user in a memory and in a summary, whatever they are about."""
-_REPEATS = "repeats what is forgotten"
-
-
-def repeats_forgotten(summary: Summary) -> bool:
-    """Whether a summary says what is forgotten; summaries stay as they are when memories go.
-
-    It does if it has half of the words of a memory that was learnt from its conversation and is
-    forgotten now. A sealed memory, which has no words, counts as repeated.
-    """
-    if not summary.forgotten:
-        return False
-    kept = summary.kept
-    repeated: bool | None = None if kept is None else kept.get(_REPEATS)
-    if repeated is None:
-        said = count_terms(summary.title, summary.summary, *summary.key_topics)
-        repeated = any(_is_said(statement, said) for statement in summary.forgotten)
-        if kept is not None:
-            kept[_REPEATS] = repeated
-    return repeated
-
-
-def _is_said(statement: str, said: Mapping[str, int]) -> bool:
-    terms = [term for term in query_terms(statement) if term != _ANYONE]
-    found = sum(any(form in said for form in (term, *forms(term))) for term in terms)
-    return 2 * found >= len(terms)
+    return [hit for hit in hits if not isinstance(hit.item, Message) or belongs(hit.item)]
 
 
 _READ = "read for a prompt"

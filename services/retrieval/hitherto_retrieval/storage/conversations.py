@@ -16,7 +16,7 @@ from hitherto_shared.models import Message, Scope, Summary
 _RECENT = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed, CASE WHEN %(with_caveats)s THEN c.forgotten ELSE '{}' END,
+       c.sealed_words AS sealed, CASE WHEN %(with_caveats)s THEN c.withheld ELSE '{}' END,
        CASE WHEN %(with_caveats)s THEN c.partly_until END
 FROM short_conversations AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.summarised_at IS NOT NULL
@@ -31,7 +31,7 @@ LIMIT %(limit)s
 _BY_CONVERSATIONS = """
 SELECT c.conversation_id, c.user_id, c.title, c.summary, c.outcome, c.message_count, c.created_at,
        c.updated_at, c.key_topics, c.technical_topics, c.followup_suggestions, c.last_said_at,
-       c.sealed_words AS sealed, c.forgotten, c.partly_until
+       c.sealed_words AS sealed, c.withheld, c.partly_until
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN short_conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
      AND c.conversation_id = k.conversation_id
@@ -112,7 +112,7 @@ def recent(
 ) -> Statement[list[Summary]]:
     """The last active conversations in short; `first` names one to put first.
 
-    Without caveats, `Summary.forgotten` and `Summary.partly_until` stay empty.
+    Without caveats, `Summary.withheld` and `Summary.partly_until` stay empty.
     Summaries have no versions: those that were rewritten after `moment.known_at`, or of
     conversations that continued after `moment.as_of`, are left out.
     """

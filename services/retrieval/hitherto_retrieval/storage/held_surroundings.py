@@ -41,8 +41,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 # As in the view `short_conversations`, for all conversations at once: few memories have ended.
 _TAKEN_BACK = """
 SELECT s.conversation_id,
-       (array_agg(DISTINCT f.content ORDER BY f.content)
-            FILTER (WHERE f.status = 'forgotten'))[:50],
+       (array_agg(DISTINCT left(f.content, 300) ORDER BY left(f.content, 300))
+            FILTER (WHERE f.status <> 'contradicted'))[:51],
        min(f.valid_to) FILTER (WHERE f.status = 'contradicted' AND f.valid_to > c.last_said_at)
 FROM memories AS f
 JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
@@ -50,7 +50,7 @@ JOIN memory_sources AS s ON s.tenant_id = f.tenant_id AND s.user_id = f.user_id
 JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
      AND c.conversation_id = s.conversation_id
 WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-  AND f.status IN ('forgotten', 'contradicted')
+  AND f.status IN ('forgotten', 'quarantined', 'contradicted')
 GROUP BY s.conversation_id
 """
 
@@ -183,6 +183,6 @@ class Surroundings:
         taken_back = {row[0]: (row[1] or [], row[2]) for row in self._taken_back.answer}
         held = []
         for summary in self._summaries.answer:
-            forgotten, until = taken_back.get(summary.conversation_id, ([], None))
-            held.append(replace(summary, forgotten=forgotten, partly_until=until, kept={}))
+            withheld, until = taken_back.get(summary.conversation_id, ([], None))
+            held.append(replace(summary, withheld=withheld, partly_until=until, kept={}))
         return held

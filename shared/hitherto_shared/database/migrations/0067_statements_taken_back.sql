@@ -1,5 +1,6 @@
 -- What a prompt must know of a summary: its conversation may have taught what no longer holds.
--- `forgotten`: the memories of it that are forgotten now, 50 at most; sealed ones have no words here.
+-- `withheld`: the beginnings of memories learnt from it that are forgotten or in quarantine, 51 at
+-- most, so that a reader sees whether there are more than 50. Sealed ones have no words here.
 -- `partly_until`: until when the first of them held that was contradicted after the conversation.
 CREATE OR REPLACE VIEW short_conversations WITH (security_invoker = true) AS
 SELECT c.tenant_id, c.conversation_id, c.user_id,
@@ -19,15 +20,16 @@ SELECT c.tenant_id, c.conversation_id, c.user_id,
        coalesce(s.followup_suggestions, '{}') AS followup_suggestions, c.last_said_at,
        sealed_at(s.sealed, s.sealed_version) AS sealed_words, s.sealed IS NOT NULL AS is_sealed,
        s.updated_at AS summarised_at,
-       ARRAY(SELECT DISTINCT f.content
+       ARRAY(SELECT DISTINCT left(f.content, 300)
              FROM memory_sources AS t
              JOIN memories AS f ON f.tenant_id = t.tenant_id AND f.user_id = t.user_id
                   AND f.memory_id = t.memory_id
              WHERE t.tenant_id = c.tenant_id AND t.user_id = c.user_id
                AND md5(t.conversation_id) = md5(c.conversation_id)
-               AND t.conversation_id = c.conversation_id AND f.status = 'forgotten'
-             ORDER BY f.content
-             LIMIT 50) AS forgotten,
+               AND t.conversation_id = c.conversation_id
+               AND f.status IN ('forgotten', 'quarantined')
+             ORDER BY left(f.content, 300)
+             LIMIT 51) AS withheld,
        (SELECT min(f.valid_to)
         FROM memory_sources AS t
         JOIN memories AS f ON f.tenant_id = t.tenant_id AND f.user_id = t.user_id

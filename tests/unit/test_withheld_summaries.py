@@ -1,0 +1,63 @@
+"""Which summaries repeat a memory that may not be shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hitherto_retrieval.withheld import repeating, work_of
+from hitherto_shared.models import Profile, Summary
+
+NOW = datetime(2026, 8, 21, tzinfo=UTC)
+ANA = Profile("ana", facts={"personal": {"name": "Ana Pereira"}})
+
+
+def summary(text: str, *withheld: str, title: str = "Talk", followup: str = "") -> Summary:
+    return Summary(
+        "c1",
+        "ana",
+        title,
+        text,
+        "resolved",
+        3,
+        NOW,
+        NOW,
+        followup_suggestions=[followup],
+        withheld=withheld,
+        kept={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (summary("Ana talked about her peanut allergy."), False),
+        (summary("Ana talked about her peanut allergy.", "Ana is allergic to peanuts"), True),
+        (summary("They compared flights.", "Ana is allergic to peanuts"), False),
+        (summary("They went to Hue.", "The user goes to Hue every May"), True),
+        (summary("The user asked about rice.", "The user smokes"), False),
+        (summary("Ana fixed her bicycle.", "Ana smokes"), False),
+        (summary("Ana Pereira fixed her bicycle.", "Ana Pereira smokes"), False),
+        (summary("Ana fixed her bicycle.", "Ana"), True),
+        (summary("A week.", "User divorces Minh", followup="How is the divorce from Minh?"), True),
+        (summary("A week.", "User divorces Minh", title="Divorce from Minh"), True),
+        (summary("用户喜欢吃花生酱。", "用户喜欢吃花生"), True),
+        (summary("用户在学骑车。", "喜欢吃花生"), False),
+        (summary("Nói chuyện về dị ứng đậu phộng.", "Người dùng dị ứng đậu phộng"), True),
+        (summary("They compared flights.", ""), True),
+        (summary("They compared flights.", *(f"secret {n}" for n in range(50))), False),
+        (summary("They compared flights.", *(f"secret {n}" for n in range(51))), True),
+    ],
+)
+def test_a_summary_repeats_half_of_the_words(said: Summary, *, expected: bool) -> None:
+    assert (repeating([said], ANA) == {"c1"}) is expected
+    # The verdict is kept: nothing is read again.
+    assert work_of([said]) == 0
+    assert (repeating([said], ANA) == {"c1"}) is expected
+
+
+def test_without_a_profile_the_name_is_a_word() -> None:
+    said = summary("Ana fixed her bicycle.", "Ana smokes")
+    assert work_of([said]) > 0
+    assert repeating([said], None) == {"c1"}
