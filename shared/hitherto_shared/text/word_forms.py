@@ -35,10 +35,10 @@ creep crept, deal dealt, dig dug, draw drew drawn, dream dreamt, drink drank dru
 drive drove driven, eat ate eaten, fall fell fallen, feed fed, feel felt, fight fought, find found,
 flee fled, fly flew flown, forbid forbade forbidden, foresee foresaw foreseen,
 forget forgot forgotten, forgive forgave forgiven, freeze froze frozen, get got gotten,
-give gave given, go goes went gone, grow grew grown, hang hung, hear heard, hide hid hidden, hold held,
-keep kept, kneel knelt, know knew known, lead led, lean leant, leap leapt, learn learnt, leave left,
-lend lent, light lit, lose lost, make made, mean meant, meet met, mislead misled,
-mistake mistook mistaken, misunderstand misunderstood, outgrow outgrew outgrown,
+give gave given, go goes went gone, grow grew grown, hang hung, hear heard, hide hid hidden,
+hold held, keep kept, kneel knelt, know knew known, lead led, lean leant, leap leapt,
+learn learnt, leave left, lend lent, light lit, lose lost, make made, mean meant, meet met,
+mislead misled, mistake mistook mistaken, misunderstand misunderstood, outgrow outgrew outgrown,
 overcome overcame, oversleep overslept, pay paid, plead pled, prove proven, rebuild rebuilt,
 rethink rethought, rewrite rewrote rewritten, ride rode ridden, ring rang rung, rise risen,
 run ran, say said, see saw seen, seek sought, sell sold, send sent, sew sewn, shake shook shaken,
@@ -49,9 +49,9 @@ stand stood, steal stole stolen, stick stuck, sting stung,
 stride strode stridden, strike struck stricken, strive strove striven, swear swore sworn,
 sweep swept, swell swollen, swim swam swum, swing swung, take took taken, teach taught,
 tear tore torn, tell told, think thought, throw threw thrown, tread trod trodden,
-undergo undergoes underwent undergone, understand understood, undertake undertook undertaken, unwind unwound,
-uphold upheld, wake woke woken, wear wore worn, weave wove woven, weep wept, win won,
-withdraw withdrew withdrawn, withhold withheld, withstand withstood, write wrote written
+undergo undergoes underwent undergone, understand understood, undertake undertook undertaken,
+unwind unwound, uphold upheld, wake woke woken, wear wore worn, weave wove woven, weep wept,
+win won, withdraw withdrew withdrawn, withhold withheld, withstand withstood, write wrote written
 """
 _IRREGULAR_NOUNS = """
 analysis analyses, calf calves, child children, crisis crises, criterion criteria,
