@@ -402,7 +402,11 @@ class TestWhatElseIsCleared:
         await clear(services)
         told = await context(services, "Lisbon")
         assert told.profile.version >= 1
-        assert [c.conversation_id for c in told.conversations] == ["c1"]
+        # It stays, and contexts leave it out: it repeats what is forgotten.
+        assert not told.conversations
+        asked = retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+        listed = await services.retrieval.ListConversations(asked)
+        assert [c.conversation_id for c in listed.conversations] == ["c1"]
         assert not (await search(services, "Lisbon", scopes=SCOPES[:1])).results
         for scope in (SCOPES[1], SCOPES[3]):
             assert (await search(services, "Lisbon", scopes=[scope])).results

@@ -39,6 +39,7 @@ WRITERS = {
     "profiles": {"entities", "entity_mentions", "profiles"},
     # Only which texts wait for a vector.
     "reembedding": {"memories"},
+    "reindexing": {"memories", "postings"},
     "removal": {
         "entities",
         "entity_mentions",
@@ -47,7 +48,6 @@ WRITERS = {
         "memory_source_embeddings",
         "memory_sources",
         "messages",
-        "postings",
     },
     "rollback": {"entity_mentions", "memories", "memory_source_embeddings", "memory_sources"},
     "sealing": {"memories", "profiles", "summary_embeddings"},
