@@ -36,6 +36,11 @@ ONE_STATEMENT = [
     # Lists in another order.
     ("User speaks French and German", "User speaks German and French"),
     ("User has 2 kids aged 3 and 5", "User has 2 kids aged 5 and 3"),
+    ("User has 3 kids aged 3, 5 and 7", "The user has 3 kids aged 7, 3 and 5"),
+    ("User runs on Monday and Friday", "User runs on Friday and Monday"),
+    ("User drinks 2 coffees and 3 teas each day", "User drinks 3 teas and 2 coffees each day"),
+    ("User travels from 3 May to 5 June", "User travels from May 3 to June 5"),
+    ("User's exam is on 7 May 2027", "User's exam is on May 7, 2027"),
     ("User pays 20 EUR for 3 tickets", "User pays for 3 tickets 20 EUR"),
     ("User drinks 2 coffees and 3 teas", "User drinks three teas and two coffees"),
     # Vietnamese.
@@ -136,6 +141,24 @@ TWO_STATEMENTS = [
     ("order", "User's locker opens with 3B4", "User's locker opens with 4B3"),
     ("order", "User's phone number is 555 123 4567", "User's phone number is 555 4567 123"),
     ("order", "Người dùng có 2 chó và 3 mèo", "Người dùng có 3 chó và 2 mèo"),
+    (
+        "order",
+        "User has 3 black cats and 2 black dogs",
+        "User owns 2 black cats and 3 black dogs",
+    ),
+    ("order", "Ana's son is 5 and her daughter is 7", "Ana's son is 7 and her daughter is 5"),
+    ("order", "The user has two cats and one dog", "User has one cat and two dogs"),
+    ("order", "The user has two children and one dog", "The user has one child and two dogs"),
+    (
+        "order",
+        "The office is on floor 5 and the canteen on floor 2",
+        "The office is on floor 2 and the canteen on floor 5",
+    ),
+    ("order", "Mẹ 60 tuổi và bố 65 tuổi", "Mẹ 65 tuổi và bố 60 tuổi"),
+    ("order", "User's mẹ 60 tuổi và bố 65 tuổi", "User's me 65 tuoi va bo 60 tuoi"),
+    ("order", "The user's budget: food 300, rent 900", "The user's budget: food 900, rent 300"),
+    ("order", "Tom and Ben are 3 and 5", "Tom and Ben are 5 and 3"),
+    ("order", "Ana rests on Monday and runs on Friday", "Ana rests on Friday and runs on Monday"),
     # Signs and diacritics.
     ("sign", "The plan costs $20", "The plan costs €20"),
     ("sign", "User answers with 👍", "User answers with 🎉"),

@@ -15,12 +15,8 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from hitherto_extraction.consolidation.coverage import longest_new, uncovered
-from hitherto_extraction.pipeline.guards.quantities import (
-    counted,
-    is_date_word,
-    numeral,
-    quantities,
-)
+from hitherto_extraction.pipeline.guards.placement import Frame, counted, miscounted, reordered
+from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
 from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
@@ -176,20 +172,19 @@ def _numbers(new: _Read, old: Sequence[_Read]) -> list[str]:
     # "One" is a pronoun at least as often as a number.
     invented = [each for each in numbers if each not in known and (each != "1" or each in digits)]
     unknown = [f"number: {each}" for each in (*invented, *(d for d in dates if d not in known))]
-    return unknown or _miscounted(new, old)
+    return unknown or _misplaced(new, old)
 
 
-def _miscounted(new: _Read, old: Sequence[_Read]) -> list[str]:
+def _misplaced(new: _Read, old: Sequence[_Read]) -> list[str]:
     """Numbers of other things: "3 coffees" if the originals have 2 coffees and 3 teas."""
-    said: dict[str, frozenset[str]] = {}
+    said = [each for read in old for each in counted(read.tokens)]
+    found = [f"number: {number} {word}" for number, word in miscounted(counted(new.tokens), said)]
+    frame = Frame.of(new.tokens, loose=False)
     for each in old:
-        for word, numbers in counted(each.tokens).items():
-            said[word] = said.get(word, frozenset()) | numbers
-    return [
-        f"number: {each} {word}"
-        for word, numbers in counted(new.tokens).items()
-        for each in sorted(numbers - said.get(word, numbers))
-    ]
+        found += [
+            f"number: {moved}" for moved in reordered(Frame.of(each.tokens, loose=False), frame)
+        ]
+    return found
 
 
 def _names(new: _Read, old: Sequence[_Read]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, POINT, SIGN, WORD, Token
 from hitherto_shared.vocabulary import times
@@ -34,11 +35,6 @@ _SCALES = {
 }
 _PERCENT = ("%", "percent", "pct")
 
-_COUNTED_WORDS = 2
-_LISTING = frozenset("and or plus then và hoặc rồi y o et ou und oder".split())
-_BETWEEN = frozenset("% of the a an".split())
-"""Words between a number and what it counts."""
-
 _MONTHS = times.MONTH_FORMS | times.FOREIGN_MONTHS
 _WEEKDAYS = times.WEEKDAY_FORMS | times.FOREIGN_WEEKDAYS
 _NEEDS_CAPITAL = frozenset("may march mar mai jun sat sun wed mon dec sep mars fri".split())
@@ -49,6 +45,16 @@ _BESIDE_YEAR = frozenset(
     "nay ngoái sau trước tới mỗi hằng hàng nhiều vài mấy cả một trong từ vào qua".split()
 )
 _ALL_THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number, or a month or weekday, and the range of tokens that it takes up."""
+
+    value: str
+    is_date: bool
+    start: int
+    end: int
 
 
 def is_date_word(token: Token) -> bool:
@@ -98,61 +104,37 @@ def quantities(tokens: Sequence[Token]) -> tuple[Counter[str], Counter[str]]:
     """The numbers and dates (months, weekdays) of a statement, with repetitions."""
     numbers: Counter[str] = Counter()
     dates: Counter[str] = Counter()
-    for quantity, is_date, _ in _found(_without_signs(tokens)):
-        (dates if is_date else numbers)[quantity] += 1
+    for each in found_in(without_signs(tokens)):
+        (dates if each.is_date else numbers)[each.value] += 1
     return numbers, dates
 
 
-def counted(tokens: Sequence[Token]) -> dict[str, frozenset[str]]:
-    """The numbers that stand before each word: 2 before "coffees" in "2 coffees and 3 teas".
-
-    A number counts for the two words after it, up to a comma or an "and", behind which a list may
-    go on in any order.
-    """
-    words = _without_signs(tokens)
-    before: dict[str, frozenset[str]] = {}
-    for quantity, is_date, after in _found(words):
-        for word in () if is_date else _following(words, after):
-            before[word] = before.get(word, frozenset()) | {quantity}
-    return before
-
-
-def _following(words: Sequence[Token], at: int) -> Iterator[str]:
-    left = _COUNTED_WORDS
-    while left and at < len(words):
-        word = words[at].lower
-        if word in _LISTING or (words[at].kind == POINT and word != "%"):
-            return
-        if word not in _BETWEEN:
-            left -= 1
-            yield numeral(word) if words[at].kind == NUMBER else word
-        at += 1
-
-
-def _without_signs(tokens: Sequence[Token]) -> list[Token]:
+def without_signs(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens among which `found_in` looks for numbers."""
     return [token for token in tokens if token.kind != SIGN]
 
 
-def _found(words: Sequence[Token]) -> Iterator[tuple[str, bool, int]]:
-    """Each number or date, whether it is a date, and the position after it."""
+def found_in(words: Sequence[Token]) -> Iterator[Quantity]:
+    """The numbers and dates in order."""
     at = 0
     while at < len(words):
         used = 1
         if words[at].kind == NUMBER:
             number = numeral(words[at].text)
             if _is(words, at - 1, "tháng") or _followed_by_month_sign(words, at):
-                yield f"month {number}", True, at + 1
+                yield Quantity(f"month {number}", True, at, at + 1)
             else:
-                yield _with_unit(number, words, at + 1), False, at + 1
+                yield Quantity(_with_unit(number, words, at + 1), False, at, at + 1)
         elif words[at].kind == WORD:
             if date := _date(words, at):
-                yield date, True, at + 1
+                yield Quantity(date, True, at, at + 1)
             elif not (_is(words, at, "trăm") and _is(words, at - 1, "phần")):
                 value, used = _spelled(words, at)
                 if used and _is(words, at - 1, "tháng"):
-                    yield f"month {value}", True, at + used
+                    yield Quantity(f"month {value}", True, at, at + used)
                 elif used:
-                    yield _with_unit(str(value), words, at + used), False, at + used
+                    number = _with_unit(str(value), words, at + used)
+                    yield Quantity(number, False, at, at + used)
         at += max(used, 1)
 
 

@@ -16,7 +16,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from hitherto_extraction.pipeline.guards.quantities import counted, quantities
+from hitherto_extraction.pipeline.guards.placement import (
+    Counted,
+    Frame,
+    counted,
+    miscounted,
+    reordered,
+)
+from hitherto_extraction.pipeline.guards.quantities import quantities
 from hitherto_extraction.pipeline.guards.slots import exchanged
 from hitherto_extraction.pipeline.guards.subjects import names, small_words, subject
 from hitherto_extraction.pipeline.guards.tokens import (
@@ -80,6 +87,8 @@ def _differences(a: str, b: str) -> Iterator[str]:
     if not _mostly_uncased([*left, *right]):
         yield from _subjects(left, right, loose=loose)
         yield from _order(left_keys, right_keys)
+        frames = Frame.of(left, loose=loose), Frame.of(right, loose=loose)
+        yield from (f"order: {each}" for each in reordered(*frames))
         yield from _counted(left, right) if left_numbers == right_numbers else []
         yield from exchanged(left, right)
         yield from [] if loose else _spelling(left_keys, right_keys)
@@ -161,13 +170,17 @@ def _order(left: Sequence[str], right: Sequence[str]) -> list[str]:
 
 
 def _counted(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
-    """Numbers that changed places ("2 coffees and 3 teas")."""
+    """Numbers that belong to another word ("2 coffees and 3 teas")."""
     one, two = counted(left), counted(right)
+    words = {word for _, word in (*miscounted(one, two), *miscounted(two, one))}
     return [
-        f"order: {_listed(one[word])} / {_listed(two[word])} {word}"
-        for word in sorted(one.keys() & two.keys())
-        if one[word] != two[word]
+        f"order: {_numbers_of(word, one)} / {_numbers_of(word, two)} {word}"
+        for word in sorted(words)
     ]
+
+
+def _numbers_of(word: str, found: Sequence[Counted]) -> str:
+    return _listed({each.number for each in found if word in each.words})
 
 
 def _spelling(left: Sequence[str], right: Sequence[str]) -> list[str]:
