@@ -164,17 +164,59 @@ async def test_row_38_a_statement_ends_where_the_next_one_begins_in_whichever_or
     assert await homes(modelled) == {"Oslo": (3, 5), "Rome": (5, 6), "Bern": (6, None)}
 
 
-async def test_d8_a_statement_that_came_between_gives_its_time_back_when_it_is_rolled_back(
+@pytest.mark.parametrize("taken", list(permutations(HOMES)), ids="-".join)
+@pytest.mark.parametrize(
+    "order", [("Oslo", "Bern", "Rome"), ("Bern", "Oslo", "Rome")], ids="-".join
+)
+async def test_row_72_what_is_left_of_late_statements_ends_where_the_next_one_left_begins(
+    order: tuple[str, ...],
+    taken: tuple[str, ...],
+    modelled: Services,
+    model: ScriptedModel,
+) -> None:
+    model.script = at_home
+    for town in order:
+        said = f"Ana lives in {town}"
+        await learn(modelled, talk(said, conversation=town, at=month(HOMES[town])))
+    left = dict(HOMES)
+    for town in taken:
+        await modelled.maintenance.RollbackSource(
+            maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id=town)
+        )
+        del left[town]
+        ends = [*left.values(), None][1:]
+        held = zip(left.values(), ends, strict=True) if left else ()
+        assert await homes(modelled) == dict(zip(left, held, strict=True))
+
+
+async def test_row_29_a_statement_that_ends_earlier_counts_as_no_contradiction(
     modelled: Services, model: ScriptedModel
 ) -> None:
     model.script = at_home
-    for town in ("Oslo", "Bern", "Rome"):
+    for town in ("Oslo", "Bern"):
         said = f"Ana lives in {town}"
         await learn(modelled, talk(said, conversation=town, at=month(HOMES[town])))
-    await modelled.maintenance.RollbackSource(
-        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="Rome")
+    late = talk("Ana lives in Rome", conversation="Rome", at=month(HOMES["Rome"]))
+    preview = await modelled.extraction.PreviewExtraction(
+        extraction_service_pb2.PreviewExtractionRequest(transcript=late)
     )
-    assert await homes(modelled) == {"Oslo": (3, 6), "Bern": (6, None)}
+    assert [each.content for each in preview.memories_updated] == ["Ana lives in Oslo"]
+    assert not preview.memories_contradicted
+    result = await learn(modelled, late)
+    # The late statement itself, which the known one contradicts.
+    assert (result.memories_updated, result.memories_contradicted) == (1, 1)
+
+
+async def test_row_29_a_statement_that_ends_earlier_uses_nothing_of_the_day_up(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    model.script = at_home
+    async with start_services(**model_settings(model), daily_changes=2) as services:
+        for town, number in (("Oslo", 3), ("Bern", 6), ("Rome", 5), ("Kyiv", 7)):
+            said = f"Ana lives in {town}"
+            await learn(services, talk(said, conversation=town, at=month(number)))
+        found = await homes(services)
+    assert found == {"Oslo": (3, 5), "Rome": (5, 6), "Bern": (6, 7), "Kyiv": (7, None)}
 
 
 async def test_f1_a_summary_is_as_old_as_its_conversation(

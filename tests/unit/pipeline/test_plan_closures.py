@@ -19,6 +19,7 @@ from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Situation
 from hitherto_extraction.pipeline.plan import make_plan
+from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.storage.conversations import StoredMessage
 from tests.unit.pipeline.situations import (
     BERLIN,
@@ -95,6 +96,28 @@ def test_row_67_late_words_of_the_assistant_shorten_nothing_that_the_user_said(
     )
     assert [(made.valid_from, made.valid_to) for made in plan.creations] == [(EARLIER, NOON)]
     assert [closure.valid_to for closure in plan.closures] == shortened
+
+
+def test_row_29_a_late_statement_shortens_only_the_one_before_it() -> None:
+    began = [EARLIER - timedelta(days=days) for days in range(8, 0, -1)]
+    past = [
+        known(n, status="contradicted", valid_from=at, valid_to=NOON)
+        for n, at in enumerate(began, 2)
+    ]
+    plan = planned(
+        known(content=BERLIN),
+        ended=past,
+        new=[new(content="Ana lives in Porto")],
+        contradicted=[closed()],
+        said_at=EARLIER,
+        words="I left Lisbon for Porto",
+        active_count=3,
+    )
+    (closure,), (made,) = plan.closures, plan.creations
+    assert (closure.before, closure.valid_to) == (past[-1], EARLIER)
+    assert (closure.superseded_by, closure.instead_of) == (made.memory_id, UUID(int=1))
+    result = Result().with_plan(plan, 0)
+    assert (result.memories_contradicted, result.memories_updated) == (1, 1)
 
 
 def test_row_38_late_statements_of_one_reply_end_where_the_next_one_begins() -> None:

@@ -19,7 +19,7 @@ from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import Profile
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-OTHER = UUID(int=99)
+OTHER, LATE = UUID(int=99), UUID(int=98)
 FIRST: Mapping[str, Any] = {
     "type": "fact",
     "content": "The user likes jazz",
@@ -127,21 +127,26 @@ def test_nothing_is_closed_by_what_is_gone(gone: tuple[UUID, ...], status: str) 
     assert held["status"] == status
 
 
-def test_what_ended_earlier_because_of_late_words_still_does_when_another_source_goes() -> None:
+@pytest.mark.parametrize(("gone", "ended"), [((), 1), ((LATE,), 0), ((OTHER,), 1)])
+def test_what_ended_earlier_because_of_late_words_still_does_when_another_source_goes(
+    gone: tuple[UUID, ...], ended: int
+) -> None:
     ends = [NOON + timedelta(days=days) for days in (2, 1)]
+    by = [OTHER, LATE]
     closings = [
         StoredStatement(
             UUID(int=number), None, None, None, "closed", number, True, "user", at,
             {
-                "status": "contradicted", "valid_to": at.isoformat(), "superseded_by": str(OTHER),
+                "status": "contradicted", "valid_to": at.isoformat(), "superseded_by": str(other),
             },
             False,
         )
-        for number, at in enumerate(ends, 2)
+        for number, (at, other) in enumerate(zip(ends, by, strict=True), 2)
     ]  # fmt: skip
-    held = replay([version(1), version(2), version(3)], [said(1), *closings])
+    held = replay([version(1), version(2), version(3)], [said(1), *closings], gone=gone)
     assert held is not None
-    assert (held["status"], held["valid_to"]) == ("contradicted", ends[1])
+    assert (held["status"], held["valid_to"]) == ("contradicted", ends[ended])
+    assert held["superseded_by"] == by[ended]
 
 
 def test_what_a_hand_changed_stays() -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import ClosedItem
@@ -194,16 +193,22 @@ def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Ev
     if made.status != "active" or outranks(made.evidence.origin, known.origin):
         return False
     ends = max(known.valid_from, made.valid_from)
+    previous: CurrentMemory | Creation | None = None
     for other in _replaced_by(draft, known, beside=made):
         if not _excludes(draft, made, other, evidence):
             continue
         if made.valid_from < other.valid_from:
             if not outranks(made.evidence.origin, _origin(other)):
                 ends = min(ends, other.valid_from)
-        elif other.valid_from < made.valid_from and not outranks(
-            _origin(other), made.evidence.origin
+        elif (
+            other.valid_from < made.valid_from
+            and not outranks(_origin(other), made.evidence.origin)
+            and (previous is None or previous.valid_from < other.valid_from)
         ):
-            _end_earlier(draft, other, known, made.valid_from)
+            previous = other
+    if previous is not None:
+        # Those before it ended when the next one began.
+        _end_earlier(draft, previous, known, made)
     draft.replace_creation(
         made,
         replace(made, status="contradicted", valid_to=ends, superseded_by=known.memory_id),
@@ -242,9 +247,13 @@ def _origin(said: CurrentMemory | Creation) -> str:
 
 
 def _end_earlier(
-    draft: Draft, ended: CurrentMemory | Creation, known: CurrentMemory, at: datetime
+    draft: Draft, ended: CurrentMemory | Creation, known: CurrentMemory, late: Creation
 ) -> None:
-    """Let a statement that a known memory has replaced end when a late statement began."""
+    """Let a statement that a known memory has replaced end when a late statement began.
+
+    It names the late statement, whose source is then the only one on which this depends.
+    """
+    at = late.valid_from
     if ended.valid_to is not None and ended.valid_to <= at:
         return
     if isinstance(ended, Creation):
@@ -256,10 +265,19 @@ def _end_earlier(
             status="contradicted",
             importance=ended.importance,
             valid_to=at,
-            superseded_by=draft.situation.ended_by[known.memory_id][ended.memory_id],
+            superseded_by=late.memory_id,
             reason="something else held afterwards",
+            instead_of=_named_by(draft, ended, known),
         )
     )
+
+
+def _named_by(draft: Draft, ended: CurrentMemory, known: CurrentMemory) -> UUID | None:
+    """The successor that a memory names so far."""
+    for closure in reversed(draft.plan.closures):
+        if closure.before.memory_id == ended.memory_id:
+            return closure.superseded_by
+    return draft.situation.ended_by[known.memory_id][ended.memory_id]
 
 
 def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:

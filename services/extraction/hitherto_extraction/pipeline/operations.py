@@ -70,7 +70,11 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A known memory that ends, or a goal that is achieved."""
+    """A known memory that ends, or a goal that is achieved.
+
+    One that had ended already ends earlier: `instead_of` is the successor that it named before. No
+    limit counts it, because nothing that holds is changed.
+    """
 
     before: CurrentMemory
     status: str  # "contradicted" or "achieved"
@@ -78,6 +82,7 @@ class Closure:
     valid_to: datetime
     superseded_by: UUID | None
     reason: str
+    instead_of: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,13 +322,17 @@ async def _picture(
         closure.before.memory_id: closure.status
         for plan in scene.plans
         for closure in plan.closures
+        if closure.instead_of is None
     }
-    updated = _ids(
-        change.before.memory_id
+    changed = (
+        before
         for plan in scene.plans
-        for change in plan.rewrites
-        if change.before.memory_id not in closed
+        for before in (
+            *(change.before for change in plan.rewrites),
+            *(each.before for each in plan.closures if each.instead_of is not None),
+        )
     )
+    updated = _ids(before.memory_id for before in changed if before.memory_id not in closed)
     rows = await editing.read(connection, scope, [*created, *updated, *closed])
     profile, _ = await profiles.read_profile(connection, scope)
     summary = (await summaries.read(connection, scope, conversation_id)).summary

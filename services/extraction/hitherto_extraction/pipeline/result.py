@@ -42,12 +42,13 @@ class Result:
     def with_plan(self, plan: Plan, dropped: int) -> Result:
         """Add what a plan writes and what had to be dropped."""
         late = sum(made.status == "contradicted" for made in plan.creations)
+        shortened = sum(closure.instead_of is not None for closure in plan.closures)
         contradicted = sum(closure.status == "contradicted" for closure in plan.closures)
         return replace(
             self,
             memories_created=self.memories_created + len(plan.creations),
-            memories_updated=self.memories_updated + len(plan.rewrites),
-            memories_contradicted=self.memories_contradicted + contradicted + late,
+            memories_updated=self.memories_updated + len(plan.rewrites) + shortened,
+            memories_contradicted=self.memories_contradicted + contradicted - shortened + late,
             goals_achieved=self.goals_achieved
             + sum(closure.status == "achieved" for closure in plan.closures),
             dropped_items=self.dropped_items + dropped + plan.dropped,

@@ -231,6 +231,13 @@ class _Writing:
 
     async def close(self, closure: Closure) -> None:
         """Write the end of a memory."""
+        if closure.instead_of is not None:
+            await memories.remove_superseded(
+                self.connection,
+                self.occasion.scope,
+                closure.before.memory_id,
+                by=closure.instead_of,
+            )
         await memories.close(
             self.connection,
             self.occasion.scope,

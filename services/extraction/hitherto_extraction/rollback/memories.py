@@ -40,7 +40,7 @@ class Rebuilding:
         named: Memories that name the source as their document, and about which it said nothing.
         actor: The actor, and
         reason: the reason, for the history.
-        gone: After the run, the memories that nothing states any more.
+        gone: After the run, the memories that nothing states any more, as far as they matter here.
     """
 
     scope: Scope
@@ -59,6 +59,7 @@ class Rebuilding:
         }
         depending = await storage.depending_on(connection, self.scope, sorted(self.gone))
         histories |= await self._read(connection, set(depending) - histories.keys())
+        self.gone |= await self._gone_before(connection, histories)
         counts = {"memories_forgotten": 0, "memories_restored": 0}
         reworded = []
         unmentioned: list[UUID] = []
@@ -80,6 +81,25 @@ class Rebuilding:
         await storage.embed_anew(connection, self.scope, sorted(touched))
         await profiles.recount_mentions(connection, self.scope, sorted(histories), also=unmentioned)
         return counts
+
+    async def _gone_before(
+        self, connection: Connection, histories: Mapping[UUID, _MemoryHistory]
+    ) -> set[UUID]:
+        """Memories that close or hold back one of these, and that an earlier roll-back removed."""
+        named = {
+            UUID(memory_id)
+            for each in histories.values()
+            for said in each.statements
+            if not said.taken
+            for memory_id in (said.said.get("superseded_by"), *said.said.get("challenges", ()))
+            if memory_id
+        }
+        found = await self._read(connection, named - histories.keys())
+        return {
+            memory_id
+            for memory_id, each in found.items()
+            if each.held.memory.status == "forgotten" and self._rebuilt(each) is None
+        }
 
     def _rebuilt(self, history: _MemoryHistory) -> dict[str, Any] | None:
         return replay(history.versions, history.statements, skipped=history.skipped, gone=self.gone)

@@ -226,12 +226,10 @@ class _RebuiltMemory:
     def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
         successor = said["superseded_by"]
-        if not held["content"]:
+        if not held["content"] or (successor is not None and successor in self._gone):
             return
         if held["status"] not in CURRENT_STATUSES:
             self._end_earlier(said)
-            return
-        if successor is not None and successor in self._gone:
             return
         held["status"] = said["status"]
         held["valid_to"] = max(datetime.fromisoformat(said["valid_to"]), held["valid_from"])
@@ -244,7 +242,10 @@ class _RebuiltMemory:
         held = self.held
         if held["status"] == said["status"] == "contradicted" and held["valid_to"] is not None:
             ends = max(datetime.fromisoformat(said["valid_to"]), held["valid_from"])
-            held["valid_to"] = min(held["valid_to"], ends)
+            if ends < held["valid_to"]:
+                successor = said["superseded_by"]
+                held["valid_to"] = ends
+                held["superseded_by"] = UUID(successor) if successor is not None else None
 
     def _join(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said

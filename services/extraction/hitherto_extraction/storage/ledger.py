@@ -44,13 +44,15 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
     cost_usd = usage_ledger.cost_usd + EXCLUDED.cost_usd
 """
 
-# Changes of the user's memories by models in one day, by the database's clock.
+# Changes of the user's memories by models in one day, by the database's clock. A memory that had
+# ended already, and ends earlier because of late words, is none of them.
 _CHANGES_OF_A_DAY = """
 SELECT count(*) FILTER (WHERE action <> 'updated'), count(*) FILTER (WHERE action = 'updated')
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND actor = 'extraction'
   AND subject = 'memory' AND action IN ('contradicted', 'achieved', 'updated')
   AND recorded_at > clock_timestamp() - interval '24 hours'
+  AND before ->> 'status' IS DISTINCT FROM 'contradicted'
 """
 
 
