@@ -153,9 +153,8 @@ CONNECTIONS_LIMIT = _sum(
 )
 DATABASE_REACHABLE = _smallest(
     "hitherto_database_reachable",
-    "Whether reads use a database: 1, or 0 while it is unreachable or, for the replica, follows "
-    "the primary no longer; by database: primary or "
-    "replica. Only of the retrieval service.",
+    "Whether reads use a database: 1, or 0 while it is unreachable or, for a replica, no longer "
+    "follows the primary; by database: primary or replica. Only of the retrieval service.",
     ["database"],
 )
 REPLICA_LAG_SECONDS = _largest(

@@ -2,7 +2,7 @@
 
 A call that finds a database unreachable records it here and uses the other one. From then on calls
 bypass it, and a background task probes it until it answers: no caller waits to find that out. A
-replica that follows the primary no longer is bypassed in the same way.
+replica that no longer follows the primary is bypassed in the same way.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Readers:
             if replica.in_reach and await self._strayed():
                 replica.doubt(
                     lost=True,
-                    why="follows the primary no longer: it was promoted, or belongs to another "
+                    why="no longer follows the primary: it was promoted, or belongs to another "
                     "database, and HITHERTO_READ_DATABASE_URL must name a standby of the primary",
                 )
             await asyncio.sleep(_WATCH_SECONDS)

@@ -170,7 +170,7 @@ class Servers:
             wait_until(paused, "the pause of replay")
 
     def promote_standby(self) -> None:
-        """Make it a server of its own, which follows the primary no longer."""
+        """Make it a server of its own, which no longer follows the primary."""
         self._order("SELECT pg_promote()")
 
     def replace_standby(self) -> None:
