@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 
 WRAPPER_SECONDS = 10.0
-"""Time limit of a key-management service for one key."""
+"""Time limit of a key-management service for one key, however many requests it takes."""
 SERVICE = "the key-management service"
 
 
@@ -18,7 +18,7 @@ class GuardedWrapper:
 
     Args:
         wrapper: The wrapper.
-        seconds: Time limit of one call.
+        seconds: Time limit for one key.
     """
 
     def __init__(self, wrapper: KeyWrapper, seconds: float = WRAPPER_SECONDS) -> None:
@@ -32,9 +32,12 @@ class GuardedWrapper:
         Raises:
             KeyServiceUnavailable: The wrapper failed, or what it wrapped does not open.
         """
+        end = self._end()
         try:
-            wrapped = await self._answer("wrap", self._wrapper.wrap(key, bound_to))
-            opened = await self.unwrap(wrapped, bound_to)
+            wrapped = await self._answer("wrap", lambda: self._wrapper.wrap(key, bound_to), end)
+            opened = await self._answer(
+                "unwrap", lambda: self._wrapper.unwrap(wrapped, bound_to), end
+            )
         except NotUnwrapped as error:
             raise KeyServiceUnavailable(SERVICE) from error
         if opened != key:
@@ -48,14 +51,21 @@ class GuardedWrapper:
             NotUnwrapped: It will never open with this key.
             KeyServiceUnavailable: The wrapper failed.
         """
-        return await self._answer("unwrap", self._wrapper.unwrap(wrapped, bound_to))
+        return await self._answer(
+            "unwrap", lambda: self._wrapper.unwrap(wrapped, bound_to), self._end()
+        )
 
-    async def _answer(self, method: str, call: Awaitable[object]) -> bytes:
+    def _end(self) -> float:
+        """When the time for a key that is asked for now is up, by the clock of the event loop."""
+        return asyncio.get_running_loop().time() + self._seconds
+
+    async def _answer(self, method: str, ask: Callable[[], Awaitable[object]], end: float) -> bytes:
         """What the wrapper returns; the text of its error may quote its input."""
         task = asyncio.current_task()
         try:
-            async with asyncio.timeout(self._seconds):
-                answer = await call
+            async with asyncio.timeout_at(end):
+                # Called here, because a plain function fails before there is anything to await.
+                answer = await ask()
         except NotUnwrapped:
             raise
         except asyncio.CancelledError as error:

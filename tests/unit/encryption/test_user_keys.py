@@ -28,7 +28,12 @@ from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper, NotUnwrapped
 from hitherto_shared.errors import Unavailable, WrongState
 from hitherto_shared.user_hash import user_hash
-from tests.unit.encryption.wrappers import CloudWrapper, MisbehavingWrapper
+from tests.unit.encryption.wrappers import (
+    CloudWrapper,
+    MisbehavingWrapper,
+    RaisesAtOnce,
+    Slow,
+)
 
 KEK = b"e" * 32
 HASH_KEY = b"h" * 32
@@ -271,6 +276,21 @@ class TestHook:
         held = UserKeys(cloud, KeyStore(tmp_path), HASH_KEY, wrapper_seconds=0.05)
         with pytest.raises(KeyServiceUnavailable):
             await held.make(*USER)
+
+    async def test_h3_one_limit_holds_for_both_requests_of_a_new_key(self, tmp_path: Path) -> None:
+        held = UserKeys(Slow(0.3), KeyStore(tmp_path), HASH_KEY, wrapper_seconds=0.5)
+        with pytest.raises(KeyServiceUnavailable):
+            await held.make(*USER)
+        assert files(tmp_path) == []
+
+    @pytest.mark.parametrize("method", ["wrap", "unwrap"])
+    async def test_h3_an_error_before_anything_is_awaited_is_an_outage(
+        self, tmp_path: Path, method: str
+    ) -> None:
+        with pytest.raises(KeyServiceUnavailable) as caught:
+            await keys(tmp_path, RaisesAtOnce(method)).make(*USER)
+        assert "cannot work" not in caught.value.message
+        assert files(tmp_path) == []
 
     @pytest.mark.parametrize("answer", [[], "text", asyncio.CancelledError()], ids=repr)
     @pytest.mark.parametrize("method", ["wrap", "unwrap"])
