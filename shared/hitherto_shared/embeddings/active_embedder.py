@@ -14,6 +14,7 @@ from contextlib import suppress
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
 from hitherto_shared.embeddings.registry import Embedders
+from hitherto_shared.errors import TooLate
 from hitherto_shared.model_api import ModelUnavailable
 
 logger = logging.getLogger("hitherto.embeddings")
@@ -22,6 +23,9 @@ LOOK_SECONDS = 2.0
 """Interval of reading the active model, in seconds. Code that writes a vector checks it again in
 its transaction."""
 _REGISTER_SECONDS = 10.0
+_CORRECT_SECONDS = 4.0
+"""Time limit of correcting a length at the start. No index of vectors begins with their model, so
+that looking for the first one can mean reading those of all other models. Below `lock_timeout`."""
 
 _ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
 
@@ -72,9 +76,19 @@ async def register_model(connection: Connection, model: str, dimensions: int) ->
 
 
 async def register(connection: Connection, embedder: Embedder) -> None:
-    """Register a model, and make it active if there is none."""
-    await register_model(connection, embedder.name, embedder.dimensions)
+    """Register a model unless it is known, and make it active if there is none."""
+    values = {"model": embedder.name, "dimensions": embedder.dimensions}
+    await connection.execute(_REGISTER, values)
     await connection.execute(_ACTIVATE_FIRST, {"model": embedder.name})
+
+
+async def _correct_active(connection: Connection, embedder: Embedder) -> None:
+    """Correct the registered length of a model if it is active; Reembed does so for others."""
+    active = await active_model(connection)
+    if active is None or active[0] != embedder.name or active[1] == embedder.dimensions:
+        return
+    values = {"model": embedder.name, "dimensions": embedder.dimensions}
+    await connection.execute(_CORRECT_LENGTH, values)
 
 
 class ActiveEmbedder:
@@ -97,6 +111,18 @@ class ActiveEmbedder:
             lambda connection: register(connection, self._embedders.configured),
             timeout=_REGISTER_SECONDS,
         )
+        try:
+            await self._database.run(
+                lambda connection: _correct_active(connection, self._embedders.configured),
+                timeout=_CORRECT_SECONDS,
+            )
+        except TooLate:
+            logger.warning(
+                "this service did not correct the dimensions of %s: it could not tell within "
+                "%.0f s whether that model has vectors",
+                self._embedders.configured.name,
+                _CORRECT_SECONDS,
+            )
         await self.refresh()
         self._task = asyncio.create_task(self._follow(), name="active-embedder")
 

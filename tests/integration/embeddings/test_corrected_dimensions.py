@@ -1,0 +1,89 @@
+"""The registered length of the active model's vectors at a start (requirement C7)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings import active_embedder
+from hitherto_shared.embeddings.active_embedder import ActiveEmbedder, active_model, register_model
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.registry import Embedders
+
+CONFIGURED = OfflineEmbedder()
+MISTAKEN = CONFIGURED.dimensions + 1
+_ACTIVATE = "UPDATE embedding_models SET active = true WHERE model = %(model)s"
+
+
+@pytest.fixture
+async def database(conninfo: str) -> AsyncIterator[Database]:
+    """With a mistaken length of the configured model."""
+    opened = Database(conninfo, "hitherto_maintenance", application="test", max_size=2)
+    await opened.open()
+    try:
+        await opened.run(
+            lambda connection: register_model(connection, CONFIGURED.name, MISTAKEN), timeout=60
+        )
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def activate(database: Database, model: str) -> None:
+    """Make a registered model the active one."""
+
+    async def act(connection: Connection) -> None:
+        await connection.execute(_ACTIVATE, {"model": model})
+
+    await database.run(act, timeout=60)
+
+
+async def start(database: Database) -> None:
+    """What a service does at its start, and nothing after it."""
+    starting = ActiveEmbedder(database, Embedders(CONFIGURED, None))
+    try:
+        await starting.start()
+    finally:
+        await starting.stop()
+
+
+async def test_c7_the_length_is_corrected_at_the_start(database: Database) -> None:
+    await activate(database, CONFIGURED.name)
+    await start(database)
+    found = await database.run(active_model, timeout=60)
+    assert found == (CONFIGURED.name, CONFIGURED.dimensions)
+
+
+async def test_c7_a_service_starts_though_looking_for_vectors_takes_long(
+    database: Database,
+    superuser_conninfo: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A lock stands for millions of vectors of other models."""
+    await activate(database, CONFIGURED.name)
+    monkeypatch.setattr(active_embedder, "_CORRECT_SECONDS", 0.5, raising=False)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
+        await other.execute("LOCK TABLE hitherto.summary_embeddings IN ACCESS EXCLUSIVE MODE")
+        with caplog.at_level(logging.ERROR, "hitherto.embeddings"):
+            await start(database)
+        assert await database.run(active_model, timeout=60) == (CONFIGURED.name, MISTAKEN)
+    assert "memories will be stored without vectors" in caplog.text
+
+
+async def test_c7_a_model_that_is_not_active_delays_no_start(
+    database: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reembed corrects its length, if it is moved to."""
+    other_model = "other"
+    await database.run(lambda connection: register_model(connection, other_model, 8), timeout=60)
+    await activate(database, other_model)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
+        await other.execute("LOCK TABLE hitherto.summary_embeddings IN ACCESS EXCLUSIVE MODE")
+        # Without the time limit, which would let the service start all the same.
+        monkeypatch.setattr(active_embedder, "_CORRECT_SECONDS", 600.0, raising=False)
+        await start(database)
