@@ -166,7 +166,15 @@ async def test_row_38_a_statement_ends_where_the_next_one_begins_in_whichever_or
 
 @pytest.mark.parametrize("taken", list(permutations(HOMES)), ids="-".join)
 @pytest.mark.parametrize(
-    "order", [("Oslo", "Bern", "Rome"), ("Bern", "Oslo", "Rome")], ids="-".join
+    "order",
+    # In the others, nothing that was shown to the model contradicts what comes two homes later.
+    [
+        ("Oslo", "Bern", "Rome"),
+        ("Bern", "Oslo", "Rome"),
+        ("Bern", "Rome", "Oslo"),
+        ("Rome", "Bern", "Oslo"),
+    ],
+    ids="-".join,
 )
 async def test_row_72_what_is_left_of_late_statements_ends_where_the_next_one_left_begins(
     order: tuple[str, ...],

@@ -149,6 +149,29 @@ def test_what_ended_earlier_because_of_late_words_still_does_when_another_source
     assert held["superseded_by"] == by[ended]
 
 
+@pytest.mark.parametrize(
+    ("gone", "by"), [((), LATE), ((LATE,), OTHER), ((OTHER,), LATE), ((LATE, OTHER), None)]
+)
+def test_what_came_late_ends_by_the_first_that_is_left(
+    gone: tuple[UUID, ...], by: UUID | None
+) -> None:
+    ends = {OTHER: NOON + timedelta(days=2), LATE: NOON + timedelta(days=1)}
+    ended_by = [[str(other), at.isoformat()] for other, at in ends.items()]
+    spoken = said(1, status="contradicted", ended_by=ended_by)
+    held = replay([version(1, status="contradicted")], [spoken], gone=gone)
+    assert held is not None
+    assert (held["superseded_by"], held["valid_to"]) == (by, ends.get(by) if by else None)
+    assert held["status"] == ("contradicted" if by else "active")
+
+
+def test_statements_from_before_all_endings_were_named_still_end() -> None:
+    spoken = said(1, status="contradicted", superseded_by=str(OTHER), valid_to=NOON.isoformat())
+    for gone, status in (((), "contradicted"), ((OTHER,), "active")):
+        held = replay([version(1)], [spoken], gone=gone)
+        assert held is not None
+        assert held["status"] == status
+
+
 def test_what_a_hand_changed_stays() -> None:
     """Its own fields and no others: the tag of a source that is gone goes."""
     versions = [

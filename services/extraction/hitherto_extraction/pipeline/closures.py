@@ -192,14 +192,14 @@ def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Ev
     """Close a statement older than the one it contradicts: it held until the next one began."""
     if made.status != "active" or outranks(made.evidence.origin, known.origin):
         return False
-    ends = max(known.valid_from, made.valid_from)
+    ended_by = [(known.memory_id, max(known.valid_from, made.valid_from))]
     previous: CurrentMemory | Creation | None = None
     for other in _replaced_by(draft, known, beside=made):
         if not _excludes(draft, made, other, evidence):
             continue
         if made.valid_from < other.valid_from:
             if not outranks(made.evidence.origin, _origin(other)):
-                ends = min(ends, other.valid_from)
+                ended_by.append((other.memory_id, other.valid_from))
         elif (
             other.valid_from < made.valid_from
             and not outranks(_origin(other), made.evidence.origin)
@@ -209,10 +209,7 @@ def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Ev
     if previous is not None:
         # Those before it ended when the next one began.
         _end_earlier(draft, previous, known, made)
-    draft.replace_creation(
-        made,
-        replace(made, status="contradicted", valid_to=ends, superseded_by=known.memory_id),
-    )
+    draft.replace_creation(made, replace(made, status="contradicted", ended_by=tuple(ended_by)))
     return True
 
 
@@ -226,7 +223,7 @@ def _replaced_by(
         *(
             each
             for each in draft.plan.creations
-            if each.superseded_by == known.memory_id and each is not beside
+            if each is not beside and any(by == known.memory_id for by, _ in each.ended_by)
         ),
     ]
 
@@ -257,7 +254,8 @@ def _end_earlier(
     if ended.valid_to is not None and ended.valid_to <= at:
         return
     if isinstance(ended, Creation):
-        draft.replace_creation(ended, replace(ended, valid_to=at))
+        ended_by = (*ended.ended_by, (late.memory_id, at))
+        draft.replace_creation(ended, replace(ended, ended_by=ended_by))
         return
     draft.close(
         Closure(

@@ -30,8 +30,9 @@ class Creation:
     """A new memory.
 
     `position` is its item's position in the reply, where its vectors are found; `list_name` is
-    "new", or "updated" for a refused update that waits for review. `challenges` are the memories
-    that a quarantined one would contradict if it were approved.
+    "new", or "updated" for a refused update that waits for review. `ended_by` are the memories that
+    end one that came late, each with the moment; the first moment counts. `challenges` are the
+    memories that a quarantined one would contradict if it were approved.
     """
 
     memory_id: UUID
@@ -40,8 +41,7 @@ class Creation:
     evidence: Evidence
     valid_from: datetime
     status: str = "active"
-    valid_to: datetime | None = None
-    superseded_by: UUID | None = None
+    ended_by: tuple[tuple[UUID, datetime], ...] = ()
     challenges: tuple[UUID, ...] = ()
     list_name: str = "new"
 
@@ -49,6 +49,16 @@ class Creation:
     def vector_of(self) -> tuple[str, int]:
         """The key of its content's vector."""
         return self.list_name, self.position
+
+    @property
+    def valid_to(self) -> datetime | None:
+        """When it ended."""
+        return min((at for _, at in self.ended_by), default=None)
+
+    @property
+    def superseded_by(self) -> UUID | None:
+        """The memory that ended it."""
+        return next((by for by, at in self.ended_by if at == self.valid_to), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,13 @@ def _mention(checks: Checks, field: str, value: Any) -> Any:
     return several(text(_KIB), 2)(checks, field, value)
 
 
+def _ending(checks: Checks, field: str, value: Any) -> Any:
+    """A memory that ends another, and when."""
+    if not (isinstance(value, list) and len(value) == 2):
+        return refused(checks, field, "must be a memory and a time")
+    return [uid(checks, field, value[0]), moment(checks, field, value[1])]
+
+
 _MENTIONS = MayBeAbsent(several(_mention, 1_000), [])
 _CHALLENGES = several(uid, 10_000)
 _SAID = shaped(
@@ -79,6 +86,7 @@ _SAID = shaped(
         "repeats": MayBeAbsent(flag),
         "status": MayBeAbsent(_STATUS),
         "superseded_by": MayBeAbsent(_UID_OR_NONE),
+        "ended_by": MayBeAbsent(several(_ending, 10_000)),
         "challenges": MayBeAbsent(_CHALLENGES),
     },
     _MOST,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.rollback.replay import FIELDS, replay
+from hitherto_extraction.rollback.replay import FIELDS, endings, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
@@ -91,8 +91,7 @@ class Rebuilding:
             for each in histories.values()
             for said in each.statements
             if not said.taken
-            for memory_id in (said.said.get("superseded_by"), *said.said.get("challenges", ()))
-            if memory_id
+            for memory_id in (*dict(endings(said.said)), *said.said.get("challenges", ()))
         }
         found = await self._read(connection, named - histories.keys())
         return {

@@ -189,11 +189,13 @@ class _RebuiltMemory:
         held["sensitive"] = bool(said.get("sensitive", False))
         held["expires_at"] = _moment(said.get("expires_at"))
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
-        successor = said.get("superseded_by")
-        if said.get("status") == "contradicted" and successor and successor not in self._gone:
+        ended_by = [(at, by) for by, at in endings(said) if by not in self._gone]
+        if said.get("status") == "contradicted" and ended_by:
             held["status"] = "contradicted"
-            held["valid_to"] = _moment(said.get("valid_to"))
-            held["superseded_by"] = UUID(successor)
+            held["valid_to"], by = min(
+                ((datetime.fromisoformat(at), by) for at, by in ended_by), key=lambda each: each[0]
+            )
+            held["superseded_by"] = UUID(by)
 
     def _restate(self, statement: StoredStatement) -> None:
         """The user restates a quarantined or forgotten memory."""
@@ -259,6 +261,15 @@ class _RebuiltMemory:
     def _challenges(self, said: Mapping[str, Any]) -> bool:
         """Whether a statement contradicts something more trusted that still stands."""
         return any(each not in self._gone for each in said.get("challenges", ()))
+
+
+def endings(said: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """The memories that end one because of a statement, each with the moment."""
+    if "ended_by" in said:
+        return [(by, at) for by, at in said["ended_by"]]
+    # Closings, and statements from before late ones named every memory that ended them.
+    by, at = said.get("superseded_by"), said.get("valid_to")
+    return [(by, at)] if by and at else []
 
 
 def rebased(said: str, shown: str, now: str) -> str:
