@@ -120,6 +120,32 @@ def test_row_29_a_late_statement_shortens_only_the_one_before_it() -> None:
     assert (result.memories_contradicted, result.memories_updated) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("said_before", "ended", "shortened"), [(-1, EARLIER, []), (0, NOON, []), (1, NOON, [EARLIER])]
+)
+def test_row_38_of_late_statements_that_begin_together_the_one_said_last_holds(
+    said_before: int, ended: datetime, shortened: list[datetime]
+) -> None:
+    """Those said together stand side by side: nothing says which of them was first."""
+    other = known(
+        2,
+        status="contradicted",
+        valid_from=EARLIER,
+        valid_to=NOON,
+        said_at=EARLIER - timedelta(hours=said_before),
+    )
+    plan = planned(
+        known(content=BERLIN),
+        ended=[other],
+        new=[new(content="Ana lives in Porto")],
+        contradicted=[closed()],
+        said_at=EARLIER,
+        words="I left Lisbon for Porto",
+    )
+    assert [(made.valid_from, made.valid_to) for made in plan.creations] == [(EARLIER, ended)]
+    assert [closure.valid_to for closure in plan.closures] == shortened
+
+
 def test_row_38_late_statements_of_one_reply_end_where_the_next_one_begins() -> None:
     began = EARLIER - timedelta(hours=2)
     plan = planned(

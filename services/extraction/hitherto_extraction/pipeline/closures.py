@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import ClosedItem
@@ -197,13 +198,13 @@ def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Ev
     for other in _replaced_by(draft, known, beside=made):
         if not _excludes(draft, made, other, evidence):
             continue
-        if made.valid_from < other.valid_from:
+        if _began(made) < _began(other):
             if not outranks(made.evidence.origin, _origin(other)):
                 ended_by.append((other.memory_id, other.valid_from))
         elif (
-            other.valid_from < made.valid_from
+            _began(other) < _began(made)
             and not outranks(_origin(other), made.evidence.origin)
-            and (previous is None or previous.valid_from < other.valid_from)
+            and (previous is None or _began(previous) < _began(other))
         ):
             previous = other
     if previous is not None:
@@ -237,6 +238,12 @@ def _excludes(
     return not speaks_of_another(said, words) and _concern(
         draft, relevance.ends, said, evidence, words
     )
+
+
+def _began(said: CurrentMemory | Creation) -> tuple[datetime, datetime]:
+    """When it began to hold. Of two that began together, the one said last replaced the other."""
+    said_at = said.said_at if isinstance(said, CurrentMemory) else said.evidence.said_at
+    return said.valid_from, said_at
 
 
 def _origin(said: CurrentMemory | Creation) -> str:
