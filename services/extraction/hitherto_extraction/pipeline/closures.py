@@ -3,8 +3,8 @@
 - What one person says or does contradicts nothing known about another.
 - A contradiction ends the validity of the older statement when the newer one begins to hold.
   Evidence that arrives late never ends a later statement: then the late statement is the one that
-  ended, when the next one began. One that was thought to hold until then ends earlier, when the
-  late statement begins.
+  ended, when the next one began. The one before it, if it was thought to hold longer, ends
+  earlier, when the late statement begins; no limit counts that.
 - A less trusted statement never ends a more trusted one: it goes into quarantine and names the
   memory it challenges, and nothing ends. The same applies to statements that read as instructions.
 - The messages behind it must concern the memory: they deny, end or oppose what it says, or replace
