@@ -8,8 +8,8 @@ The rule for a call, with its share of the remaining time:
 2. The primary, if the replica is behind, lost, frozen, too busy or refuses.
 3. The replica again, if the primary is unreachable as well; now the call waits for it to catch up.
 
-A replica that was promoted, or belongs to another database, would show old data to calls without a
-token for ever. It is bypassed until it follows the primary again.
+A replica that was promoted, follows an old primary after a failover, or belongs to another database
+would show old data to calls without a token for ever. It is bypassed until it follows the primary.
 
 A query that the standby cancelled because it conflicted with replay is repeated there once. Every
 step checks the very connection it reads from, so that the name of the replica may stand for several
@@ -65,6 +65,7 @@ class Readers:
             None if replica is None else DatabaseHealth(replica, "the replica", self._strayed)
         )
         self._tokens = tokens
+        self._strayed_last = False
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -113,13 +114,14 @@ class Readers:
             if replica.in_reach and await self._strayed():
                 replica.doubt(
                     lost=True,
-                    why="no longer follows the primary: it was promoted, or belongs to another "
-                    "database, and HITHERTO_READ_DATABASE_URL must name a standby of the primary",
+                    why="no longer follows the primary: it was promoted, follows an old primary, or "
+                    "belongs to another database, and HITHERTO_READ_DATABASE_URL must name a "
+                    "standby of the primary",
                 )
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def _strayed(self) -> bool:
-        """Whether the replica is a server of its own; False if one of the two does not say."""
+        """Whether the replica does not follow the primary; as last known if one does not say."""
         if self._replica is None:
             return False
         try:
@@ -128,10 +130,16 @@ class Readers:
                 for side in (self._primary, self._replica)
             ]
         except Exception:
-            # Calls meet the same error, and report it; the watch goes on.
-            return False
-        # They are the same server if both connection strings name it, as after a failover.
-        return not (primary.standby or replica.standby) and primary != replica
+            # Calls meet the same error, and report it; the watch goes on. A slow primary neither
+            # readmits a strayed replica nor gets the reads of another one as well.
+            return self._strayed_last
+        # After a failover, both connection strings may name the same server, and a standby may
+        # follow the old primary still. One that follows the new primary shows its timeline from the
+        # next restart point on, if not before. What a standby shows cannot judge another standby.
+        self._strayed_last = primary.database != replica.database or (
+            not primary.standby and primary.timeline != replica.timeline
+        )
+        return self._strayed_last
 
     @property
     def keys(self) -> Reads:

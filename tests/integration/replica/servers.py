@@ -1,4 +1,4 @@
-"""A primary of a test's own and a hot standby that streams from it, both to be stopped at will."""
+"""A primary of a test's own and hot standbys that stream from it, all to be stopped at will."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import psycopg
+import psycopg.sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
@@ -28,16 +29,19 @@ _SETTINGS = {
     "wal_retrieve_retry_interval": "100ms",
     # What stands in the way of replay is ended at once.
     "max_standby_streaming_delay": "0",
+    # What another standby needs to follow one that is promoted.
+    "wal_keep_size": "256MB",
 }
 
 
 class Servers:
-    """The two, made in `place`: a folder with a short name that Postgres's account can enter."""
+    """They are made in `place`: a folder with a short name that Postgres's account can enter."""
 
     def __init__(self, place: Path) -> None:
         self.primary = EmbeddedPostgres.acquire(place / "data", supervise=False)
         self._place = place
         self._standby: subprocess.Popen[bytes] | None = None
+        self._second: subprocess.Popen[bytes] | None = None
         self._frozen: list[int] = []
         self._layout = DataFolderLayout.prepare(place / "data")
         self._account = account_for(self._layout)
@@ -55,11 +59,21 @@ class Servers:
         """How the services log in to the standby."""
         return make_conninfo(self.primary.conninfo(), host=str(self._place / "run"))
 
+    @property
+    def second_conninfo(self) -> str:
+        """How the services log in to the second standby."""
+        return make_conninfo(self.primary.conninfo(), host=str(self._place / "run2"))
+
     def administrator(self, *, standby: bool = False) -> psycopg.Connection[tuple[object, ...]]:
-        """An administrator's connection to one of the two, in autocommit."""
+        """An administrator's connection to the primary or its standby, in autocommit."""
         conninfo = self.administrator_conninfo()
         if standby:
             conninfo = make_conninfo(conninfo, host=str(self._place / "run"))
+        return psycopg.connect(conninfo, autocommit=True)
+
+    def administrator_of_second(self) -> psycopg.Connection[tuple[object, ...]]:
+        """An administrator's connection to the second standby, in autocommit."""
+        conninfo = make_conninfo(self.administrator_conninfo(), host=str(self._place / "run2"))
         return psycopg.connect(conninfo, autocommit=True)
 
     def administrator_conninfo(self) -> str:
@@ -75,13 +89,14 @@ class Servers:
         """What the standby has logged."""
         return (self._place / "standby.log").read_text("utf-8", errors="replace")
 
-    def _copy(self) -> None:
-        (self._place / "run").mkdir(exist_ok=True)
-        self._account.own(self._place / "run")
-        (self._place / "copy").mkdir(mode=0o700)
-        self._account.own(self._place / "copy")
+    def _copy(self, number: str = "") -> None:
+        run, copy = self._place / f"run{number}", self._place / f"copy{number}"
+        run.mkdir(exist_ok=True)
+        self._account.own(run)
+        copy.mkdir(mode=0o700)
+        self._account.own(copy)
         login = conninfo_to_dict(self.primary.superuser_conninfo())
-        command = [str(self._programs / "pg_basebackup"), "--pgdata", str(self._place / "copy")]
+        command = [str(self._programs / "pg_basebackup"), "--pgdata", str(copy)]
         command += ["--host", str(login["host"]), "--port", str(login["port"])]
         command += ["--username", str(login["user"]), "--write-recovery-conf"]
         command += ["--wal-method", "stream", "--checkpoint", "fast"]
@@ -106,19 +121,7 @@ class Servers:
 
     def start_standby(self) -> None:
         """Start it and wait until it takes connections."""
-        command = [str(self._programs / "postgres"), "-D", str(self._place / "copy")]
-        for name, value in {**_SETTINGS, "unix_socket_directories": self._place / "run"}.items():
-            command += ["-c", f"{name}={value}"]
-        with (self._place / "standby.log").open("ab") as log:
-            self._standby = subprocess.Popen(
-                self._as_account(command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                env={"PATH": os.defpath, "LC_ALL": "C"},
-            )
+        self._standby = self._started()
 
         def up() -> bool:
             assert self._standby is not None
@@ -130,6 +133,64 @@ class Servers:
             return True
 
         wait_until(up, "the standby to take connections")
+
+    def add_second_standby(self) -> None:
+        """Start another standby of the primary and wait until it takes connections."""
+        self._copy("2")
+        self._second = self._started("2")
+
+        def up() -> bool:
+            try:
+                self.administrator_of_second().close()
+            except psycopg.OperationalError:
+                return False
+            return True
+
+        wait_until(up, "the second standby to take connections")
+
+    def cut_off_second(self) -> None:
+        """Have it receive nothing, as if the primary were dead; the other standby gets further."""
+        self._let_second_receive_from("")
+        with self.administrator_of_second() as connection:
+            wait_until(
+                lambda: connection.execute("SELECT FROM pg_stat_wal_receiver").fetchone() is None,
+                "the second standby to receive nothing",
+            )
+        self.catch_up()
+
+    def let_second_follow_standby(self) -> None:
+        """Let it stream from the other standby, which was promoted."""
+        login = self.primary.superuser_conninfo()
+        self._let_second_receive_from(make_conninfo(login, host=str(self._place / "run")))
+
+    def _let_second_receive_from(self, login: str) -> None:
+        setting = psycopg.sql.Literal(login)
+        with self.administrator_of_second() as connection:
+            connection.execute(
+                psycopg.sql.SQL("ALTER SYSTEM SET primary_conninfo = {}").format(setting)
+            )
+            connection.execute("SELECT pg_reload_conf()")
+
+    def restart_point_of_second(self) -> None:
+        """Have it write its control file, as it does every few minutes."""
+        with self.administrator_of_second() as connection:
+            connection.execute("CHECKPOINT")
+
+    def _started(self, number: str = "") -> subprocess.Popen[bytes]:
+        command = [str(self._programs / "postgres"), "-D", str(self._place / f"copy{number}")]
+        settings = {**_SETTINGS, "unix_socket_directories": self._place / f"run{number}"}
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        with (self._place / f"standby{number}.log").open("ab") as log:
+            return subprocess.Popen(
+                self._as_account(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+                env={"PATH": os.defpath, "LC_ALL": "C"},
+            )
 
     def stop_standby(self) -> None:
         """Stop it; it may be frozen."""
@@ -222,4 +283,8 @@ class Servers:
     def close(self) -> None:
         """Leave nothing running."""
         self.stop_standby()
+        if self._second is not None:
+            self._second.send_signal(signal.SIGQUIT)
+            self._second.wait(180)
+            self._second = None
         self.primary.release()

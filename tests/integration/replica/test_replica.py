@@ -26,6 +26,7 @@ from hitherto_shared.startup import load_deployment_secret
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save, statement
 from tests.e2e.test_deadlines import retrieval_alone
+from tests.integration.embedded.processes import wait_until
 from tests.integration.replica.servers import Servers
 from tests.integration.retrieval.seed import Fact, remember
 
@@ -140,6 +141,42 @@ async def test_a_promoted_standby_is_bypassed_until_it_follows_again(
     await save(services, "Ana sails")
     # It is used again, as its being behind shows.
     await until(services, both)
+
+
+async def test_a_standby_of_the_old_primary_is_bypassed_until_it_follows_the_new_one(
+    servers: Servers,
+) -> None:
+    """A failover that one standby has not heard of: it would show old data for ever."""
+    servers.add_second_standby()
+    servers.cut_off_second()
+    servers.promote_standby()
+    new = Database(servers.standby_conninfo, "hitherto_write", application="test", max_size=1)
+    replica = Database(servers.second_conninfo, "hitherto_read", application="test", max_size=1)
+    readers = Readers(new, replica, ConsistencyTokens(b"s" * 32))
+
+    async def replica_answers() -> bool:
+        reads = await readers.choose("", "a", timeout=PATIENCE)
+        return await reads.run(in_recovery, timeout=PATIENCE, repeatable=True)
+
+    async def primary_answers() -> bool:
+        return not await replica_answers()
+
+    async def follows() -> bool:
+        servers.restart_point_of_second()
+        return await replica_answers()
+
+    with servers.administrator(standby=True) as connection:
+        wait_until(
+            lambda: connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,),
+            "the promotion",
+        )
+    await readers.open()
+    try:
+        await eventually(primary_answers)
+        servers.let_second_follow_standby()
+        await eventually(follows)
+    finally:
+        await readers.close()
 
 
 async def test_the_standby_freezes_and_thaws(services: Services, servers: Servers) -> None:
