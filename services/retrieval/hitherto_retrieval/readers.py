@@ -114,8 +114,8 @@ class Readers:
             if replica.in_reach and await self._strayed():
                 replica.doubt(
                     lost=True,
-                    why="no longer follows the primary: it was promoted, follows an old primary, or "
-                    "belongs to another database, and HITHERTO_READ_DATABASE_URL must name a "
+                    why="no longer follows the primary: it was promoted, follows an old primary, "
+                    "or belongs to another database, and HITHERTO_READ_DATABASE_URL must name a "
                     "standby of the primary",
                 )
             await asyncio.sleep(_WATCH_SECONDS)
