@@ -171,6 +171,9 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
+# A busy machine takes longer for an example than Hypothesis allows.
+settings.register_profile("usual", settings(), deadline=None)
+settings.load_profile("usual")
 # `make faults` asks for more examples than there is time for in every run.
 settings.register_profile("thorough", max_examples=400, deadline=None)
 
