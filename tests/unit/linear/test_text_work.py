@@ -76,6 +76,7 @@ WORK: dict[str, Callable[[str], object]] = {
     "differences": partial(_with_a_word_more, differences),
     "people": partial(_with_a_word_more, speaks_of_another),
     "merged": lambda text: objections(text, "fact", [text[: len(text) // 2], f"tea {text}"]),
+    "unfaithful merge": lambda text: objections(text, "fact", ["Ana has 3 teas", "Ana has 2 cats"]),
     "subject": lambda text: subject_of(text, "fact"),
     "prompt line": one_line,
     "word count": count_words,
@@ -123,6 +124,7 @@ SHAPES = (
         "Ana Bo ",
         "tôi ",
         "a;",
+        "3 teas and ",
     ),
 )
 

@@ -16,6 +16,9 @@ from hitherto_extraction.pipeline.guards.support import JoinedWords, content, un
 from hitherto_extraction.pipeline.guards.tokens import Token, clauses, tokenise
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[;\n。！？؟।]")
+_MOST_CLAUSES = 60
+"""A sentence of more clauses merges nothing that a person would read, and counts as uncovered:
+every clause may have to be compared with every other."""
 
 
 def uncovered(
@@ -33,10 +36,14 @@ def uncovered(
     said = [_Text(text, counts) for text in originals]
     found = []
     for sentence in _SENTENCE.split(merged):
+        parts = clauses(sentence)
+        if len(parts) > _MOST_CLAUSES:
+            found.append(parts[0])
+            continue
         whole = _Text(sentence, counts)
         # A comma may also stand within a clause: "a casual, conversational tone".
         joined = [_Text(each, counts) for each in clauses(sentence.replace(",", ""))]
-        for clause in clauses(sentence):
+        for clause in parts:
             part = _Text(clause, counts)
             if not _covered(part, whole, said, new_pairs) and not any(
                 not each.heard.lacking(part.words) and _is_blend(each, said) for each in joined
