@@ -52,6 +52,12 @@ def test_only_the_password_opens_the_socket(data_dir: Path) -> None:
                 for name in ("listen_addresses", "data_checksums", "synchronous_commit")
             ]
             assert shown == [("",), ("on",), ("on",)]
+            # No connection waits for thousands of hashes of a password that nobody can guess.
+            hashed = connection.execute(
+                "SELECT DISTINCT split_part(rolpassword, ':', 1) FROM pg_authid"
+                " WHERE rolcanlogin AND rolpassword IS NOT NULL"
+            ).fetchall()
+            assert [kind.partition("$")[::2] for (kind,) in hashed] == [("SCRAM-SHA-256", "1")]
             row = connection.execute(
                 "SELECT pg_encoding_to_char(encoding), datlocale FROM pg_database"
                 " WHERE datname = 'hitherto'"
