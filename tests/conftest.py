@@ -171,6 +171,12 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Collect garbage once; pytest then looks for unraisable errors five times over."""
+    gc.collect()
+    gc.freeze()
+
+
 # A busy machine takes longer for an example than Hypothesis allows.
 settings.register_profile("usual", settings(), deadline=None)
 settings.load_profile("usual")

@@ -58,10 +58,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     started = time.monotonic()
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    # The thread notes a standstill only when it wakes.
-    time.sleep(2 * _SLEEP_SECONDS if any(report.failed for report in reports) else 0)
-    stood_still = _watch.ended >= started - _AFTERMATH_SECONDS
-    if stood_still and any(report.failed for report in reports):
+    failed = any(report.failed for report in reports)
+    if failed:
+        # The thread notes a standstill only when it wakes.
+        time.sleep(2 * _SLEEP_SECONDS)
+    if failed and _watch.ended >= started - _AFTERMATH_SECONDS:
         # What it shares with other tests may have suffered as well.
         with suppress(Exception):
             item.session._setupstate.teardown_exact(None)
