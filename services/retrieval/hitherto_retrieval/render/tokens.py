@@ -3,7 +3,8 @@
 The estimate needs no vocabulary. It reads a text piece by piece, as tokenisers do, and charges the
 maximum cost of such a piece in o200k_base and cl100k_base: characters outside ASCII by a table,
 digits in threes, letters by how frequent the pairs of letters in a word are in vocabularies. It
-errs on the high side: 1.0 to 2 times the true count, most for English prose and code.
+errs on the high side: 1.0 to 2 times the true count, most for English prose and code. Only an
+invented word such as "Rcak" can take a token more per three letters.
 
 Both counts are additive over lines that end in a line break, so that lines can be counted
 separately. A vocabulary's count of a line is cached, because blocks repeat the lines of earlier
@@ -108,7 +109,7 @@ _WHOLE_WORDS = frozenset(
 
 
 class TokenEstimate:
-    """Counts without a vocabulary; never below the counts of the usual vocabularies."""
+    """Counts without a vocabulary; in any text that people write, no less than the usual ones."""
 
     def __call__(self, text: str) -> int:
         """The tokens of `text`."""
