@@ -13,7 +13,7 @@ import pytest
 
 from hitherto_extraction.pipeline.profile import MAX_BYTES
 from hitherto_extraction.rollback import profile as of_profile
-from hitherto_extraction.rollback.replay import rebased, replay
+from hitherto_extraction.rollback.replay import Replacement, rebased, replay
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import Profile
@@ -125,6 +125,24 @@ def test_nothing_is_closed_by_what_is_gone(gone: tuple[UUID, ...], status: str) 
     held = replay([version(1), version(2)], [said(1), closed], gone=gone)
     assert held is not None
     assert held["status"] == status
+
+
+@pytest.mark.parametrize("taken", [False, True])
+@pytest.mark.parametrize(
+    ("status", "ended"), [("contradicted", ("contradicted", LATE)), ("achieved", ("active", None))]
+)
+def test_what_is_gone_leaves_what_contradicted_it_in_its_place(
+    taken: bool, status: str, ended: tuple[str, UUID | None]
+) -> None:
+    words = {"status": status, "valid_to": NOON.isoformat(), "superseded_by": str(OTHER)}
+    closed = StoredStatement(
+        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, taken
+    )
+    then = Replacement(LATE, NOON + timedelta(days=1))
+    held = replay([version(1), version(2)], [said(1), closed], gone=[OTHER], instead={OTHER: then})
+    assert held is not None
+    assert (held["status"], held["superseded_by"]) == ended
+    assert held["valid_to"] == (then.at if ended[1] else None)
 
 
 @pytest.mark.parametrize(("gone", "ended"), [((), 1), ((LATE,), 0), ((OTHER,), 1)])

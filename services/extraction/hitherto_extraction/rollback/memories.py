@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.pipeline.guards import relevance
+from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
+from hitherto_extraction.pipeline.guards.support import JoinedWords
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
-from hitherto_extraction.rollback.replay import FIELDS, endings, replay
+from hitherto_extraction.rollback.replay import FIELDS, Replacement, replacements, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Memory, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Rebuilding:
         actor: The actor, and
         reason: the reason, for the history.
         gone: After the run, the memories that nothing states any more, as far as they matter here.
+        around: During it, the memories that end or hold back a rebuilt one, and what ends those.
     """
 
     scope: Scope
@@ -50,6 +54,7 @@ class Rebuilding:
     actor: str
     reason: str
     gone: set[UUID] = field(default_factory=set)
+    around: dict[UUID, _MemoryHistory] = field(default_factory=dict)
 
     async def run(self, connection: Connection, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
@@ -59,7 +64,7 @@ class Rebuilding:
         }
         depending = await storage.depending_on(connection, self.scope, sorted(self.gone))
         histories |= await self._read(connection, set(depending) - histories.keys())
-        self.gone |= await self._gone_before(connection, histories)
+        await self._look_around(connection, histories)
         counts = {"memories_forgotten": 0, "memories_restored": 0}
         reworded = []
         unmentioned: list[UUID] = []
@@ -82,26 +87,54 @@ class Rebuilding:
         await profiles.recount_mentions(connection, self.scope, sorted(histories), also=unmentioned)
         return counts
 
-    async def _gone_before(
+    async def _look_around(
         self, connection: Connection, histories: Mapping[UUID, _MemoryHistory]
-    ) -> set[UUID]:
-        """Memories that close or hold back one of these, and that an earlier roll-back removed."""
-        named = {
-            UUID(memory_id)
-            for each in histories.values()
-            for said in each.statements
-            if not said.taken
-            for memory_id in (*dict(endings(said.said)), *said.said.get("challenges", ()))
-        }
-        found = await self._read(connection, named - histories.keys())
-        return {
-            memory_id
-            for memory_id, each in found.items()
-            if each.held.memory.status == "forgotten" and self._rebuilt(each) is None
-        }
+    ) -> None:
+        """Read what closes or holds back these, and what closes those that are gone."""
+        self.around = dict(histories)
+        looked_at: Mapping[UUID, _MemoryHistory] = histories
+        while named := _named_by(looked_at.values()) - self.around.keys():
+            found = await self._read(connection, named)
+            self.around |= found
+            # Others were removed by earlier roll-backs.
+            looked_at = {
+                memory_id: each
+                for memory_id, each in found.items()
+                if each.held.memory.status == "forgotten" and self._rebuilt(each) is None
+            }
+            self.gone |= looked_at.keys()
 
     def _rebuilt(self, history: _MemoryHistory) -> dict[str, Any] | None:
-        return replay(history.versions, history.statements, skipped=history.skipped, gone=self.gone)
+        return replay(
+            history.versions,
+            history.statements,
+            skipped=history.skipped,
+            gone=self.gone,
+            instead={
+                each: behind
+                for each in _named_by([history]) & self.gone
+                if (behind := self._behind(each, history.held.memory)) is not None
+            },
+        )
+
+    def _behind(self, gone: UUID, memory: Memory) -> Replacement | None:
+        """What a memory gave way to in the end if one between the two is gone.
+
+        In "Oslo", "Rome", "Bern" without "Rome", "Oslo" ends where "Bern" begins.
+        """
+        found: list[Replacement] = []
+        left, seen = [gone], {gone}
+        while left:
+            history = self.around.get(left.pop())
+            for after in _contradictions_of(history, self.gone) if history else ():
+                if after.by in self.gone:
+                    left += {after.by} - seen
+                    seen.add(after.by)
+                elif (successor := self.around.get(after.by)) is not None and _gives_way(
+                    memory, successor.held.memory
+                ):
+                    found.append(after)
+        return min(found, key=lambda each: each.at, default=None)
 
     async def _read(
         self, connection: Connection, memory_ids: Collection[UUID]
@@ -226,6 +259,31 @@ class Rebuilding:
         if not lost:
             return []
         return await storage.unmention(connection, self.scope, history.held.memory.memory_id, lost)
+
+
+def _named_by(histories: Iterable[_MemoryHistory]) -> set[UUID]:
+    """The memories that close or hold back these, or did before something was rolled back."""
+    named = set[UUID]()
+    for each in histories:
+        for statement in each.statements:
+            named.update(after.by for after in replacements(statement.said))
+            named.update(map(UUID, statement.said.get("challenges", ())))
+    return named
+
+
+def _contradictions_of(history: _MemoryHistory, gone: Collection[UUID]) -> Iterator[Replacement]:
+    """The replacements of a memory by what contradicts it and stands, or is gone itself."""
+    for each in history.statements:
+        if each.action == "closed" and each.said["status"] == "contradicted":
+            for after in replacements(each.said):
+                if not each.taken or after.by in gone:
+                    yield after
+
+
+def _gives_way(memory: Memory, successor: Memory) -> bool:
+    """Whether a memory ends if another one holds."""
+    old, new = memory.content, successor.content
+    return not speaks_of_another(old, new) and relevance.ends(old, [new], JoinedWords.of(new), new)
 
 
 def _forgotten(held: EditableMemory) -> EditableMemory:

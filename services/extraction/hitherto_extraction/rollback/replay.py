@@ -15,8 +15,9 @@ import copy
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -57,12 +58,21 @@ _NOTHING: Mapping[str, Any] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The memory that ends another, and when it begins to hold."""
+
+    by: UUID
+    at: datetime
+
+
 def replay(
     versions: Sequence[StoredVersion],
     statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int] = (),
     gone: Collection[UUID] = (),
+    instead: Mapping[UUID, Replacement] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
     """The fields of the memory from the remaining statements; None if nothing states it any more.
 
@@ -72,19 +82,22 @@ def replay(
         skipped: Versions that do not count although no statement explains them: those of roll-backs
             and of jobs that are rolled back.
         gone: Memories that nothing states any more: nothing is closed or held back for them.
+        instead: For some of these, what ends the memory in their place.
     """
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)
     for each in statements:
         said[each.version].append(each)
-    rebuilt = _RebuiltMemory(gone)
+    rebuilt = _RebuiltMemory(gone, instead)
     rebuilt.held["type"] = versions[0].fields["type"]
     before: StoredVersion | None = None
     for version in versions:
         if version.version not in explained and version.version not in skipped:
             rebuilt.change(before, version)
         for each in said[version.version]:
-            if not each.taken:
+            if each.taken:
+                rebuilt.hear_no_more(each)
+            else:
                 shown = before if each.made_version else version
                 rebuilt.hear(each, shown.fields if shown is not None else {})
         before = version
@@ -94,9 +107,10 @@ def replay(
 class _RebuiltMemory:
     """A memory being rebuilt."""
 
-    def __init__(self, gone: Collection[UUID]) -> None:
+    def __init__(self, gone: Collection[UUID], instead: Mapping[UUID, Replacement]) -> None:
         self.held: dict[str, Any] = copy.deepcopy(dict(_NOTHING))
-        self._gone = {str(each) for each in gone}
+        self._gone = frozenset(gone)
+        self._instead = instead
         self._ended_at: datetime | None = None
 
     def change(self, before: StoredVersion | None, after: StoredVersion) -> None:
@@ -145,6 +159,16 @@ class _RebuiltMemory:
             case "joined":
                 self._join(statement)
 
+    def hear_no_more(self, statement: StoredStatement) -> None:
+        """Apply what is left of a statement that was rolled back.
+
+        Of a contradiction by what is gone, whatever contradicts that one in turn is left.
+        """
+        if statement.action == "closed" and any(
+            each.by in self._instead for each in replacements(statement.said)
+        ):
+            self._close(statement)
+
     def _without_others(
         self, said: Mapping[str, Any], shown: Mapping[str, Any]
     ) -> Mapping[str, Any]:
@@ -189,13 +213,11 @@ class _RebuiltMemory:
         held["sensitive"] = bool(said.get("sensitive", False))
         held["expires_at"] = _moment(said.get("expires_at"))
         held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
-        ended_by = [(at, by) for by, at in endings(said) if by not in self._gone]
-        if said.get("status") == "contradicted" and ended_by:
-            held["status"] = "contradicted"
-            held["valid_to"], by = min(
-                ((datetime.fromisoformat(at), by) for at, by in ended_by), key=lambda each: each[0]
-            )
-            held["superseded_by"] = UUID(by)
+        if said.get("status") == "contradicted":
+            named = [self._standing(each, contradicts=True) for each in replacements(said)]
+            first = min((each for each in named if each), key=lambda each: each.at, default=None)
+            if first is not None:
+                self._end("contradicted", first.at, first.by)
 
     def _restate(self, statement: StoredStatement) -> None:
         """The user restates a quarantined or forgotten memory."""
@@ -227,27 +249,36 @@ class _RebuiltMemory:
 
     def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
-        successor = said["superseded_by"]
-        if not held["content"] or (successor is not None and successor in self._gone):
+        status, at, by = said["status"], datetime.fromisoformat(said["valid_to"]), None
+        for named in replacements(said):
+            replaced = self._standing(named, contradicts=status == "contradicted")
+            if replaced is None:
+                return
+            at, by = replaced.at, replaced.by
+        if not held["content"]:
             return
-        if held["status"] not in CURRENT_STATUSES:
-            self._end_earlier(said)
-            return
-        held["status"] = said["status"]
-        held["valid_to"] = max(datetime.fromisoformat(said["valid_to"]), held["valid_from"])
-        held["superseded_by"] = UUID(successor) if successor is not None else None
-        if said["status"] == "achieved":
-            held["importance"] *= ACHIEVED_IMPORTANCE
+        if held["status"] in CURRENT_STATUSES:
+            self._end(status, at, by)
+            if status == "achieved":
+                held["importance"] *= ACHIEVED_IMPORTANCE
+        elif (
+            held["status"] == status == "contradicted"
+            and held["valid_to"] is not None
+            and max(at, held["valid_from"]) < held["valid_to"]
+        ):
+            # Something that came late held between the memory and what replaced it.
+            self._end(status, at, by)
 
-    def _end_earlier(self, said: Mapping[str, Any]) -> None:
-        """Something that came late held between the memory and what replaced it."""
-        held = self.held
-        if held["status"] == said["status"] == "contradicted" and held["valid_to"] is not None:
-            ends = max(datetime.fromisoformat(said["valid_to"]), held["valid_from"])
-            if ends < held["valid_to"]:
-                successor = said["superseded_by"]
-                held["valid_to"] = ends
-                held["superseded_by"] = UUID(successor) if successor is not None else None
+    def _end(self, status: str, at: datetime, by: UUID | None) -> None:
+        self.held["status"] = status
+        self.held["valid_to"] = max(at, self.held["valid_from"])
+        self.held["superseded_by"] = by
+
+    def _standing(self, named: Replacement, *, contradicts: bool) -> Replacement | None:
+        """The named replacement, or what stands in its place if it is gone."""
+        if named.by not in self._gone:
+            return named
+        return self._instead.get(named.by) if contradicts else None
 
     def _join(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
@@ -260,16 +291,16 @@ class _RebuiltMemory:
 
     def _challenges(self, said: Mapping[str, Any]) -> bool:
         """Whether a statement contradicts something more trusted that still stands."""
-        return any(each not in self._gone for each in said.get("challenges", ()))
+        return any(UUID(each) not in self._gone for each in said.get("challenges", ()))
 
 
-def endings(said: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """The memories that end one because of a statement, each with the moment."""
+def replacements(said: Mapping[str, Any]) -> Sequence[Replacement]:
+    """The memories that end one because of a statement."""
     if "ended_by" in said:
-        return [(by, at) for by, at in said["ended_by"]]
+        return [Replacement(UUID(by), datetime.fromisoformat(at)) for by, at in said["ended_by"]]
     # Closings, and statements from before late ones named every memory that ended them.
     by, at = said.get("superseded_by"), said.get("valid_to")
-    return [(by, at)] if by and at else []
+    return [Replacement(UUID(by), datetime.fromisoformat(at))] if by and at else []
 
 
 def rebased(said: str, shown: str, now: str) -> str:
