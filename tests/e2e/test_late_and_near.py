@@ -16,6 +16,7 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import forget
 from tests.e2e.learning import (
     ALL_STATUSES,
     ended,
@@ -207,6 +208,25 @@ async def test_row_72_what_ended_a_statement_that_is_rolled_back_ends_only_what_
         "Ana lives in Oslo",
         "I left Rome",
     }
+
+
+@pytest.mark.parametrize("forgotten", [("Rome",), ("Rome", "Bern"), ("Bern", "Rome")], ids="-".join)
+async def test_row_38_a_late_statement_ends_the_one_before_it_although_others_between_are_forgotten(
+    forgotten: tuple[str, ...], modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = at_home
+    for town, number in {**HOMES, "Graz": 7}.items():
+        said = f"Ana lives in {town}"
+        await learn(modelled, talk(said, conversation=town, at=month(number)))
+    held = {
+        each.content.split()[-1]: each.id
+        for each in await memories(modelled, statuses=ALL_STATUSES)
+    }
+    for town in forgotten:
+        await forget(modelled, held[town])
+    await learn(modelled, talk("Ana lives in Kyiv", conversation="Kyiv", at=month(4)))
+    found = await homes(modelled)
+    assert (found["Oslo"], found["Graz"]) == ((3, 4), (7, None))
 
 
 async def test_row_29_a_statement_that_ends_earlier_counts_as_no_contradiction(

@@ -19,6 +19,8 @@ from hitherto_shared.encryption.rows import MEMORY
 from hitherto_shared.models import Scope, SourceRef
 
 _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
+_LONGEST_CHAIN = 64
+"""Replacements that are followed from one memory to the next."""
 
 _READ = """
 SELECT m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
@@ -56,21 +58,29 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
 """
 
-# Contradicted memories by the current one that took their place, directly or through others.
-_ENDED_BY = """
-WITH RECURSIVE ended (current_id, memory_id, superseded_by, steps) AS (
-    SELECT m.superseded_by, m.memory_id, m.superseded_by, 1
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.superseded_by = ANY(%(memory_ids)s) AND m.status = 'contradicted'
-    UNION
-    SELECT e.current_id, m.memory_id, m.superseded_by, e.steps + 1
-    FROM ended AS e
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.superseded_by = e.memory_id
-    WHERE m.status = 'contradicted' AND e.steps < 64
-)
-SELECT current_id, memory_id, superseded_by FROM ended ORDER BY steps, memory_id
+# Contradicted memories, with what each names as its replacement.
+_CONTRADICTED = """
+SELECT memory_id, superseded_by
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'contradicted'
+  AND superseded_by IS NOT NULL
+"""
+
+# A forgotten memory names no replacement: its last version before that does.
+_CONTRADICTED_BEFORE = """
+SELECT f.memory_id, v.superseded_by
+FROM memories AS f
+CROSS JOIN LATERAL (
+    SELECT o.status, o.superseded_by
+    FROM memory_versions AS o
+    WHERE o.tenant_id = %(tenant_id)s AND o.user_id = %(user_id)s
+      AND o.memory_id = f.memory_id AND o.status NOT IN ('forgotten', 'archived')
+    ORDER BY o.version DESC
+    LIMIT 1
+) AS v
+WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+  AND f.memory_id = ANY(%(memory_ids)s) AND f.status = 'forgotten'
+  AND v.status = 'contradicted' AND v.superseded_by IS NOT NULL
 """
 
 _TAGS_IN_USE = """
@@ -232,13 +242,26 @@ async def ended_by(
 ) -> dict[UUID, dict[UUID, UUID]]:
     """The contradicted memories that each of these replaced, directly or through others.
 
-    With each of them, the memory that it names as its replacement.
+    With each of them, the memory that it names as its replacement. Those between may be forgotten.
     """
+    if not memory_ids:
+        return {}
+    named: dict[UUID, UUID] = dict(await connection.fetch_rows(_CONTRADICTED, scope.bind()))
+    through = dict(named)
+    beyond = set(named.values()) - through.keys()
+    while beyond:
+        values = scope.bind(memory_ids=Uuids(sorted(beyond)))
+        forgotten = dict(await connection.fetch_rows(_CONTRADICTED_BEFORE, values))
+        through |= forgotten
+        beyond = set(forgotten.values()) - through.keys()
     found = defaultdict[UUID, dict[UUID, UUID]](dict)
-    if memory_ids:
-        values = scope.bind(memory_ids=Uuids(memory_ids))
-        for current_id, memory_id, by in await connection.fetch_rows(_ENDED_BY, values):
-            found[current_id][memory_id] = by
+    for memory_id, by in named.items():
+        last, steps = by, 0
+        # An import may bring a circle.
+        while last not in memory_ids and last in through and steps < _LONGEST_CHAIN:
+            last, steps = through[last], steps + 1
+        if last in memory_ids:
+            found[last][memory_id] = by
     return dict(found)
 
 
