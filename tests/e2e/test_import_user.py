@@ -417,6 +417,15 @@ SPOILT: dict[str, tuple[str, Spoil]] = {
     "no words": ("statements", lambda line: line["row"].update(said={})),
     "no pairs": ("statements", lambda line: line["row"]["said"].update(entities=["x"])),
     "no time": ("statements", lambda line: line["row"]["said"].update(valid_from=7)),
+    "no ends": ("statements", lambda line: line["row"]["said"].update(ended_by=[["a"]])),
+    "an end by nobody": (
+        "statements",
+        lambda line: line["row"]["said"].update(ended_by=[["a", "2026-01-01T00:00:00Z"]]),
+    ),
+    "an end at no time": (
+        "statements",
+        lambda line: line["row"]["said"].update(ended_by=[[str(uuid4()), 7]]),
+    ),
     "another action": ("statements", lambda line: line["row"].update(action="patched")),
     "no item": ("messages", lambda line: line["row"].update(context_items=[["a"]])),
     "no profile": ("profile_versions", lambda line: line["row"]["profile"].update(facts=7)),

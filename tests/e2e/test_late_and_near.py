@@ -27,6 +27,8 @@ from tests.e2e.learning import (
     submit,
     talk,
 )
+from tests.e2e.leaving import erase, export, reinstate
+from tests.e2e.test_import_user import bring
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
@@ -186,6 +188,30 @@ async def test_row_72_what_is_left_of_statements_ends_where_the_next_one_left_be
         ends = [*left.values(), None][1:]
         held = zip(left.values(), ends, strict=True) if left else ()
         assert await homes(modelled) == dict(zip(left, held, strict=True))
+
+
+async def test_row_72_an_imported_late_statement_ends_where_the_next_one_left_begins(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Rome names both that ended it: Bern, because the model said so, and Graz before."""
+    model.script = at_home
+    for town, number in {"Oslo": 3, "Bern": 7, "Graz": 6, "Rome": 5}.items():
+        said = f"Ana lives in {town}"
+        await learn(modelled, talk(said, conversation=town, at=month(number)))
+    left = await export(modelled)
+    await erase(modelled)
+    assert await reinstate(modelled)
+    await bring(modelled, left.text.encode())
+    assert await homes(modelled) == {
+        "Oslo": (3, 5),
+        "Rome": (5, 6),
+        "Graz": (6, 7),
+        "Bern": (7, None),
+    }
+    await modelled.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="Graz")
+    )
+    assert await homes(modelled) == {"Oslo": (3, 5), "Rome": (5, 7), "Bern": (7, None)}
 
 
 async def test_row_72_what_ended_a_statement_that_is_rolled_back_ends_only_what_it_contradicts(
