@@ -209,9 +209,15 @@ async def test_d16_a_summary_that_repeats_what_is_forgotten_is_left_out(
         told = await context(modelled, query)
         assert "Food for Ana" in told.prompt_block
         assert "Masks" in told.prompt_block
+    suggestions = pb.GetSuggestionsRequest(user_id="ana")
+    suggested = await modelled.retrieval.GetSuggestions(suggestions)
+    assert list(suggested.suggestions) == ["Ask about the divorce from Minh"]
     for one in await memories(modelled):
         if "welder" not in one.content:
             await forget(modelled, one.id)
+    suggested = await modelled.retrieval.GetSuggestions(suggestions)
+    assert not suggested.suggestions
+    assert [one.title for one in suggested.recent_conversations] == ["Masks"]
     for query in queries * 2:
         told = await context(modelled, query, max_conversations=1)
         for taken_back in ("nuts", "Food for Ana", "allergy"):

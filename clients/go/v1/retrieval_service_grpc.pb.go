@@ -107,8 +107,8 @@ type RetrievalServiceClient interface {
 	// INVALID_ARGUMENT (`INVALID_FIELD`).
 	FindEntities(ctx context.Context, in *FindEntitiesRequest, opts ...grpc.CallOption) (*FindEntitiesResponse, error)
 	// GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-	// summaries. They were prepared when the conversations were read; no model is called. Fails with
-	// INVALID_ARGUMENT (`INVALID_FIELD`).
+	// summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
+	// conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetSuggestions(ctx context.Context, in *GetSuggestionsRequest, opts ...grpc.CallOption) (*GetSuggestionsResponse, error)
 	// GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
 	// that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
@@ -351,8 +351,8 @@ type RetrievalServiceServer interface {
 	// INVALID_ARGUMENT (`INVALID_FIELD`).
 	FindEntities(context.Context, *FindEntitiesRequest) (*FindEntitiesResponse, error)
 	// GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-	// summaries. They were prepared when the conversations were read; no model is called. Fails with
-	// INVALID_ARGUMENT (`INVALID_FIELD`).
+	// summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
+	// conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
 	GetSuggestions(context.Context, *GetSuggestionsRequest) (*GetSuggestionsResponse, error)
 	// GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
 	// that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).

@@ -1,4 +1,4 @@
-"""Decides which summaries a context leaves out: those that repeat a withheld memory.
+"""Decides which summaries contexts and suggestions leave out: those that repeat a withheld memory.
 
 Summaries are not written anew when a memory learnt from their conversation is forgotten or sent to
 review. Messages behind such a memory are left out by their sources; a summary has none of its own,

@@ -265,8 +265,8 @@ class RetrievalServiceServicer(object):
 
     def GetSuggestions(self, request, context):
         """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-        summaries. They were prepared when the conversations were read; no model is called. Fails with
-        INVALID_ARGUMENT (`INVALID_FIELD`).
+        summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
+        conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

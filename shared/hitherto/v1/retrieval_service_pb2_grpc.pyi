@@ -109,8 +109,8 @@ class RetrievalServiceStub:
     """
     GetSuggestions: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSuggestionsRequest, _retrieval_service_pb2.GetSuggestionsResponse]
     """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-    summaries. They were prepared when the conversations were read; no model is called. Fails with
-    INVALID_ARGUMENT (`INVALID_FIELD`).
+    summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
+    conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSession: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
@@ -198,8 +198,8 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     """
     GetSuggestions: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSuggestionsRequest, _retrieval_service_pb2.GetSuggestionsResponse]  # type: ignore[assignment]
     """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-    summaries. They were prepared when the conversations were read; no model is called. Fails with
-    INVALID_ARGUMENT (`INVALID_FIELD`).
+    summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
+    conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]  # type: ignore[assignment]
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
@@ -374,8 +374,8 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.GetSuggestionsResponse, _abc.Awaitable[_retrieval_service_pb2.GetSuggestionsResponse]]:
         """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-        summaries. They were prepared when the conversations were read; no model is called. Fails with
-        INVALID_ARGUMENT (`INVALID_FIELD`).
+        summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
+        conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
 
     @_abc_1.abstractmethod
