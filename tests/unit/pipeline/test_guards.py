@@ -43,6 +43,15 @@ ONE_STATEMENT = [
     ("User's exam is on 7 May 2027", "User's exam is on May 7, 2027"),
     ("User pays 20 EUR for 3 tickets", "User pays for 3 tickets 20 EUR"),
     ("User drinks 2 coffees and 3 teas", "User drinks three teas and two coffees"),
+    # Clauses in another order, with all their words.
+    ("User runs 5 km and swims 3 km daily", "User swims 3 km and runs 5 km daily"),
+    ("Ana läuft täglich 5 km und schwimmt 3 km", "Ana schwimmt täglich 3 km und läuft 5 km"),
+    ("Người dùng chạy 5 km và bơi 3 km", "Người dùng bơi 3 km và chạy 5 km"),
+    (
+        "Ana moved to Oslo in 2023 and to Rome in 2025",
+        "In 2023, Ana moved to Oslo, in 2025 to Rome",
+    ),
+    ("2 men and 3 boys pay 20 and 30 euros", "2 men pay 20 and 3 boys 30 euros"),
     # Vietnamese.
     ("Người dùng thích cà phê.", "Người dùng rất thích cà phê"),
     ("Nguoi dung thich ca phe", "Người dùng thích cà phê"),
@@ -159,6 +168,23 @@ TWO_STATEMENTS = [
     ("order", "The user's budget: food 300, rent 900", "The user's budget: food 900, rent 300"),
     ("order", "Tom and Ben are 3 and 5", "Tom and Ben are 5 and 3"),
     ("order", "Ana rests on Monday and runs on Friday", "Ana rests on Friday and runs on Monday"),
+    # Words that changed places between numbers, dates or names.
+    ("order", "User runs 5 km and swims 3 km", "User swims 5 km and runs 3 km"),
+    ("order", "User runs 5 km, swims 3 km daily", "User swims 5 km, runs 3 km daily"),
+    (
+        "order",
+        "Ana runs 5 km, swims 3 km and cycles 20 km",
+        "Ana swims 5 km, cycles 3 km and runs 20 km",
+    ),
+    ("order", "Ana pays 20 EUR for tea and 9 for rum", "Ana pays 20 EUR for rum and 9 for tea"),
+    ("order", "Ana läuft 5 km und schwimmt 3 km", "Ana schwimmt 5 km und läuft 3 km"),
+    ("order", "Người dùng chạy 5 km và bơi 3 km", "Người dùng bơi 5 km và chạy 3 km"),
+    ("order", "Mẹ 60 tuổi và bố 65 tuổi", "Bố 60 tuổi và mẹ 65 tuổi"),
+    ("order", "Ana rests on Monday and runs on Friday", "Ana runs on Monday and rests on Friday"),
+    ("order", "Tom plays chess and Ben plays tennis", "Tom plays tennis and Ben plays chess"),
+    ("order", "Ana lives with Tom and works with Ben", "Ana works with Tom and lives with Ben"),
+    ("wording", "用户每天跑5公里，游泳3公里", "用户每天游泳5公里，跑3公里"),
+    ("wording", "المستخدم يركض 5 كم ويسبح 3 كم", "المستخدم يسبح 5 كم ويركض 3 كم"),
     # Signs and diacritics.
     ("sign", "The plan costs $20", "The plan costs €20"),
     ("sign", "User answers with 👍", "User answers with 🎉"),

@@ -1,10 +1,10 @@
 """Checks a merged statement against its originals: the guards against inventions by the model.
 
 The guards find harmful changes: a number or a name that no original has, a denial that becomes an
-affirmation or the reverse, a side of a contrast that is lost or exchanged, a word that no original
-has in any form, a statement unrelated to its originals, a word or two that are left of them, and
-repetitions longer than all of them. Leaving out a number or a name is permitted, because shortening
-is the purpose of a merge, and the originals can be restored.
+affirmation or the reverse, words that changed places, a side of a contrast that is lost or
+exchanged, a word that no original has in any form, a statement unrelated to its originals, a word
+or two that are left of them, and repetitions longer than all of them. Leaving out a number or a
+name is permitted, because shortening is the purpose of a merge, and the originals can be restored.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from hitherto_extraction.consolidation.coverage import longest_new, uncovered
+from hitherto_extraction.pipeline.guards.pairings import Pairings, changed_places
 from hitherto_extraction.pipeline.guards.placement import Frame, counted, miscounted, reordered
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
+from hitherto_extraction.pipeline.guards.subjects import small_words
 from hitherto_extraction.pipeline.guards.support import JoinedWords, TextWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
@@ -101,13 +103,14 @@ class _Read:
 def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
     """The objections to a merged statement, as "kind: what"; empty if there are none.
 
-    Kinds: number, name, denied, affirmed, lost, opposite, marker, invented, scattered, unrelated,
-    wording, fragment, longer.
+    Kinds: number, name, exchanged, denied, affirmed, lost, opposite, marker, invented, scattered,
+    unrelated, wording, fragment, longer.
     """
     new, old = _read(merged), [_read(text) for text in originals]
     return [
         *_numbers(new, old),
         *_names(new, old),
+        *_exchanged(new, old),
         *_denials(new, old),
         *_opposites(new, old),
         *_markers(new, old, type_),
@@ -198,6 +201,14 @@ def _names(new: _Read, old: Sequence[_Read]) -> list[str]:
         and token.lower not in _NOT_NAMES
         and fold(without_possessive(token.text)) not in known
     ]
+
+
+def _exchanged(new: _Read, old: Sequence[_Read]) -> list[str]:
+    """Words that changed places: "swims 5 km" if the originals run 5 km and swim 3 km."""
+    small = small_words(new.tokens, *(each.tokens for each in old))
+    said = [Pairings.of(each.tokens, small, loose=False) for each in old]
+    moved = changed_places(Pairings.of(new.tokens, small, loose=False), said)
+    return [f"exchanged: {word}" for word in moved]
 
 
 def _denials(new: _Read, old: Sequence[_Read]) -> list[str]:

@@ -21,7 +21,7 @@ from hitherto_shared.text.terms import count_terms
 from hitherto_shared.text.word_forms import forms
 
 _COUNTED_WORDS = 2
-_LISTING = frozenset("and or plus then và va hoặc hoac rồi roi y o et ou und oder".split())
+LISTING = frozenset("and or plus then và va hoặc hoac rồi roi y o et ou und oder".split())
 _ARTICLES = frozenset("the a an".split())
 _BETWEEN = _ARTICLES | {"%", "of"}
 """Words between a number and what it counts."""
@@ -119,13 +119,13 @@ class Frame:
         ]
         return cls(
             [
-                _form(key(token, loose=loose))
+                word_form(key(token, loose=loose))
                 for _, token in rest
-                if token.lower not in _LISTING and token.lower not in _ARTICLES
+                if token.lower not in LISTING and token.lower not in _ARTICLES
             ],
             numbers,
             dates,
-            any(token.lower in _LISTING and at not in joints | more for at, token in rest),
+            any(token.lower in LISTING and at not in joints | more for at, token in rest),
         )
 
 
@@ -159,7 +159,7 @@ def _lists(found: Sequence[Quantity], words: Sequence[Token]) -> tuple[_Lists, s
 
 
 def _joins(token: Token) -> bool:
-    return token.text == "," or token.lower in _LISTING
+    return token.text == "," or token.lower in LISTING
 
 
 def _flat(lists: _Lists) -> list[str]:
@@ -178,18 +178,18 @@ def _following(words: Sequence[Token], at: int, dates: Mapping[int, str]) -> Ite
     left = _COUNTED_WORDS
     while left and at < len(words):
         word = words[at].lower
-        if word in _LISTING or (words[at].kind == POINT and word != "%"):
+        if word in LISTING or (words[at].kind == POINT and word != "%"):
             return
         if word not in _BETWEEN:
             left -= 1
             if at in dates:
                 yield dates[at]
             else:
-                yield numeral(word) if words[at].kind == NUMBER else _form(word)
+                yield numeral(word) if words[at].kind == NUMBER else word_form(word)
         at += 1
 
 
-def _form(word: str) -> str:
+def word_form(word: str) -> str:
     """The form in which a word is compared: "cats" as "cat", "kids" as "child"."""
     term = next(iter(count_terms(SAME_AS.get(word, word))), word)
     return forms(term)[0]

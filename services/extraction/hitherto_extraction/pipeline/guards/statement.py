@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from hitherto_extraction.pipeline.guards.pairings import Pairings, changed_places
 from hitherto_extraction.pipeline.guards.placement import (
     Counted,
     Frame,
@@ -90,6 +91,7 @@ def _differences(a: str, b: str) -> Iterator[str]:
         frames = Frame.of(left, loose=loose), Frame.of(right, loose=loose)
         yield from (f"order: {each}" for each in reordered(*frames))
         yield from _counted(left, right) if left_numbers == right_numbers else []
+        yield from _paired(left, right, small, loose=loose)
         yield from exchanged(left, right)
         yield from [] if loose else _spelling(left_keys, right_keys)
 
@@ -177,6 +179,18 @@ def _counted(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
         f"order: {_numbers_of(word, one)} / {_numbers_of(word, two)} {word}"
         for word in sorted(words)
     ]
+
+
+def _paired(
+    left: Sequence[Token], right: Sequence[Token], small: frozenset[str], *, loose: bool
+) -> list[str]:
+    """Words that changed places between two numbers, dates or names."""
+    one, two = Pairings.of(left, small, loose=loose), Pairings.of(right, small, loose=loose)
+    moved = changed_places(two, [one])
+    if not moved:
+        return []
+    before, after = ([word for word in each.words if word in moved] for each in (one, two))
+    return [f"order: {' '.join(before)} / {' '.join(after)}"]
 
 
 def _numbers_of(word: str, found: Sequence[Counted]) -> str:

@@ -69,7 +69,8 @@ _RELATIVES = frozenset(
 )
 
 
-def _is_name(token: Token, lower_cased: frozenset[str]) -> bool:
+def is_name(token: Token, lower_cased: frozenset[str]) -> bool:
+    """Whether a token is part of a proper name; `lower_cased` are words without a capital."""
     word = token.lower
     if not token.capital or word in _NEVER_NAMES or is_date_word(token):
         return False
@@ -99,7 +100,7 @@ def names(
     found: list[list[list[str]]] = []
     previous = "other"
     for token in tokens:
-        if _is_name(token, lower_cased):
+        if is_name(token, lower_cased):
             word = without_possessive(key(token, loose=loose))
             if previous == "name":
                 found[-1][-1].append(word)

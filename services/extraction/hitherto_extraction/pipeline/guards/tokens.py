@@ -34,7 +34,7 @@ _ENDS_SENTENCE = frozenset(".!?…。！？\n")
 _OPTIONAL_MARKS = re.compile("[\u0591-\u05bd\u05bf\u05c1-\u05c7\u0640\u064b-\u0652\u0670]")
 
 # Without those that are words of another language ("of", "car", "die").
-_JOINTS = (
+JOINTS = (
     "and but or nor yet while whereas although though because however who whose which "
     "và nhưng hoặc y pero aunque et mais und aber oder weil и но или ve veya tetapi atau "
     "و ولكن أو או אבל और लेकिन या"
@@ -43,7 +43,7 @@ _CLAUSE_SIGNS = "而且 并且 並且 以及 但是 そして しかし また �
 # A point, comma or colon inside a number, a time or an address is not a boundary.
 _CLAUSE_END = re.compile(
     r"[.,:](?=\s|$)|[;!?…\n()\[\]—–。，；！？、؟،؛।]|(?<!\w)(?:"
-    + "|".join(_JOINTS)
+    + "|".join(JOINTS)
     + r")(?!\w)|"
     + "|".join(_CLAUSE_SIGNS),
     re.IGNORECASE,
