@@ -161,6 +161,23 @@ def test_row_38_late_statements_of_one_reply_end_where_the_next_one_begins() -> 
     ]
 
 
+def test_row_38_a_late_statement_names_every_statement_that_contradicts_it() -> None:
+    """It ended when the first of them began, and when the other did if that one is rolled back."""
+    moved, soon = NOON + timedelta(days=2), NOON + timedelta(days=1)
+    plan = planned(
+        known(content=BERLIN, valid_from=moved),
+        known(2, content="Ana works in Berlin", valid_from=soon),
+        new=[new(content="Ana lives and works in Porto")],
+        contradicted=[closed(), closed(2)],
+        said_at=EARLIER,
+        words="I live and work in Porto",
+    )
+    (made,) = plan.creations
+    assert made.ended_by == ((UUID(int=1), moved), (UUID(int=2), soon))
+    assert (made.valid_to, made.superseded_by) == (soon, UUID(int=2))
+    assert not plan.dropped
+
+
 def test_row_38_late_evidence_without_a_statement_closes_nothing() -> None:
     plan = planned(known(), contradicted=[closed(by=None)], said_at=EARLIER)
     assert untouched(plan)

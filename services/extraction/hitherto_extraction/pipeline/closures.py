@@ -28,6 +28,7 @@ from hitherto_extraction.pipeline.operations import Closure, Creation, Draft, ma
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
+from hitherto_shared.offloading import end_if_given_up
 
 ACHIEVED_IMPORTANCE = 0.5
 """The share of its importance that an achieved goal keeps."""
@@ -190,12 +191,16 @@ def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
 
 
 def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Evidence) -> bool:
-    """Close a statement older than the one it contradicts: it held until the next one began."""
-    if made.status != "active" or outranks(made.evidence.origin, known.origin):
+    """Close a statement older than the one it contradicts: it held until the next one began.
+
+    It may contradict several, all of which end it.
+    """
+    if made.status == "quarantined" or outranks(made.evidence.origin, known.origin):
         return False
-    ended_by = [(known.memory_id, max(known.valid_from, made.valid_from))]
+    ended_by = [*made.ended_by, (known.memory_id, max(known.valid_from, made.valid_from))]
     previous: CurrentMemory | Creation | None = None
     for other in _replaced_by(draft, known, beside=made):
+        end_if_given_up()
         if not _excludes(draft, made, other, evidence):
             continue
         if _began(made) < _began(other):
@@ -210,6 +215,7 @@ def _close_late(draft: Draft, made: Creation, known: CurrentMemory, evidence: Ev
     if previous is not None:
         # Those before it ended when the next one began.
         _end_earlier(draft, previous, known, made)
+    ended_by = list(dict.fromkeys(ended_by))
     draft.replace_creation(made, replace(made, status="contradicted", ended_by=tuple(ended_by)))
     return True
 

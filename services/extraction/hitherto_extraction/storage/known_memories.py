@@ -251,7 +251,9 @@ async def ended_by(
     beyond = set(named.values()) - through.keys()
     while beyond:
         values = scope.bind(memory_ids=Uuids(sorted(beyond)))
-        forgotten = dict(await connection.fetch_rows(_CONTRADICTED_BEFORE, values))
+        forgotten: dict[UUID, UUID] = dict(
+            await connection.fetch_rows(_CONTRADICTED_BEFORE, values)
+        )
         through |= forgotten
         beyond = set(forgotten.values()) - through.keys()
     found = defaultdict[UUID, dict[UUID, UUID]](dict)
