@@ -214,6 +214,30 @@ async def test_row_72_an_imported_late_statement_ends_where_the_next_one_left_be
     assert await homes(modelled) == {"Oslo": (3, 5), "Rome": (5, 7), "Bern": (7, None)}
 
 
+async def test_row_67_what_challenged_a_statement_that_is_rolled_back_challenges_the_next_one(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """The assistant's Rome contradicts the user's Bern as it did the user's Oslo."""
+    model.script = at_home
+    for town, role in {"Oslo": "user", "Rome": "assistant", "Bern": "user"}.items():
+        said = (role, f"Ana lives in {town}")
+        await learn(modelled, talk(said, conversation=town, at=month(HOMES[town])))
+
+    async def statuses() -> dict[str, memory_pb2.MemoryStatus]:
+        found = await memories(modelled, statuses=ALL_STATUSES)
+        return {each.content.split()[-1]: each.status for each in found}
+
+    assert (await statuses())["Rome"] == memory_pb2.MEMORY_STATUS_QUARANTINED
+    for town, becomes in (
+        ("Oslo", memory_pb2.MEMORY_STATUS_QUARANTINED),
+        ("Bern", memory_pb2.MEMORY_STATUS_ACTIVE),
+    ):
+        await modelled.maintenance.RollbackSource(
+            maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id=town)
+        )
+        assert (await statuses())["Rome"] == becomes
+
+
 async def test_row_72_what_ended_a_statement_that_is_rolled_back_ends_only_what_it_contradicts(
     modelled: Services, model: ScriptedModel
 ) -> None:

@@ -72,7 +72,9 @@ class Rebuilding:
         for memory_id, each in histories.items():
             fields = self._rebuilt(each)
             after = rebuilt[memory_id] = (
-                _forgotten(each.held) if fields is None else _as_rebuilt(each.held, fields)
+                _forgotten(each.held)
+                if fields is None
+                else _as_rebuilt(each.held, fields, self._challenged(each))
             )
             if await self._write(connection, each, after):
                 counts["memories_forgotten" if fields is None else "memories_restored"] += 1
@@ -110,12 +112,29 @@ class Rebuilding:
             history.statements,
             skipped=history.skipped,
             gone=self.gone,
-            instead={
-                each: behind
-                for each in _named_by([history]) & self.gone
-                if (behind := self._behind(each, history.held.memory)) is not None
-            },
+            instead=self._instead(history),
         )
+
+    def _challenged(self, history: _MemoryHistory) -> list[UUID]:
+        """What a memory in quarantine still challenges."""
+        instead = self._instead(history)
+        named = [
+            UUID(each)
+            for statement in history.statements
+            if not statement.taken
+            for each in statement.said.get("challenges", ())
+        ]
+        standing = [instead[each].by if each in instead else each for each in named]
+        every = dict.fromkeys([*standing, *history.held.challenges])
+        return [each for each in every if each not in self.gone]
+
+    def _instead(self, history: _MemoryHistory) -> dict[UUID, Replacement]:
+        """What stands in the place of those that closed or held back a memory and are gone."""
+        return {
+            each: behind
+            for each in _named_by([history]) & self.gone
+            if (behind := self._behind(each, history.held.memory)) is not None
+        }
 
     def _behind(self, gone: UUID, memory: Memory) -> Replacement | None:
         """What a memory gave way to in the end if one between the two is gone.
@@ -227,7 +246,13 @@ class Rebuilding:
         if after == held:
             return False
         if held.memory == after.memory:
-            await storage.set_said_at(connection, scope, held.memory.memory_id, after.said_at)
+            await storage.keep(
+                connection,
+                scope,
+                held.memory.memory_id,
+                said_at=after.said_at,
+                challenges=after.challenges,
+            )
             return False
         at = await users.database_now(connection)
         event = await write_next(connection, scope, held, after, "rolled_back", self.reason, at=at)
@@ -294,7 +319,9 @@ def _forgotten(held: EditableMemory) -> EditableMemory:
     )
 
 
-def _as_rebuilt(held: EditableMemory, fields: Mapping[str, Any]) -> EditableMemory:
+def _as_rebuilt(
+    held: EditableMemory, fields: Mapping[str, Any], challenges: Sequence[UUID]
+) -> EditableMemory:
     said_at = fields["said_at"]
     memory = replace(held.memory, **{name: fields[name] for name in FIELDS if name != "said_at"})
     # A memory that was sensitive at any time is not restored in clear.
@@ -308,7 +335,7 @@ def _as_rebuilt(held: EditableMemory, fields: Mapping[str, Any]) -> EditableMemo
         held,
         memory=memory,
         said_at=said_at,
-        challenges=held.challenges if memory.status == "quarantined" else (),
+        challenges=list(challenges) if memory.status == "quarantined" else (),
         embedding_state=held.embedding_state if same else "pending",
         questions=() if held.sealed else list(fields["questions"]),
     )

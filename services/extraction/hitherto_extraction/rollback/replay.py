@@ -82,7 +82,7 @@ def replay(
         skipped: Versions that do not count although no statement explains them: those of roll-backs
             and of jobs that are rolled back.
         gone: Memories that nothing states any more: nothing is closed or held back for them.
-        instead: For some of these, what ends the memory in their place.
+        instead: For some of these, what closes the memory, or holds it back, in their place.
     """
     explained = {each.version for each in statements if each.made_version}
     said = defaultdict[int, list[StoredStatement]](list)
@@ -290,8 +290,9 @@ class _RebuiltMemory:
         held["sensitive"] = held["sensitive"] or said["sensitive"]
 
     def _challenges(self, said: Mapping[str, Any]) -> bool:
-        """Whether a statement contradicts something more trusted that still stands."""
-        return any(UUID(each) not in self._gone for each in said.get("challenges", ()))
+        """Whether a statement contradicts something more trusted that stands, or its successor."""
+        named = set(map(UUID, said.get("challenges", ())))
+        return not named <= self._gone or not named.isdisjoint(self._instead)
 
 
 def replacements(said: Mapping[str, Any]) -> Sequence[Replacement]:

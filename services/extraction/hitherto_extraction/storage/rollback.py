@@ -180,8 +180,8 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 """
 
 # Evidence for the present words, if some of it no longer counts.
-_SAID_AT = """
-UPDATE memories SET said_at = %(said_at)s
+_KEEP = """
+UPDATE memories SET said_at = %(said_at)s, challenges = %(challenges)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -309,11 +309,17 @@ async def drop_sources(
     return cursor.rowcount
 
 
-async def set_said_at(
-    connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime
+async def keep(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    said_at: datetime,
+    challenges: Sequence[UUID],
 ) -> None:
-    """Record when a memory was last said, by the remaining evidence."""
-    await connection.execute(_SAID_AT, scope.bind(memory_id=memory_id, said_at=said_at))
+    """Record when a memory that stays was last said, and what it challenges, by what remains."""
+    values = scope.bind(memory_id=memory_id, said_at=said_at, challenges=list(challenges))
+    await connection.execute(_KEEP, values)
 
 
 async def unmention(
