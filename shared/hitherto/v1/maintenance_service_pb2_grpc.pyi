@@ -83,12 +83,12 @@ class MaintenanceServiceStub:
     RollbackSource: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]
     """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
     rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
-    sources and changes by hand make of them. What it contradicted, achieved or merged is restored. Any of
-    several sources of a memory can be rolled back, in any order. Rolling back a conversation removes its
-    summary; rolling back a job rebuilds the summary from the conversation's other jobs. Messages stay, and
-    what is forgotten is not learnt from them again. A conversation includes what SaveMemory saved with its
-    `conversation_id`; a document includes what was saved with `metadata` or `context` that name it as
-    `document_id`.
+    sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
+    later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.
+    Rolling back a conversation removes its summary; rolling back a job rebuilds the summary from the
+    conversation's other jobs. Messages stay, and what is forgotten is not learnt from them again. A
+    conversation includes what SaveMemory saved with its `conversation_id`; a document includes what was saved
+    with `metadata` or `context` that name it as `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
@@ -149,12 +149,12 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     RollbackSource: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]  # type: ignore[assignment]
     """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
     rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
-    sources and changes by hand make of them. What it contradicted, achieved or merged is restored. Any of
-    several sources of a memory can be rolled back, in any order. Rolling back a conversation removes its
-    summary; rolling back a job rebuilds the summary from the conversation's other jobs. Messages stay, and
-    what is forgotten is not learnt from them again. A conversation includes what SaveMemory saved with its
-    `conversation_id`; a document includes what was saved with `metadata` or `context` that name it as
-    `document_id`.
+    sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
+    later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.
+    Rolling back a conversation removes its summary; rolling back a job rebuilds the summary from the
+    conversation's other jobs. Messages stay, and what is forgotten is not learnt from them again. A
+    conversation includes what SaveMemory saved with its `conversation_id`; a document includes what was saved
+    with `metadata` or `context` that name it as `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
@@ -260,12 +260,12 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_maintenance_service_pb2.RollbackSourceResponse, _abc.Awaitable[_maintenance_service_pb2.RollbackSourceResponse]]:
         """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
         rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
-        sources and changes by hand make of them. What it contradicted, achieved or merged is restored. Any of
-        several sources of a memory can be rolled back, in any order. Rolling back a conversation removes its
-        summary; rolling back a job rebuilds the summary from the conversation's other jobs. Messages stay, and
-        what is forgotten is not learnt from them again. A conversation includes what SaveMemory saved with its
-        `conversation_id`; a document includes what was saved with `metadata` or `context` that name it as
-        `document_id`.
+        sources and changes by hand make of them. What it contradicted, achieved or merged is restored, unless a
+        later statement contradicts that too. Any of several sources of a memory can be rolled back, in any order.
+        Rolling back a conversation removes its summary; rolling back a job rebuilds the summary from the
+        conversation's other jobs. Messages stay, and what is forgotten is not learnt from them again. A
+        conversation includes what SaveMemory saved with its `conversation_id`; a document includes what was saved
+        with `metadata` or `context` that name it as `document_id`.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
         (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
