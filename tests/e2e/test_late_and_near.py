@@ -223,7 +223,7 @@ async def test_row_67_what_challenged_a_statement_that_is_rolled_back_challenges
         said = (role, f"Ana lives in {town}")
         await learn(modelled, talk(said, conversation=town, at=month(HOMES[town])))
 
-    async def statuses() -> dict[str, memory_pb2.MemoryStatus]:
+    async def statuses() -> dict[str, memory_pb2.MemoryStatus.ValueType]:
         found = await memories(modelled, statuses=ALL_STATUSES)
         return {each.content.split()[-1]: each.status for each in found}
 

@@ -79,7 +79,8 @@ def _differences(a: str, b: str) -> Iterator[str]:
     yield from _unlike("number", left_numbers, right_numbers)
     yield from _unlike("date", left_dates, right_dates)
     small = small_words(left, right)
-    yield from _names(names(left, small, loose=loose), names(right, small, loose=loose))
+    left_names = names(left, small, loose=loose)
+    yield from _names(left_names, names(right, small, loose=loose))
     left_words, right_words = _words(left), _words(right)
     yield from _unlike("negation", Counter(markers(left_words)), Counter(markers(right_words)))
     yield from (f"opposite: {pair}" for pair in opposed(left_words, right_words))
@@ -91,7 +92,8 @@ def _differences(a: str, b: str) -> Iterator[str]:
         frames = Frame.of(left, loose=loose), Frame.of(right, loose=loose)
         yield from (f"order: {each}" for each in reordered(*frames))
         yield from _counted(left, right) if left_numbers == right_numbers else []
-        yield from _paired(left, right, small, loose=loose)
+        if (left_numbers + left_dates).total() > 1 or sum(map(len, left_names)) > 1:
+            yield from _paired(left, right, small, loose=loose)
         yield from exchanged(left, right)
         yield from [] if loose else _spelling(left_keys, right_keys)
 
