@@ -101,7 +101,7 @@ def _frame(statements: Sequence[Pairings]) -> frozenset[str]:
 
 
 @dataclass(slots=True)
-class _Clause:
+class _PairedClause:
     words: list[str] = field(default_factory=list)
     quantities: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
@@ -109,10 +109,10 @@ class _Clause:
 
 def _clauses(
     tokens: Sequence[Token], lower_cased: frozenset[str], *, loose: bool
-) -> Iterator[_Clause]:
+) -> Iterator[_PairedClause]:
     apart = list(_divided(without_signs(tokens)))
     quantities = {each.start: each for each in found_in(apart)}
-    clause = _Clause()
+    clause = _PairedClause()
     end = 0
     for at, token in enumerate(apart):
         if at in quantities:
@@ -122,7 +122,7 @@ def _clauses(
             continue
         if token.text in _ENDS or token.text in _AND_SIGNS or token.lower in _BORDERS:
             yield clause
-            clause = _Clause()
+            clause = _PairedClause()
         elif token.kind != POINT and is_name(token, lower_cased):
             name = word_form(key(token, loose=loose))
             clause.names.add(name)
