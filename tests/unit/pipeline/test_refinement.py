@@ -69,6 +69,12 @@ TRUE = [
     ("사용자는 커피를 마신다", "사용자는 아침에 커피를 마신다", "아침에 커피 마셔요"),
     ("المستخدم يشرب الشاي", "المستخدم يشرب الشاي الأخضر كل صباح", "أشرب الشاي الأخضر كل صباح"),
     ("يعمل المستخدم مهندسا", "يعمل المستخدم مهندسا في شركة أرامكو", "أنا أعمل في شركة أرامكو"),
+    (
+        "المستخدم يركض 5 كم ويسبح 3 كم",
+        "المستخدم يركض 5 كم ويسبح 3 كم كل صباح",
+        "أركض وأسبح كل صباح",
+    ),
+    ("用户跑5公里，游泳3公里", "用户每天跑5公里，游泳3公里", "我每天都跑步游泳"),
     ("Пользователь пьёт чай", "Пользователь пьёт зелёный чай", "я люблю зелёные чаи"),
     ("El usuario vive en Madrid", "El usuario vive en Lavapiés, Madrid", "vivo en Lavapiés"),
 ]
@@ -105,6 +111,20 @@ def test_row_71_nothing_is_added_that_nobody_said(old: str, new: str, said: str)
         ("number", "Ana keeps 10 bees", "Ana keeps 10% bees", "10% of them"),
         ("name", "The user lives with Anna", "The user lives with Berta", "with Berta"),
         ("order", "Anna gave Ben a book", "Ben gave Anna a book", "Ben gave Anna a book"),
+        ("order", "Ana runs 5 km, swims 3 km", "Ana swims 5 km, runs 3 km", "I swim and run"),
+        (
+            "order",
+            "المستخدم يركض 5 كم ويسبح 3 كم",
+            "المستخدم يسبح 5 كم ويركض 3 كم",
+            "أركض وأسبح كل يوم",
+        ),
+        (
+            "order",
+            "المستخدم يركض 5 كم ويسبح 3 كم",
+            "المستخدم يركض 3 كم ويسبح 5 كم",
+            "أركض وأسبح كل يوم",
+        ),
+        ("order", "用户跑5公里，游泳3公里", "用户跑3公里，游泳5公里", "我跑步也游泳"),
         ("opposite", "Likes short answers", "Likes detailed answers", "detailed answers please"),
         ("spelling", "Người dùng thích cá", "Người dùng thích cà", "cà"),
         ("lost", "Ana is allergic to peanuts", "Ana is allergic to cashews", "to cashews"),

@@ -89,13 +89,13 @@ def _differences(a: str, b: str) -> Iterator[str]:
     if not _mostly_uncased([*left, *right]):
         yield from _subjects(left, right, loose=loose)
         yield from _order(left_keys, right_keys)
-        frames = Frame.of(left, loose=loose), Frame.of(right, loose=loose)
-        yield from (f"order: {each}" for each in reordered(*frames))
-        yield from _counted(left, right) if left_numbers == right_numbers else []
-        if (left_numbers + left_dates).total() > 1 or sum(map(len, left_names)) > 1:
-            yield from _paired(left, right, small, loose=loose)
         yield from exchanged(left, right)
         yield from [] if loose else _spelling(left_keys, right_keys)
+    frames = Frame.of(left, loose=loose), Frame.of(right, loose=loose)
+    yield from (f"order: {each}" for each in reordered(*frames))
+    yield from _counted(left, right) if left_numbers == right_numbers else []
+    if (left_numbers + left_dates).total() > 1 or sum(map(len, left_names)) > 1:
+        yield from _paired(left, right, small, loose=loose)
 
 
 def _keys(tokens: Sequence[Token], *, loose: bool) -> list[str]:
