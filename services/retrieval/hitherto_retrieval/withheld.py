@@ -16,8 +16,18 @@ from hitherto_shared.text.word_forms import forms
 _MOST_COMPARED = 50
 """A conversation with more withheld memories than this counts as repeating one: the database
 returns one more at most, in no useful order."""
-_ANYONE = "user"
-"""The word of models for the user, whatever a statement is about."""
+_EMPTY_WORDS = frozenset(
+    content_terms(
+        "user người dùng usuario usuaria usuário usuária utilisateur utilisatrice l'utilisateur "
+        "l'utilisatrice benutzer nutzer nutzerin utente l'utente пользователь المستخدم مستخدم "
+        "המשתמש उपयोगकर्ता 用户 用戶 使用者 ユーザー 사용자 ผู้ใช้ "
+        "el la los las un una de del al en con por para su se y que es le les l du des et qui "
+        "dans pour sur sa est der die das den dem ein eine einer und mit von zu im am ist sich "
+        "lo il gli di da che per o os as um uma do no na em não не и в на с по за что é non "
+        "في من إلى على عن و"
+    )
+)
+"""The words of models for the user, and words between others: whatever a statement is about."""
 _VERDICT = "repeats a withheld memory"
 
 
@@ -33,12 +43,12 @@ def work_of(summaries: Iterable[Summary]) -> int:
 def repeating(summaries: Sequence[Summary], profile: Profile | None) -> frozenset[str]:
     """The conversations whose summaries repeat a memory that may not be shown.
 
-    A summary repeats a memory if it has half of its words, apart from the user's name. A sealed
-    memory, which has no words, counts as repeated.
+    A summary repeats a memory if it has half of its words, apart from function words and the user's
+    name. A sealed memory, which has no words, counts as repeated.
     """
     if not any(summary.withheld for summary in summaries):
         return frozenset()
-    names = frozenset((_ANYONE, *content_terms(_own_name(profile))))
+    names = _EMPTY_WORDS.union(content_terms(_own_name(profile)))
     return frozenset(
         summary.conversation_id
         for summary in summaries
