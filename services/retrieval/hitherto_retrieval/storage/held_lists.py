@@ -6,14 +6,14 @@ equally important memories, and is looked up for those alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.held_vectors import since_epoch
-from hitherto_retrieval.storage.uses import NEVER_USED
+from hitherto_retrieval.storage.uses import Use
 
 FRESH = timedelta(days=7)
 """As in `memories.top`."""
@@ -44,11 +44,13 @@ class HeldLists:
         """As `memories.newest`."""
         return self._unexpired(at, limit)
 
-    def top(self, last_used: Sequence[int], at: datetime, *, limit: int, fresh: int) -> list[int]:
+    def top(
+        self, use: Callable[[int], Use | None], at: datetime, *, limit: int, fresh: int
+    ) -> list[int]:
         """As `memories.top`.
 
         Args:
-            last_used: When each memory was last used, in microseconds, or `NEVER_USED`.
+            use: The use of the memory at a place; None if it was never used.
             at: The database's clock.
             limit: Number of places.
             fresh: How many of them go to the newest memories.
@@ -69,11 +71,12 @@ class HeldLists:
 
         ranks: dict[int, tuple[float, int, int]] = {}
         for place in (*listed, *others):
-            used = last_used[place]
-            if used == NEVER_USED:
-                used = self._created[place]
-            ranks[place] = importance[place], used, place
-        listed += sorted(others, key=ranks.__getitem__, reverse=True)[:wanted]
+            used = use(place)
+            last = self._created[place] if used is None else used[1]
+            ranks[place] = importance[place], last, place
+        if len(others) > wanted:
+            others = sorted(others, key=ranks.__getitem__, reverse=True)[:wanted]
+        listed += others
         return sorted(listed, key=ranks.__getitem__, reverse=True)
 
     def _unexpired(self, at: datetime, limit: int, created_after: int | None = None) -> list[int]:

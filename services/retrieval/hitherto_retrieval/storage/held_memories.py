@@ -6,7 +6,7 @@ What is found is what `filtered_candidates.find` finds in the same state of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,7 @@ from hitherto_retrieval.storage.held_vectors import (
 )
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows
-from hitherto_retrieval.storage.uses import NEVER_USED, PlacesOfUses, Uses
+from hitherto_retrieval.storage.uses import PlacesOfUses, Use, Uses
 from hitherto_shared.models import CURRENT_STATUSES, Memory
 
 _BYTES_OF_A_MEMORY = 5_500
@@ -147,29 +147,30 @@ class HeldMemories:
     def whole(self, memory_ids: Sequence[UUID], uses: Uses) -> dict[UUID, Memory]:
         """Whole memories by id, as they were used; ids that are not held are left out."""
         held = [place for each in memory_ids if (place := self._places.get(each)) is not None]
-        return {memory.memory_id: memory for memory in self._with_usage(held, uses)}
+        used = self._with_usage(held, uses.of(self._places_of_uses))
+        return {memory.memory_id: memory for memory in used}
 
-    def _with_usage(self, places: Sequence[int], uses: Uses) -> list[Memory]:
+    def _with_usage(self, places: Sequence[int], use: Callable[[int], Use | None]) -> list[Memory]:
         """The memories at `places`, as they were used."""
         shown, made = self._shown, []
-        counts, times = uses.columns(self._places_of_uses)
         for place in places:
             unused = shown.get(place)
             if unused is None:
                 unused = shown[place] = memories_of.UnusedMemory(self._whole[place])
-            at = times[place]
-            made.append(unused.used(counts[place], None if at == NEVER_USED else moment_at(at)))
+            used = use(place)
+            made.append(
+                unused.used(0, None) if used is None else unused.used(used[0], moment_at(used[1]))
+            )
         return made
 
     def top(self, uses: Uses, at: datetime, *, limit: int, fresh: int) -> list[Memory]:
         """As `memories.top`, by the database's clock `at`."""
-        _, times = uses.columns(self._places_of_uses)
-        listed = self._lists.top(times, at, limit=limit, fresh=fresh)
-        return self._with_usage(listed, uses)
+        use = uses.of(self._places_of_uses)
+        return self._with_usage(self._lists.top(use, at, limit=limit, fresh=fresh), use)
 
     def newest(self, uses: Uses, at: datetime, *, limit: int) -> list[Memory]:
         """As `memories.newest`, by the database's clock `at`."""
-        return self._with_usage(self._lists.newest(at, limit), uses)
+        return self._with_usage(self._lists.newest(at, limit), uses.of(self._places_of_uses))
 
     def made_of(self) -> dict[tuple[str, str], list[int]]:
         """The places of the memories made of each message, by its conversation and its id."""

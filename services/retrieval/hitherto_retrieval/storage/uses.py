@@ -6,12 +6,12 @@ is one packed value: hundreds of rows would cost more than the rest of the read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from struct import Struct
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.held_vectors import since_epoch
 from hitherto_retrieval.storage.people import UserReadState, user_state
@@ -32,13 +32,12 @@ LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user
 LEFT JOIN embedding_models AS e ON e.active
 """
 
-Places = NDArray[np.int64]
-_NONE: Places = np.zeros(0, dtype=np.int64)
-_PACKED = np.dtype([("memory_id", "V16"), ("count", ">i8"), ("at", ">i8")])
+Use = tuple[int, int]
+"""How often a memory was returned, and when last, in microseconds."""
+_PACKED = np.dtype([("memory_id", "V16"), ("use", "V16")])
+_USE = Struct(">qq")
 _POSTGRES_MICROSECONDS = since_epoch(datetime(2000, 1, 1, tzinfo=UTC))
 """The origin of Postgres' microseconds."""
-NEVER_USED = np.iinfo(np.int64).min
-"""In place of a time."""
 
 
 class Uses:
@@ -50,30 +49,31 @@ class Uses:
     """
 
     def __init__(self, packed: bytes | None) -> None:
-        self._rows = np.frombuffer(packed or b"", dtype=_PACKED)
-        self._columns: tuple[list[int], list[int]] | None = None
+        self._packed = packed or b""
 
-    def columns(self, places: PlacesOfUses) -> tuple[list[int], list[int]]:
-        """How often each memory of a snapshot was returned, and when last, in microseconds.
+    def of(self, places: PlacesOfUses) -> Callable[[int], Use | None]:
+        """The uses of a snapshot's memories by their places, None for those never returned.
 
-        The time is `NEVER_USED` for one that never was.
+        Each is read when it is looked up.
         """
-        if self._columns is None:
-            rows = self._rows
-            known, of_known = places.of(rows["memory_id"].tobytes())
-            counts = np.zeros(len(places), dtype=np.int64)
-            times = np.full(len(places), NEVER_USED, dtype=np.int64)
-            counts[of_known] = rows["count"][known]
-            times[of_known] = rows["at"][known] + _POSTGRES_MICROSECONDS
-            self._columns = counts.tolist(), times.tolist()
-        return self._columns
+        packed = self._packed
+        rows = places.rows(np.frombuffer(packed, dtype=_PACKED)["memory_id"].tobytes())
+
+        def use(place: int) -> Use | None:
+            row = rows.get(place)
+            if row is None:
+                return None
+            count, at = _USE.unpack_from(packed, row * _PACKED.itemsize + 16)
+            return count, at + _POSTGRES_MICROSECONDS
+
+        return use
 
 
 class PlacesOfUses:
-    """The places of a snapshot's memories among all that were ever used.
+    """The rows of a snapshot's memories among all that were ever used.
 
-    Every answer changes how often a memory was used, but few change which ones ever were: the
-    places are looked up only then.
+    Every answer changes how often a memory was used, but few change which ones ever were: the rows
+    are looked up only then.
 
     Args:
         memory_ids: The ids of the snapshot's memories.
@@ -81,20 +81,15 @@ class PlacesOfUses:
 
     def __init__(self, memory_ids: Sequence[bytes]) -> None:
         self._places = {memory_id: place for place, memory_id in enumerate(memory_ids)}
-        self._of: tuple[bytes, Places, Places] = (b"", _NONE, _NONE)
+        self._of: tuple[bytes, Mapping[int, int]] = (b"", {})
 
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def of(self, used: bytes) -> tuple[Places, Places]:
-        """Which of the used memories the snapshot holds, and the places of these there."""
+    def rows(self, used: bytes) -> Mapping[int, int]:
+        """The row of each memory by its place; `used` are the ids of all rows."""
         if used != self._of[0]:
             ids = [used[start : start + 16] for start in range(0, len(used), 16)]
-            found = [self._places.get(each, -1) for each in ids]
-            places = np.asarray(found, dtype=np.int64)
-            known = np.flatnonzero(places >= 0)
-            self._of = used, known, places[known]
-        return self._of[1:]
+            places = [self._places.get(each) for each in ids]
+            self._of = used, {place: row for row, place in enumerate(places) if place is not None}
+        return self._of[1]
 
 
 @dataclass(frozen=True, slots=True)
