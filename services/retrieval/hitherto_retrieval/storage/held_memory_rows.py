@@ -133,10 +133,9 @@ class MemoryRows:
         read = [row for statement in self._rows for row in statement.answer]
         # Of many, most are compared by signs alone.
         by_item = len(stamps) > memory_candidates.CODES_ABOVE
-        vectors, sources = (
-            HeldVectors([row[column] for row in read], self._dimensions, by_item=by_item)
-            for column in (-2, -1)
-        )
+        vectors = HeldVectors([row[-2] for row in read], self._dimensions, by_item=by_item)
+        # A search compares those of its candidates alone.
+        sources = HeldVectors([row[-1] for row in read], self._dimensions, by_item=True)
         rows = [row[:-2] for row in read]
         if before is not None:
             rows = self._compared.merged(before.rows, rows)
