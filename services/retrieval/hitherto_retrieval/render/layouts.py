@@ -97,7 +97,7 @@ def material(context: PromptContext, lines: Lines, *, memory_items: int = 0) -> 
     to the front of the memories; other relevant items stay items. `memory_items` is how many
     relevant items, from the front, stay items even if they are memories.
     """
-    opened = {item.said_in for item in context.relevant if lines.opens(item)}
+    opened = lines.opened
     conversations = {
         one.conversation_id: one for one in context.conversations if _tells(one, opened)
     }

@@ -48,12 +48,14 @@ class Lines:
         context: The context.
         annotate: Whether memories come with origin, date and id.
         summaries: Known summaries of conversations, for their titles.
+        opened: Conversations of whose first words, their only title, a message is printed.
     """
 
     context: PromptContext
     annotate: bool
     summaries: Mapping[str, Summary]
     _style: Hashable
+    opened: set[str | None] = field(default_factory=set)
     _places: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -62,7 +64,9 @@ class Lines:
         known = [*context.conversations, *(i.summary_of for i in context.relevant if i.summary_of)]
         named = (one for one in known if one.title and one.title != NEUTRAL_TITLE)
         summaries = {one.conversation_id: one for one in named}
-        return cls(context, annotate, summaries, (annotate, context.dated, context.zone))
+        lines = cls(context, annotate, summaries, (annotate, context.dated, context.zone))
+        lines.opened.update(item.said_in for item in context.relevant if lines._opens(item))
+        return lines
 
     def memory(self, memory: Memory, tag: str) -> Entry:
         """`tag content`, with the requested provenance."""
@@ -125,7 +129,7 @@ class Lines:
             _keep(summary.kept, _OUTLINE, self._style, entry)
         return entry
 
-    def opens(self, item: RelevantItem) -> bool:
+    def _opens(self, item: RelevantItem) -> bool:
         """Whether a message has the first words of its conversation, which has no other title."""
         summary = None if item.said_in is None else self.summaries.get(item.said_in)
         return summary is not None and _begins(item.text, summary.title)
@@ -146,7 +150,7 @@ class Lines:
         said_in = item.said_in
         if said_in is None or not self.context.dated:
             return ""
-        if said_in != self.context.ongoing and self.opens(item):
+        if said_in in self.opened and said_in != self.context.ongoing and self._opens(item):
             return ""
         place = self._places.get(said_in)
         if place is None:

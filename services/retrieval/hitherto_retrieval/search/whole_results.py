@@ -82,7 +82,7 @@ async def read_results(
         item = found.item(candidate.kind, candidate.key)
         if item is not None:
             hit = Hit(item, ranked.score, ranked, _united(said, keys) if keys else ())
-            hit.partly_until = found.partly_until(candidate.kind, candidate.key)
+            hit.partly_until = found.partly_until(item, candidate.key)
             hits.append(hit)
     return hits
 
@@ -101,13 +101,12 @@ class WholeItems:
             return None
         return self._items[kind].get(key)
 
-    def partly_until(self, kind: Kind, key: Key) -> datetime | None:
+    def partly_until(self, item: Item, key: Key) -> datetime | None:
         """See `Hit.partly_until`. What held at another time is not looked up."""
         if not self._of_the_present:
             return None
-        if kind == "message":
+        if isinstance(item, Message):
             return self._caveats.until.get(cast(MessageKey, key))
-        item = self._items[kind].get(key)
         return item.partly_until if isinstance(item, Summary) else None
 
 

@@ -30,12 +30,12 @@ Adding scores preserves their size, which fusing ranks discards; docs/retrieval.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from hitherto_retrieval.search.dates.window import closeness
 from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.ranking.turns import near_pairs, speakers_of
-from hitherto_retrieval.storage.candidate import Candidate, Key, Kind, MessageKey
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_shared.text.normalise import fold
 
 _WEIGHTS: Mapping[str, float] = {
@@ -115,8 +115,8 @@ class Balanced:
             conversation, score = candidate.conversation_id, sum(part)
             if conversation is not None and score > best.get(conversation, 0.0):
                 best[conversation] = score
-            if candidate.kind == "message":
-                place, number = cast(MessageKey, candidate.key)
+            if isinstance(candidate.key, tuple):
+                place, number = candidate.key
                 said.setdefault(place, {})[number] = score
         near = _beside(candidates, said) if said else {}
         # The recency of a memory says nothing about the messages around it.
@@ -127,8 +127,8 @@ class Balanced:
         for candidate, part in zip(candidates, parts, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
             lifted, of = 0.0, scale
-            if candidate.kind == "message":
-                place, number = cast(MessageKey, candidate.key)
+            if isinstance(candidate.key, tuple):
+                place, number = candidate.key
                 lifted, of = beside * near[place][number], longer
             parts_of = (*part, lift, lifted)
             in_time = part[_DATE] >= timely > 0
@@ -161,13 +161,12 @@ def _all_parts(
         if of_source is None or not of_source > 0.0:
             of_source = 0.0
         words = bm25 / (bm25 + _BM25_HALF)
-        learnt = 0.0
-        if candidate.kind == "message":
-            # By how much the memories learnt from a message match better than the message itself.
-            if (nearer := _above_0(candidate.fact_cosine) - cosine) > 0.0:
-                learnt = semantic * nearer
-            if (more := _saturated(candidate.fact_bm25) - words) > 0.0:
-                learnt += keyword * more
+        # By how much the memories learnt from a message match better than the message itself.
+        learnt, of_facts, in_facts = 0.0, candidate.fact_cosine, candidate.fact_bm25
+        if of_facts is not None and of_facts > cosine:
+            learnt = semantic * (of_facts - cosine)
+        if in_facts and (more := in_facts / (in_facts + _BM25_HALF) - words) > 0.0:
+            learnt += keyword * more
         name = candidate.speaker
         named = called.get(name)
         if named is None:
@@ -191,14 +190,6 @@ def _is_named(speaker: str, names: Collection[str]) -> bool:
     """Whether a question names a speaker by the full name or a word of it."""
     whole = fold(speaker)
     return whole in names or any(len(part) > 1 and part in names for part in whole.split())
-
-
-def _above_0(cosine: float | None) -> float:
-    return cosine if cosine is not None and cosine > 0.0 else 0.0
-
-
-def _saturated(bm25: float) -> float:
-    return bm25 / (bm25 + _BM25_HALF)
 
 
 def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
