@@ -52,6 +52,8 @@ from hitherto_shared.offloading import beside_loop
 
 _WORK_OF_AN_ITEM = 128
 """Approximate characters shown of one item."""
+_FEW = 32
+"""The lines of so few items are short work, whether they are kept or not."""
 _WORK_OF_A_LINE = 16
 """How many characters could be read in the time of printing a kept line."""
 
@@ -204,8 +206,10 @@ class Building:
             found = await self._searching.finish(database, legs)
         previous = await self._read_previous(database)
         opener = self._opener
-        profile = next(iter(await opener.whole([profile])), None)
-        top, conversations = await opener.whole(top), await opener.whole(conversations)
+        # Nothing that is held is sealed.
+        if sections.kept is None:
+            profile = next(iter(await opener.whole([profile])), None)
+            top, conversations = await opener.whole(top), await opener.whole(conversations)
         previous = [
             replace(each, item=item)
             for each in previous
@@ -313,6 +317,8 @@ def _conversation_of(hit: Hit) -> str | None:
 
 def _work_of(items: Sequence[Item]) -> int:
     """Approximate number of characters to be read for the lines of items."""
+    if len(items) <= _FEW:
+        return _WORK_OF_AN_ITEM * len(items)
     kept = sum(not isinstance(item, Chunk) and written(item) for item in items)
     return _WORK_OF_AN_ITEM * (len(items) - kept) + _WORK_OF_A_LINE * kept
 

@@ -294,8 +294,11 @@ def _counts_access(request: pb.GetContextRequest | pb.SearchMemoriesRequest) -> 
 def _memories_in(found: UserContext) -> list[UUID]:
     items = [*found.memories, *(item.item for item in found.previous)]
     items += [hit.item for hit in found.found.hits]
-    # Of the results that serve only the block, only those in it count as returned.
-    return list(dict.fromkeys([*_memories_of(items), *found.block.memory_ids]))
+    returned = dict.fromkeys(_memories_of(items))
+    if found.found.further:
+        # Of the results that serve only the block, only those in it count as returned.
+        returned.update(dict.fromkeys(found.block.memory_ids))
+    return list(returned)
 
 
 def _memories_of(items: Iterable[Item]) -> list[UUID]:
