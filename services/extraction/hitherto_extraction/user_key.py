@@ -34,17 +34,30 @@ async def key_of(
         KeyUnavailable: There is a key, or should be, and it does not open.
         KeyServiceUnavailable: A key-management service does not answer.
     """
-    if keys is None:
-        return None
-    if keys.configured:
-        with suppress(KeyGone):
-            return await keys.open(scope.tenant_id, scope.user_id)
+    key = await standing_key(keys, scope)
+    if key is not None or keys is None:
+        return key
     state = await database.run(
         lambda connection: users.read_user(connection, scope), timeout=seconds, repeatable=True
     )
     if state is None or state.erased or not state.encrypts:
         return None
     return await keys.open(scope.tenant_id, scope.user_id)
+
+
+async def standing_key(keys: UserKeys | None, scope: Scope) -> UserKey | None:
+    """The user's key if there is one, whether or not the user has encryption on.
+
+    For work that reads the user's row anyway, and refuses to go on where a key is missing.
+
+    Raises:
+        KeyUnavailable: There is a key, and it does not open.
+        KeyServiceUnavailable: A key-management service does not answer.
+    """
+    if keys is not None and keys.configured:
+        with suppress(KeyGone):
+            return await keys.open(scope.tenant_id, scope.user_id)
+    return None
 
 
 async def with_keys(

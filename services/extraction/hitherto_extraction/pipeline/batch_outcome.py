@@ -74,7 +74,7 @@ class OutcomeWriting:
         given = {name: patch.get(name) for name in FIELDS}
         values = count_values(given)
         if evidence is None or not evidence.trusted or not 0 < values <= MAX_VALUES:
-            await profiles.mark_extracted(connection, scope)
+            await self._mark_extracted(profile)
             return result.refusing_profile(1 if values else 0)
         heard = outcome.witnesses.heard(evidence)
         kept, suspect = await asyncio.to_thread(trust.without_overrides, given)
@@ -85,7 +85,7 @@ class OutcomeWriting:
         stated = of_profile(said, evidence, version, made_version=bool(change.changed))
         await statements.record(connection, scope, [self._placed(stated, sealed=self.encrypts)])
         if not change.changed:
-            await profiles.mark_extracted(connection, scope)
+            await self._mark_extracted(profile)
             return result.refusing_profile(change.dropped)
         await profiles.write_profile(
             connection,
@@ -98,6 +98,11 @@ class OutcomeWriting:
             changed=change.changed,
         )
         return replace(result, profile_version=version).refusing_profile(change.dropped)
+
+    async def _mark_extracted(self, profile: Profile) -> None:
+        """Record that the profile, if there is one, was processed and is unchanged."""
+        if profile.version:
+            await profiles.mark_extracted(self.connection, self.held.scope)
 
     async def write_behaviour(self, at: datetime, *, placed: bool) -> None:
         """Learn from how the user wrote; `placed` if the time zone is known."""

@@ -20,6 +20,8 @@ from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction_prompt import (
     ExtractionPrompt,
     ExtractionRules,
+    PromptBackground,
+    read_background,
     read_prompt,
 )
 from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
@@ -36,11 +38,11 @@ from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.corpora.messages import MESSAGES
 from hitherto_extraction.transcripts import has_vector
-from hitherto_extraction.user_key import key_of
+from hitherto_extraction.user_key import key_of, standing_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import kept, together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from hitherto_shared.encryption.at_hand import keys_at_hand
+from hitherto_shared.encryption.at_hand import KeyNeeded, keys_at_hand
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError
 from hitherto_shared.text.passages import MAX_EMBEDDED
@@ -57,6 +59,15 @@ class AttemptState:
     result: Result
     charges: list[Charge] = field(default_factory=list)
     calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenedJob:
+    """A job with the messages that are left of it, and the background of its first prompt."""
+
+    held: Claim
+    messages: Sequence[StoredMessage] = ()
+    background: PromptBackground | None = None
 
 
 @dataclass(eq=False)
@@ -90,48 +101,58 @@ class Extraction:
                 key is unavailable.
             KeyServiceUnavailable: The same, temporarily.
         """
-        with keys_at_hand(await key_of(self.database, self.keys, held.scope)):
+        with keys_at_hand(await standing_key(self.keys, held.scope)):
             await self._run(held)
 
     async def _run(self, held: Claim) -> None:
-        held, messages = await self.database.run(
-            lambda connection: self._open(connection, held), timeout=_READ_SECONDS
-        )
-        tab = AttemptState(Result.of(held.result))
         try:
-            await self._read(held, self.batches(messages), tab)
+            opened = await self.database.run(
+                lambda connection: self._open(connection, held), timeout=_READ_SECONDS
+            )
+        except KeyNeeded:
+            # Raises why there is no key; one that was made since is at hand in the next attempt.
+            await key_of(self.database, self.keys, held.scope)
+            raise
+        tab = AttemptState(Result.of(opened.held.result))
+        try:
+            await self._read(opened, tab)
         except Exception as error:
-            await self.account.settle(held, tab.result, tab.charges, error)
+            await self.account.settle(opened.held, tab.result, tab.charges, error)
             raise
 
-    async def _read(
-        self,
-        held: Claim,
-        pending: deque[list[StoredMessage]],
-        tab: AttemptState,
-    ) -> None:
+    async def _read(self, opened: _OpenedJob, tab: AttemptState) -> None:
         """Extract batch by batch; a batch that is too large for one call is cut in two."""
+        held, pending = opened.held, self.batches(opened.messages)
+        background = opened.background
         while pending:
             batch = pending.popleft()
             if tab.calls:
                 await self.budget.check(self.database, held.tenant_id, held.kind)
+                # The call before may have changed it.
+                background = None
             tab.calls += 1
             try:
-                await self._extract(held, batch, tab, last=not pending)
+                await self._extract(held, batch, tab, background, last=not pending)
             except TooMuch as error:
                 logger.info("%s; splitting the batch in two", error)
                 tab.charges += self.prices.wasted("extraction", error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
-    async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
-        """Fix the range of a job for appended messages, and read what is left of it."""
+    async def _open(self, connection: Connection, held: Claim) -> _OpenedJob:
+        """Fix the range of a job for appended messages, and read what is left of it.
+
+        Raises:
+            ClaimLost: The conversation is gone.
+            KeyNeeded: The user has encryption on, or text to be read is sealed, and the key is not
+                at hand.
+        """
         if held.range_to is None:
             async with connection.transaction():
                 held = await self._take_appended(connection, held)
         if held.range_from is None or held.range_to is None:
             raise ClaimLost
         done_to = max(held.done_to or 0, held.range_from - 1)
-        state, left = await together(
+        state, left, around = await together(
             connection,
             users.read_user(connection, held.scope),
             kept(
@@ -139,14 +160,17 @@ class Extraction:
                     connection, held.scope, held.conversation, done_to + 1, held.range_to
                 )
             ),
+            kept(read_background(connection, held.scope, held.conversation)),
         )
         if not await self.commit.admit(connection, held, state):
-            return held, []
+            return _OpenedJob(held)
+        users.must_seal(state, held.scope)
         found: list[StoredMessage] = left()
         if not found:
             async with connection.transaction():
                 await claims.finish(connection, held, held.result, done_to=held.range_to)
-        return held, found
+            return _OpenedJob(held)
+        return _OpenedJob(held, found, around())
 
     async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
         """Give the job all unowned messages of its conversation, and move the watermark."""
@@ -165,6 +189,7 @@ class Extraction:
         held: Claim,
         batch: Sequence[StoredMessage],
         tab: AttemptState,
+        background: PromptBackground | None,
         *,
         last: bool,
     ) -> None:
@@ -172,7 +197,14 @@ class Extraction:
         asked, sampled = await self.database.run(
             lambda connection: together(
                 connection,
-                read_prompt(connection, held.scope, held.conversation, batch, self.rules),
+                read_prompt(
+                    connection,
+                    held.scope,
+                    held.conversation,
+                    batch,
+                    self.rules,
+                    background=background,
+                ),
                 self.sample.includes(connection, held, tab.result),
             ),
             timeout=_READ_SECONDS,

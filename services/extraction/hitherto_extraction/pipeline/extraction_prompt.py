@@ -12,10 +12,11 @@ from hitherto_extraction.pipeline.selection import MAX_TAGS, select_memories
 from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 from hitherto_extraction.storage import known_memories, profiles, summaries, users
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Profile, Scope
 from hitherto_shared.offloading import beside_loop
 
 
@@ -51,18 +52,25 @@ class ExtractionPrompt:
         return self.encrypts or self.summary.sealed or any(quoted)
 
 
-async def read_prompt(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    batch: Sequence[StoredMessage],
-    rules: ExtractionRules,
-    *,
-    without: Collection[UUID] = (),
-) -> ExtractionPrompt:
-    """The prompt about some messages; memories in `without` are not shown to the model."""
-    messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
-    state, (profile, _), known_summary, sealed, in_use = await together(
+@dataclass(frozen=True, slots=True)
+class PromptBackground:
+    """What a prompt says about the user and the conversation, whatever messages it is about.
+
+    `sealed` are the user's sealed memories, opened.
+    """
+
+    encrypts: bool
+    profile: Profile
+    summary: HeldSummary
+    sealed: Mapping[UUID, CurrentMemory]
+    tags: Sequence[str]
+
+
+async def read_background(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> PromptBackground:
+    """The background of a prompt, in one round trip."""
+    state, (profile, _), summary, sealed, in_use = await together(
         connection,
         users.read_user(connection, scope),
         profiles.read_profile(connection, scope),
@@ -71,8 +79,35 @@ async def read_prompt(
         known_memories.tags_in_use(connection, scope, MAX_TAGS),
     )
     tags = sealed_memories.tags_of(in_use, list(sealed.values()), MAX_TAGS)
+    encrypts = state is not None and state.encrypts
+    return PromptBackground(encrypts, profile, summary, sealed, tags)
+
+
+async def read_prompt(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    batch: Sequence[StoredMessage],
+    rules: ExtractionRules,
+    *,
+    without: Collection[UUID] = (),
+    background: PromptBackground | None = None,
+) -> ExtractionPrompt:
+    """The prompt about some messages; memories in `without` are not shown to the model.
+
+    A `background` that was read with the messages is not read again.
+    """
+    messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
+    if background is None:
+        background = await read_background(connection, scope, conversation_id)
+    profile, known_summary, tags = background.profile, background.summary, background.tags
     chosen = await select_memories(
-        connection, scope, batch, limit=rules.prompt_memories, tags_in_use=tags, sealed=sealed
+        connection,
+        scope,
+        batch,
+        limit=rules.prompt_memories,
+        tags_in_use=tags,
+        sealed=background.sealed,
     )
     shown = [known for known in chosen if known.memory_id not in without]
     local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
@@ -102,5 +137,5 @@ async def read_prompt(
         {key: known.memory_id for key, known in local_memories.items()},
         messages,
         known_summary,
-        encrypts=state is not None and state.encrypts,
+        encrypts=background.encrypts,
     )
