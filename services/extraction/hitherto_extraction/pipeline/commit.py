@@ -16,7 +16,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.batch_outcome import BatchOutcome, OutcomeWriting
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, ChangeAllowance, Changes
-from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
+from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Occasion, Plan, Situation
@@ -239,14 +239,16 @@ class Commit:
             result = result.with_counts(checked)
         result = await learning.write_profile(result, around.profile)
 
-        async def write_memories() -> None:
-            await write_plan(connection, occasion, plan, outcome.vectors, also_said=[said])
-            if for_job and self.crowding is not None:
-                await self.crowding.look(connection, scope, tags_touched(plan))
-
         # They write different tables, and each waits for numbers and versions of its own.
         writing = [
-            write_memories(),
+            write_plan(
+                connection,
+                occasion,
+                plan,
+                outcome.vectors,
+                also_said=[said],
+                crowding=self.crowding if for_job else None,
+            ),
             learning.write_summary(around.summary),
             learning.write_behaviour(around.at, placed=around.summary.knows_time_zone),
         ]

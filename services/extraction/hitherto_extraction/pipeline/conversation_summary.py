@@ -96,23 +96,6 @@ async def write(
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
     of_summary = [count_terms(text)] if text is not None else []
     numbers = await index.add(connection, scope, {MESSAGES: counted, SUMMARIES: of_summary})
-    version = await summaries.write(
-        connection,
-        scope,
-        conversation_id,
-        _columns(fields),
-        covers_to=done_to,
-        reworded=_reworded(held, fields),
-        lexical_no=numbers[SUMMARIES][0] if of_summary else None,
-        lexical_length=of_summary[0].total() if of_summary else None,
-        sealed=sealed,
-    )
-    if not indexed:
-        return
-    words = {}
-    if text is not None and text == vectors.summary and ("summary", 0) in vectors.found:
-        key = (scope.tenant_id, scope.user_id, conversation_id, version)
-        words = {EmbeddableText(key, (text,)): [vectors.found["summary", 0]]}
     # Vectors before numbers: see `EmbeddedCorpus.settle`.
     said = {
         EmbeddableText(
@@ -122,7 +105,6 @@ async def write(
         for message in fresh
         if ("message", message.message_no) in vectors.found
     }
-    await store.write(connection, SUMMARIES, words, model=vectors.model)
     await store.write(connection, MESSAGES, said, model=vectors.model)
     numbered = [
         NumberedText(
@@ -130,11 +112,25 @@ async def write(
         )
         for message, number, terms in zip(fresh, numbers[MESSAGES], counted, strict=True)
     ]
-    await together(
+    version, _ = await together(
         connection,
-        store.settle(connection, SUMMARIES, words, model=vectors.model, state="stored"),
+        summaries.write(
+            connection,
+            scope,
+            conversation_id,
+            _columns(fields),
+            covers_to=done_to,
+            reworded=_reworded(held, fields),
+            lexical_no=numbers[SUMMARIES][0] if of_summary else None,
+            lexical_length=of_summary[0].total() if of_summary else None,
+            sealed=sealed,
+        ),
         index.number(connection, scope, MESSAGES, numbered, model=vectors.model),
     )
+    if text is not None and text == vectors.summary and ("summary", 0) in vectors.found:
+        key = (scope.tenant_id, scope.user_id, conversation_id, version)
+        words = {EmbeddableText(key, (text,)): [vectors.found["summary", 0]]}
+        await store.write_stored(connection, SUMMARIES, words, model=vectors.model)
 
 
 async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:

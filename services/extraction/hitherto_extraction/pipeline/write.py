@@ -5,12 +5,13 @@ The history records each operation of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.closures import CHALLENGES
+from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Occasion, Plan, Rewrite
 from hitherto_extraction.pipeline.reply_vectors import Vectors
@@ -51,10 +52,17 @@ async def write_plan(
     vectors: Vectors,
     *,
     also_said: Sequence[NewStatement] = (),
+    crowding: Crowding | None = None,
 ) -> None:
     """Write everything in `plan`, with its history and its index entries.
 
-    `also_said` are statements about something else than memories, to be recorded with those.
+    Args:
+        connection: In a transaction of a caller that holds the user's row.
+        occasion: The job and what it knows of the user.
+        plan: The plan.
+        vectors: The vectors of its texts.
+        also_said: Statements about something else than memories, to be recorded with those.
+        crowding: Looks at the tags of the memories once these are written; None: nothing does.
     """
     scope = occasion.scope
     plan = replace(plan, sealed=_to_seal(plan, occasion))
@@ -79,16 +87,21 @@ async def write_plan(
     for memory_id, challenged in plan.challenges:
         await memories.add_challenge(connection, scope, memory_id, challenged)
     await memories.add_sources(connection, scope, list(dict.fromkeys(plan.sources)))
-    await profiles.mention_entities(
-        connection,
-        scope,
-        [
-            (memory_id, entity.name, entity.type)
-            for memory_id, item in plan.mentions
-            for entity in item.entities
-            if memory_id not in plan.sealed
-        ],
-    )
+    after_memories: list[Coroutine[Any, Any, object]] = [
+        profiles.mention_entities(
+            connection,
+            scope,
+            [
+                (memory_id, entity.name, entity.type)
+                for memory_id, item in plan.mentions
+                for entity in item.entities
+                if memory_id not in plan.sealed
+            ],
+        )
+    ]
+    if crowding is not None:
+        after_memories.append(crowding.look(connection, scope, tags_touched(plan)))
+    await together(connection, *after_memories)
     await statements.record(connection, scope, [*also_said, *statements_of(plan, occasion)])
     events = events_of(plan, occasion)
     await ledger.record(connection, scope, occasion.job_id, events, actor=occasion.actor)

@@ -78,6 +78,14 @@ async def write(
             await _insert(connection, corpus.write_sources, sources, model)
 
 
+async def write_stored(
+    connection: Connection, corpus: EmbeddedCorpus, vectors: MadeVectors, *, model: str
+) -> None:
+    """`write`, and `settle` as `stored`, for a caller that need not know how many were marked."""
+    await write(connection, corpus, vectors, model=model)
+    await connection.later(corpus.settle, {**_columns(vectors), "model": model, "state": "stored"})
+
+
 async def settle(
     connection: Connection,
     corpus: EmbeddedCorpus,
