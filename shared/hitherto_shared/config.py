@@ -26,6 +26,7 @@ from hitherto_shared.encryption.wrapping import (
     read_kek,
     read_kek_file,
 )
+from hitherto_shared.private_file import named_by
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 
 PREFIX = "HITHERTO_"
@@ -229,12 +230,13 @@ class SharedSettings(EdgeSettings):
         """The key-encryption key; None: encryption is not available.
 
         Raises:
-            ValueError: The file or the hook cannot be used; the message names the variable or file.
+            ValueError: The file or the hook cannot be used; the message names the variable.
         """
         if self.encryption_key is not None:
             return LocalWrapper(read_kek(self.encryption_key.get_secret_value(), _KEK))
         if self.encryption_key_file is not None:
-            return LocalWrapper(read_kek_file(self.encryption_key_file))
+            with named_by("HITHERTO_ENCRYPTION_KEY_FILE"):
+                return LocalWrapper(read_kek_file(self.encryption_key_file))
         return load_wrapper(self.key_wrapper) if self.key_wrapper is not None else None
 
     @model_validator(mode="after")

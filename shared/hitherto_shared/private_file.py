@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -33,8 +35,47 @@ def create_once(path: Path, content: bytes) -> None:
         draft.unlink()
 
 
+@contextmanager
+def named_by(setting: str) -> Iterator[None]:
+    """Let whatever is wrong with a file begin with the setting that names it.
+
+    Raises:
+        ValueError: The file cannot be read or created, or its reader raised a ValueError.
+    """
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or "I/O error"
+        raise ValueError(f"{setting}: {error.filename} cannot be used: {why}") from None
+    except ValueError as error:
+        raise ValueError(f"{setting}: {error}") from None
+
+
+class NotRegular(ValueError):
+    """A directory, a pipe or a device stands in place of the file; the text says what to do."""
+
+
 class NotPrivate(ValueError):
-    """Other users may read the file, or it is a directory; the text says what to do about it."""
+    """Other users may read the file; the text says what to do about it."""
+
+
+def require_regular(path: Path) -> os.stat_result:
+    """Check that a file is neither a directory nor a pipe, whose reader waits for a writer.
+
+    Raises:
+        NotRegular: It is one.
+        OSError: There is no such file.
+    """
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise NotRegular(
+            f"{path} is a directory and must be a file: container engines create a directory in "
+            "place of a file that is missing where it is mounted from; put the file there and "
+            "remove the directory"
+        )
+    if not stat.S_ISREG(found.st_mode):
+        raise NotRegular(f"{path} is a pipe or a device and must be a regular file")
+    return found
 
 
 def require_private(path: Path) -> None:
@@ -44,16 +85,11 @@ def require_private(path: Path) -> None:
     0640).
 
     Raises:
-        NotPrivate: Others may read or change it, or it is a directory.
+        NotPrivate: Others may read or change it.
+        NotRegular: It is a directory, a pipe or a device.
         OSError: There is no such file.
     """
-    found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
-        raise NotPrivate(
-            f"{path} is a directory and must be a file with a key or a secret: container engines "
-            "create a directory in place of a file that is missing where it is mounted from; put "
-            "the file there and remove the directory"
-        )
+    found = require_regular(path)
     if not hasattr(os, "geteuid"):
         return  # no such modes on this platform
     ours = found.st_uid == os.geteuid() and found.st_uid != 0

@@ -45,6 +45,7 @@ from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.metrics import lag_measured
+from hitherto_shared.private_file import named_by
 from hitherto_shared.rpc.server import ServerFailed, end_signal
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.signing import Signer, load_signer
@@ -240,13 +241,19 @@ def keep_what_stands() -> None:
 
 
 def load_deployment_secret(settings: SharedSettings) -> bytes:
-    """The secret for page and consistency tokens."""
-    return load_secret(settings.secret_file or settings.data_dir / "secret")
+    """The secret for page and consistency tokens.
+
+    Raises:
+        ValueError: The file cannot be used; the message names the variable, here and below.
+    """
+    with named_by("HITHERTO_SECRET_FILE"):
+        return load_secret(settings.secret_file or settings.data_dir / "secret")
 
 
 def load_installation_signer(settings: SharedSettings) -> Signer:
     """The signer of receipts and digests; the key is created on first use."""
-    return load_signer(signing_key_path(settings))
+    with named_by("HITHERTO_SIGNING_KEY_FILE"):
+        return load_signer(signing_key_path(settings))
 
 
 def signing_key_path(settings: SharedSettings) -> Path:
@@ -256,7 +263,8 @@ def signing_key_path(settings: SharedSettings) -> Path:
 
 def load_hash_key(settings: SharedSettings) -> bytes:
     """The key of `user_hash`, created on first use."""
-    return load_secret(settings.hash_key_file or settings.data_dir / "hash_key")
+    with named_by("HITHERTO_HASH_KEY_FILE"):
+        return load_secret(settings.hash_key_file or settings.data_dir / "hash_key")
 
 
 def user_keys_dir(settings: SharedSettings) -> Path:
@@ -268,7 +276,7 @@ def load_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
     """The data keys of users; without a key-encryption key they report that it is not configured.
 
     Raises:
-        ValueError: The key-encryption key is invalid; the message names the variable or file.
+        ValueError: The key-encryption key is invalid; the message names the variable.
     """
     return UserKeys(settings.load_key_wrapper(), KeyStore(user_keys_dir(settings)), hash_key)
 

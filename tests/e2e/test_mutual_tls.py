@@ -16,7 +16,6 @@ from hitherto_client import Hitherto
 from hitherto_retrieval import __main__ as retrieval_process
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.metrics import REGISTRY
-from hitherto_shared.rpc.server import ServerFailed
 from tests.certificates import Authority, Pair
 
 
@@ -121,7 +120,7 @@ async def test_an_authority_that_cannot_be_used_ends_the_start(
     conninfo: str, tmp_path: Path, ours: Authority
 ) -> None:
     given = settings(conninfo, tmp_path, ours.pair("service"), tmp_path / "missing.pem")
-    with pytest.raises(ServerFailed, match=r"missing\.pem"):
+    with pytest.raises(ValueError, match=r"HITHERTO_TLS_CLIENT_CA_FILE: .*missing\.pem"):
         async with retrieval_process.running(given, conninfo):
             raise AssertionError("it listened")
     with pytest.raises(ValidationError, match="HITHERTO_TLS_CERTIFICATE_FILE"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -556,15 +557,18 @@ async def test_tls(conninfo: str, tmp_path: Path) -> None:
                 assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_tls_files_that_are_not_there_are_told(conninfo: str, tmp_path: Path) -> None:
-    certificate_file, _ = _certificate(tmp_path)
-    settings = _settings(
-        conninfo,
-        tmp_path,
-        tls_certificate_file=certificate_file,
-        tls_key_file=tmp_path / "missing.pem",
-    )
-    with pytest.raises(ServerFailed, match=r"missing\.pem"):
+@pytest.mark.parametrize("named", ["tls_certificate_file", "tls_key_file"])
+@pytest.mark.parametrize("there", [False, True], ids=["missing", "a pipe"])
+async def test_tls_files_that_are_not_there_are_told(
+    conninfo: str, tmp_path: Path, named: str, there: bool
+) -> None:
+    certificate_file, key_file = _certificate(tmp_path)
+    files = {"tls_certificate_file": certificate_file, "tls_key_file": key_file}
+    files[named] = tmp_path / "missing.pem"
+    if there:
+        os.mkfifo(files[named], 0o600)
+    settings = _settings(conninfo, tmp_path, **files)
+    with pytest.raises(ValueError, match=rf"HITHERTO_{named.upper()}: .*missing\.pem"):
         async with retrieval_process.running(settings, conninfo):
             raise AssertionError("it listened")
 

@@ -1,4 +1,4 @@
-"""A key or a secret that others can read does not start a service."""
+"""A key or a secret that others can read, or that is no file, does not start a service."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.prices import load_prices
 from hitherto_shared.auth.token_settings import _read_secret
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 from hitherto_shared.database.embedded.credentials import credentials_of
@@ -17,6 +19,12 @@ from hitherto_shared.encryption.wrapping import read_kek_file
 from hitherto_shared.private_file import NotPrivate, require_private
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.signing import load_signer
+from hitherto_shared.startup import (
+    load_deployment_secret,
+    load_hash_key,
+    load_installation_signer,
+    load_user_keys,
+)
 
 
 def signing(path: Path) -> object:
@@ -72,6 +80,62 @@ def test_a_directory_in_place_of_the_file_is_named(
         load(path)
     assert str(path) in str(caught.value)
     assert "chmod" not in str(caught.value)
+
+
+NAMED: dict[str, Callable[[ExtractionSettings], object]] = {
+    "HITHERTO_SECRET_FILE": load_deployment_secret,
+    "HITHERTO_HASH_KEY_FILE": load_hash_key,
+    "HITHERTO_SIGNING_KEY_FILE": load_installation_signer,
+    "HITHERTO_ENCRYPTION_KEY_FILE": lambda settings: load_user_keys(settings, b"h" * 32),
+    "HITHERTO_PRICES_FILE": lambda settings: load_prices(settings.prices_file),
+}
+
+
+def pipe(path: Path) -> str:
+    """Nobody writes into it: who opens it waits for ever."""
+    os.mkfifo(path, 0o600)
+    return "is a pipe"
+
+
+def loop(path: Path) -> str:
+    path.symlink_to(path)
+    return "symbolic links"
+
+
+def folder(path: Path) -> str:
+    path.mkdir()
+    return "is a directory"
+
+
+def below_a_file(path: Path) -> str:
+    path.parent.rmdir()
+    path.parent.touch()
+    return "Not a directory|File exists"
+
+
+@pytest.mark.parametrize("variable", NAMED)
+@pytest.mark.parametrize("put", [pipe, loop, folder, below_a_file])
+def test_what_is_no_file_is_told_with_its_setting(
+    tmp_path: Path, variable: str, put: Callable[[Path], str]
+) -> None:
+    path = tmp_path / "folder" / "file"
+    path.parent.mkdir()
+    why = put(path)
+    field = variable.removeprefix("HITHERTO_").lower()
+    settings = ExtractionSettings.model_validate({field: path})
+    with pytest.raises(ValueError, match=why) as caught:
+        NAMED[variable](settings)
+    assert str(caught.value).startswith(f"{variable}: {path.parent}")
+
+
+@pytest.mark.parametrize("put", [pipe, loop, folder])
+def test_what_is_no_secret_of_tokens_is_told_with_its_setting(
+    tmp_path: Path, put: Callable[[Path], str]
+) -> None:
+    why = put(tmp_path / "file")
+    with pytest.raises(ValueError, match=why) as caught:
+        _read_secret(tmp_path / "file")
+    assert str(caught.value).startswith(f"HITHERTO_JWT_SECRET_FILE: {tmp_path}")
 
 
 @pytest.fixture

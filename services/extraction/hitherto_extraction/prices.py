@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from hitherto_shared.model_api import ModelUsage
+from hitherto_shared.private_file import named_by, require_regular
 
 logger = logging.getLogger("hitherto.prices")
 
@@ -87,15 +88,17 @@ def load_prices(path: Path | None) -> Prices:
     """The table in `path`, or the shipped one.
 
     Raises:
-        ValueError: The file is not a table of prices; the message describes the format.
+        ValueError: The file cannot be read, or is not a table of prices; the message describes the
+            format.
     """
-    text = (
-        path.read_text("utf-8")
-        if path is not None
-        else (resources.files("hitherto_extraction") / "prices.json").read_text("utf-8")
-    )
+    if path is not None:
+        with named_by("HITHERTO_PRICES_FILE"):
+            require_regular(path)
+            content = path.read_bytes()
+    else:
+        content = (resources.files("hitherto_extraction") / "prices.json").read_bytes()
     try:
-        rows = json.loads(text)
+        rows = json.loads(content)
         return Prices(
             {
                 name: Price(_price(row["input"]), _price(row.get("output", 0)))

@@ -125,7 +125,7 @@ def read_kek_file(path: Path) -> bytes:
         text = ""
     except OSError as error:
         raise ValueError(
-            f"the key file {path} cannot be read ({error.strerror}): create one with "
+            f"{path} cannot be read ({error.strerror}): create a key there with "
             "`openssl rand -hex 32`, readable by the service alone"
         ) from None
     return read_kek(text, str(path))

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -27,7 +28,7 @@ from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.metrics import CERTIFICATE_EXPIRY
-from hitherto_shared.private_file import require_private
+from hitherto_shared.private_file import named_by, require_private, require_regular
 from hitherto_shared.rpc.admission import Admission, requirements_of
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from hitherto_shared.rpc.edge_settings import EdgeSettings
@@ -84,7 +85,8 @@ class Server:
 
         Raises:
             ServerFailed: It cannot listen there.
-            ValueError: It would send memories over a network without TLS.
+            ValueError: It would send memories over a network without TLS, or a file for TLS cannot
+                be used; the message names the variable.
         """
         settings.check_listen(listen)
         self._shares_port = shares_port
@@ -141,16 +143,11 @@ class Server:
         if key_file is None or certificate_file is None:
             return None
         clients = self._settings.tls_client_ca_file
-        try:
+        with named_by("HITHERTO_TLS_KEY_FILE"):
             require_private(key_file)
-            pair = (key_file.read_bytes(), certificate_file.read_bytes())
-            authority = clients.read_bytes() if clients is not None else None
-        except OSError as error:
-            raise ServerFailed(
-                f"cannot read {error.filename}, named by HITHERTO_TLS_KEY_FILE, "
-                "HITHERTO_TLS_CERTIFICATE_FILE or HITHERTO_TLS_CLIENT_CA_FILE: "
-                f"{error.strerror}"
-            ) from None
+            key = key_file.read_bytes()
+        pair = (key, _certificates(certificate_file, "HITHERTO_TLS_CERTIFICATE_FILE"))
+        authority = _certificates(clients, "HITHERTO_TLS_CLIENT_CA_FILE") if clients else None
         _show_expiry("server", pair[1])
         if authority is not None:
             _show_expiry("client_ca", authority)
@@ -171,6 +168,12 @@ class Server:
         self.health.end()
         await self._server.stop(grace)
         call_lines.flush()
+
+
+def _certificates(path: Path, setting: str) -> bytes:
+    with named_by(setting):
+        require_regular(path)
+        return path.read_bytes()
 
 
 def _show_expiry(file: str, pem: bytes) -> None:

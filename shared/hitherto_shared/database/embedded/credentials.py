@@ -8,7 +8,7 @@ import secrets
 from dataclasses import asdict, dataclass
 
 from hitherto_shared.database.embedded.layout import DataFolderLayout, EmbeddedPostgresError
-from hitherto_shared.private_file import NotPrivate, require_private
+from hitherto_shared.private_file import NotPrivate, NotRegular, require_private
 
 _TOKEN_BYTES = 32
 
@@ -29,7 +29,7 @@ def credentials_of(layout: DataFolderLayout) -> Credentials:
 
     Raises:
         EmbeddedPostgresError: The file is missing or damaged although there is a cluster, or other
-            users may read it.
+            users may read it, or it is no file.
     """
     try:
         return _read(layout)
@@ -50,7 +50,7 @@ def _read(layout: DataFolderLayout) -> Credentials:
     try:
         require_private(layout.credentials)
         return Credentials(**json.loads(layout.credentials.read_text("utf-8")))
-    except NotPrivate as error:
+    except (NotPrivate, NotRegular) as error:
         raise EmbeddedPostgresError(str(error)) from None
     except PermissionError as error:
         raise EmbeddedPostgresError(
