@@ -73,7 +73,8 @@ class GuardedWrapper:
                 raise
             # Nobody cancelled this call: a client whose connection is closed cancels its own.
             raise KeyServiceUnavailable(SERVICE) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # SystemExit, as some clients raise for want of credentials, would end this process.
             raise KeyServiceUnavailable(SERVICE) from error
         if not isinstance(answer, bytes):
             wrong = TypeError(f"{method} returned {type(answer).__name__} instead of bytes")

@@ -146,7 +146,7 @@ def load_wrapper(named: str) -> KeyWrapper:
     try:
         factory = getattr(importlib.import_module(module_name), factory_name)
         made = factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # The text of the error may quote a credential.
         raise ValueError(
             f"{HOOK}={named} cannot be used ({type(error).__name__}): it must name a function "

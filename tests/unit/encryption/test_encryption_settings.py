@@ -102,6 +102,7 @@ def test_h3_a_key_file_is_never_made(tmp_path: Path) -> None:
         ("no.such.module:cloud", "ModuleNotFoundError"),
         (HOOK + "s", "AttributeError"),
         (HOOK.replace("cloud", "fails"), "RuntimeError"),
+        (HOOK.replace("cloud", "gives_up"), "SystemExit"),
         (HOOK.replace("cloud", "nothing"), "must return an object"),
         (HOOK.replace("cloud", "Blocking"), "asynchronous"),
         (HOOK.replace("cloud", "Nameless"), "must return an object"),

@@ -292,7 +292,9 @@ class TestHook:
         assert "cannot work" not in caught.value.message
         assert files(tmp_path) == []
 
-    @pytest.mark.parametrize("answer", [[], "text", asyncio.CancelledError()], ids=repr)
+    @pytest.mark.parametrize(
+        "answer", [[], "text", asyncio.CancelledError(), SystemExit(1)], ids=repr
+    )
     @pytest.mark.parametrize("method", ["wrap", "unwrap"])
     async def test_h3_an_unusable_answer_is_an_outage(
         self, tmp_path: Path, method: str, answer: object

@@ -74,6 +74,10 @@ def fails() -> object:
     raise RuntimeError("the secret password is hunter2")
 
 
+def gives_up() -> object:
+    raise SystemExit("no credentials for hunter2")
+
+
 class MisbehavingWrapper(CloudWrapper):
     """A service whose answers are of no use while `answer` is set.
 
