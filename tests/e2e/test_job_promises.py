@@ -6,6 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import grpc
+import psycopg
 import pytest
 from google.protobuf.message import Message
 
@@ -95,6 +96,35 @@ async def test_a_known_key_is_answered_by_a_full_queue_too(
         first = await services.extraction.SubmitTranscripts(request)
         again = await services.extraction.SubmitTranscripts(request)
         assert [job.id for job in again.jobs] == [job.id for job in first.jobs]
+
+
+async def test_a_twin_of_a_call_that_takes_the_last_room_is_answered_as_that_call(
+    start_services: StartServices,
+    model: ScriptedModel,
+    superuser_conninfo: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its job is not stored yet when the twin asks for room."""
+    monkeypatch.setattr("hitherto_extraction.queue.limit._COUNT_ALWAYS_BELOW", 0)
+    model.always(Hang())
+    settings = model_settings(model) | {"queue_limit": 2, "model_timeout_seconds": 600.0}
+    async with (
+        start_services(**settings, drain_seconds=0.1) as services,
+        await psycopg.AsyncConnection.connect(superuser_conninfo) as holder,
+    ):
+        await submit(services, talk("hello"))
+        await holder.execute("SELECT FROM users WHERE user_id = 'ana' FOR UPDATE")
+        request = pb.SubmitTranscriptsRequest(
+            transcripts=[talk("more", conversation="second")], idempotency_key="one"
+        )
+        first, twin = (
+            asyncio.ensure_future(services.extraction.SubmitTranscripts(request)) for _ in range(2)
+        )
+        await asyncio.sleep(0.3)
+        await holder.rollback()
+        assert [job.id for job in (await twin).jobs] == [job.id for job in (await first).jobs]
+        other = pb.SubmitTranscriptsRequest(transcripts=[talk("hello", user="bo")])
+        await full(services, "SubmitTranscripts", other)
 
 
 async def test_row_10_whoever_watches_a_job_is_told_that_the_service_stops(

@@ -1,8 +1,10 @@
 """The limit on the number of waiting jobs of a tenant.
 
 Counting stops at the limit. Above a thousand jobs, each process counts once a second, and adds what
-it accepted since. The limit is therefore approximate: a call that arrives while there is room may
-exceed it by its own jobs, and several processes by what they accept in a second.
+it accepted since; it counts again before these additions alone make it refuse a call, because they
+may not be stored. The limit is therefore approximate: a call that arrives while there is room may
+exceed it by its own jobs, concurrent calls by theirs, and several processes by what they accept in
+a second.
 """
 
 from __future__ import annotations
@@ -28,8 +30,15 @@ _RETRY_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Counted:
-    waiting: int
+    """The jobs that wait, those counted and those coming, and until when that counts."""
+
+    stored: int
     until: float
+    coming: int = 0
+
+    @property
+    def waiting(self) -> int:
+        return self.stored + self.coming
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,10 @@ class QueueLimit:
         """
         if not self.limit:
             return
-        counted = await self._count(connection, tenant_id)
+        counted = await self._counted_lately(connection, tenant_id)
+        if counted.stored < self.limit <= counted.waiting:
+            # Those coming may include the jobs of this very call, sent a moment ago.
+            counted = await self._count(connection, tenant_id)
         if counted.waiting >= self.limit:
             raise Exhausted(
                 f"{counted.waiting} jobs are queued, as many as HITHERTO_QUEUE_LIMIT allows; "
@@ -56,14 +68,19 @@ class QueueLimit:
                 metadata={"queued": str(counted.waiting)},
                 retry_after=_RETRY_SECONDS,
             )
-        counted.waiting += coming
+        counted.coming += coming
+
+    async def _counted_lately(self, connection: Connection, tenant_id: str) -> _Counted:
+        counted = self._counted.get(tenant_id)
+        if counted is None or counted.waiting < _COUNT_ALWAYS_BELOW:
+            return await self._count(connection, tenant_id)
+        if time.monotonic() >= counted.until:
+            return await self._count(connection, tenant_id)
+        return counted
 
     async def _count(self, connection: Connection, tenant_id: str) -> _Counted:
-        counted = self._counted.get(tenant_id)
-        now = time.monotonic()
-        if counted is None or now >= counted.until or counted.waiting < _COUNT_ALWAYS_BELOW:
-            values = {"tenant_id": tenant_id, "limit": self.limit}
-            waiting = int(await connection.fetch_value(_COUNT, values))
-            counted = _Counted(waiting, now + _COUNT_SECONDS)
-            self._counted[tenant_id] = counted
+        until = time.monotonic() + _COUNT_SECONDS
+        values = {"tenant_id": tenant_id, "limit": self.limit}
+        counted = _Counted(int(await connection.fetch_value(_COUNT, values)), until)
+        self._counted[tenant_id] = counted
         return counted
