@@ -26,11 +26,13 @@ SECRET = "canary-of-a-user"
         (TooManyRequests(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.DiskFull(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.TooManyConnections(SECRET), "RESOURCE_EXHAUSTED", True),
+        (sql_errors.ConfigurationLimitExceeded(SECRET), "RESOURCE_EXHAUSTED", True),
         (sql_errors.SerializationFailure(SECRET), "ABORTED", True),
         (sql_errors.DeadlockDetected(SECRET), "ABORTED", True),
         (sql_errors.LockNotAvailable(SECRET), "ABORTED", True),
         (sql_errors.UniqueViolation(SECRET), "ABORTED", True),
         (sql_errors.AdminShutdown(SECRET), "UNAVAILABLE", True),
+        (sql_errors.ReadOnlySqlTransaction(SECRET), "UNAVAILABLE", True),
         (psycopg.OperationalError(SECRET), "UNAVAILABLE", True),
         (sql_errors.QueryCanceled(SECRET), "DEADLINE_EXCEEDED", False),
         (TimeoutError(SECRET), "DEADLINE_EXCEEDED", False),
@@ -56,6 +58,12 @@ def test_what_goes_wrong_is_told_without_its_words(
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
     assert info.domain == "hitherto"
+
+
+def test_a_database_that_only_refuses_writes_is_not_called_unreachable() -> None:
+    told = as_hitherto_error(sql_errors.ReadOnlySqlTransaction(SECRET), "request-1")
+    assert told.reason == "DATABASE_UNAVAILABLE"
+    assert "accepts no writes" in told.message
 
 
 def test_the_cause_of_a_fault_is_not_told_either(caplog: pytest.LogCaptureFixture) -> None:

@@ -35,7 +35,7 @@ def described(error: BaseException) -> str:
 
 
 def _is_away(error: BaseException) -> bool:
-    """Whether the server is unusable now: no answer, shutting down, standby, no resources.
+    """Whether the server is unusable now: no answer, shutting down, no resources.
 
     Other operational errors, such as a program limit, recur with the same statement and must not
     look like an outage.
@@ -44,7 +44,7 @@ def _is_away(error: BaseException) -> bool:
         return False
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate[:2] in ("08", "53", "57", "58") or error.sqlstate == "25006"
+    return error.sqlstate[:2] in ("08", "53", "57", "58")
 
 
 class Tolerated(AbstractContextManager[None]):
@@ -75,7 +75,14 @@ def translate(error: BaseException) -> HithertoError | None:
             reason="OVERLOADED",
             retry_after=1.0,
         )
-    if isinstance(error, errors.DiskFull | errors.OutOfMemory | errors.TooManyConnections):
+    if isinstance(
+        error,
+        errors.DiskFull
+        | errors.OutOfMemory
+        | errors.TooManyConnections
+        # Of temporary files: `temp_file_limit`.
+        | errors.ConfigurationLimitExceeded,
+    ):
         return Exhausted(
             "the database has no room; nothing was changed, try again later",
             reason="STORAGE_FULL",
@@ -105,6 +112,12 @@ def translate(error: BaseException) -> HithertoError | None:
         )
     if isinstance(error, errors.QueryCanceled):
         return no_answer_in_time()
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return Unavailable(
+            "the database accepts no writes, as a standby does; try again shortly",
+            reason="DATABASE_UNAVAILABLE",
+            retry_after=1.0,
+        )
     if isinstance(error, PoolClosed | psycopg.InterfaceError) or _is_away(error):
         return out_of_reach()
     return None
