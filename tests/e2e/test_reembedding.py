@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import grpc
+import psycopg
 import pytest
 
 from hitherto.v1 import (
@@ -220,6 +221,26 @@ async def test_the_offline_vectors_give_way_on_purpose(
         await moved_to(modelled, "text-embedding-3-small", 64)
         switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
         assert switched.active_model == "text-embedding-3-small"
+
+
+@pytest.mark.usefixtures("conninfo")
+@pytest.mark.parametrize("phase", [pb.REEMBED_PHASE_START, pb.REEMBED_PHASE_SWITCH])
+async def test_nobody_waits_while_a_change_of_model_counts_texts(
+    taught: Services, superuser_conninfo: str, phase: Any
+) -> None:
+    """A lock stands for millions of texts to count."""
+    to = {"model": "text-embedding-3-large", "dimensions": 96}
+    if phase == pb.REEMBED_PHASE_SWITCH:
+        await moved_to(taught, "text-embedding-3-large", 96)
+        to = {}
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
+        await other.execute("LOCK TABLE hitherto.document_chunks IN ACCESS EXCLUSIVE MODE")
+        changing = asyncio.ensure_future(step(taught, phase, **to))
+        await asyncio.sleep(0.5)
+        async with asyncio.timeout(3):
+            await save(taught, "I own a red bicycle")
+        assert not changing.done()
+    await changing
 
 
 @pytest.mark.usefixtures("conninfo")

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from hitherto_extraction.reembedding import phases
+from hitherto_extraction.storage import reembedding
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings import active_embedder
 from hitherto_shared.embeddings.active_embedder import ActiveEmbedder, active_model, register_model
@@ -87,3 +89,45 @@ async def test_c7_a_model_that_is_not_active_delays_no_start(
         # Without the time limit, which would let the service start all the same.
         monkeypatch.setattr(active_embedder, "_CORRECT_SECONDS", 600.0, raising=False)
         await start(database)
+
+
+@pytest.fixture
+async def other_active(database: Database) -> None:
+    """Another model than the configured one is active."""
+    await database.run(lambda connection: register_model(connection, "other", 8), timeout=60)
+    await activate(database, "other")
+
+
+async def moved(database: Database) -> None:
+    """What a service with an embedded database does when it starts with another model."""
+    await phases.move_to_configured(
+        database, Embedders(CONFIGURED, None), tenant_id="default", by_itself=True, max_attempts=4
+    )
+
+
+@pytest.mark.usefixtures("other_active")
+async def test_c7_a_service_starts_though_its_change_of_model_cannot_begin(
+    database: Database,
+    superuser_conninfo: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The mistaken length of the new model would take long to correct."""
+    monkeypatch.setattr(phases, "_BEGIN_SECONDS", 0.5)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
+        await other.execute("LOCK TABLE hitherto.summary_embeddings IN ACCESS EXCLUSIVE MODE")
+        await moved(database)
+    assert f"`hitherto reembed start {CONFIGURED.name}` begins it" in caplog.text
+    await moved(database)
+    known = await database.run(reembedding.models, timeout=60)
+    assert [model.dimensions for model in known if model.target] == [CONFIGURED.dimensions]
+
+
+@pytest.mark.usefixtures("other_active")
+async def test_c7_no_text_is_counted_at_the_start(
+    database: Database, superuser_conninfo: str
+) -> None:
+    await moved(database)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
+        await other.execute("LOCK TABLE hitherto.messages IN ACCESS EXCLUSIVE MODE")
+        await moved(database)

@@ -23,7 +23,7 @@ from hitherto_extraction.storage.idempotency import Identity
 from hitherto_extraction.storage.usage import UsageFilter, UsageTotals
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from hitherto_extraction.user_key import with_keys
-from hitherto_shared.consistency import current_position
+from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.convert import enum_words, job_message, memory_message, timestamp
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.registry import Embedders
@@ -143,7 +143,7 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                 dimensions = embedder.dimensions
         tenant = current_call().principal.tenant_id
 
-        async def change(connection: Connection) -> ReembeddingStatus:
+        async def change(connection: Connection) -> None:
             if phase == "start":
                 await phases.start(
                     connection,
@@ -156,20 +156,25 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
                 await phases.switch(connection)
             elif phase == "rollback":
                 await phases.go_back(connection)
-            return await phases.standing(connection)
 
-        async def again(connection: Connection, _ids: Sequence[str]) -> ReembeddingStatus:
-            return await phases.standing(connection)
+        async def again(connection: Connection, ids: Sequence[str]) -> None:
+            """The state is read in any case."""
 
-        outcome = await self.answering.change(
+        async def look(connection: Connection) -> tuple[ReembeddingStatus, Position]:
+            return await phases.standing(connection), await current_position(connection)
+
+        await self.answering.change(
             identity,
             IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
             context,
             database=self.maintenance,
             seconds=_SWITCH_SECONDS,
         )
-        found = outcome.made
-        token = self.answering.token(outcome.position)
+        # Counted after the commit: writers of vectors wait for a change of model.
+        found, position = await self.maintenance.run(
+            look, timeout=seconds_left(context, _SWITCH_SECONDS), repeatable=True
+        )
+        token = self.answering.token(position)
         job = found.job if found.job is not None and found.job.tenant_id == tenant else None
         return pb.ReembedResponse(
             job=None if job is None else job_message(job, token if job.final else ""),

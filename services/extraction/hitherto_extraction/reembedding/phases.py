@@ -11,7 +11,7 @@ from hitherto_extraction.storage.reembedding import EmbeddingModel
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.active_embedder import register_model
 from hitherto_shared.embeddings.registry import Embedders
-from hitherto_shared.errors import WrongState, invalid
+from hitherto_shared.errors import TooLate, WrongState, invalid
 from hitherto_shared.models import Job
 
 KIND = "reembedding"
@@ -21,7 +21,9 @@ their words until the regular back-fill has embedded them."""
 
 logger = logging.getLogger("hitherto.reembedding")
 
-_SECONDS = 30.0
+_BEGIN_SECONDS = 4.0
+"""Time limit of beginning a change at the start of a service; below `lock_timeout`. Registering the
+model may read all vectors (`register_model`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,11 @@ async def start(
         InvalidRequest: It is the active model, or its vectors have other dimensions, or an
             unfinished back-fill gives them others.
     """
+    # Registering may read all vectors, and their writers wait for the lock.
+    registered = await register_model(connection, model, dimensions)
     known = {found.name: found for found in await reembedding.models(connection, lock=True)}
     if model in known and known[model].active:
         raise invalid("model", "is already the active model: there is nothing to change")
-    registered = await register_model(connection, model, dimensions)
     if registered != dimensions:
         raise invalid(
             "dimensions", f"vectors of this model are stored with {registered} dimensions here"
@@ -103,11 +106,12 @@ async def switch(connection: Connection) -> None:
     Raises:
         WrongState: There is no target, or its back-fill is not complete.
     """
-    known = await reembedding.models(connection, lock=True)
-    target = next((model for model in known if model.target), None)
-    if target is None:
-        raise _not_ready("no model is being back-filled: call Reembed with START first", 0)
-    _, pending = await reembedding.count(connection, target.name)
+    # Counted without the lock, for which writers of vectors wait.
+    counted = await _target(connection)
+    _, pending = await reembedding.count(connection, counted.name)
+    target = await _target(connection, lock=True)
+    if target != counted:
+        raise _not_ready("another change began meanwhile: call Reembed with STATUS", pending)
     job = await jobs.latest_backfill(connection, target.name)
     refused = int(job.result.get("counts", {}).get("refused", 0)) if job is not None else 0
     if job is None or job.state != "succeeded" or pending - refused > LEFT_OVER:
@@ -115,6 +119,14 @@ async def switch(connection: Connection) -> None:
             "the back-fill is not complete: wait for its job, or START again to catch up", pending
         )
     await reembedding.activate(connection, target.name, keep_previous=True)
+
+
+async def _target(connection: Connection, *, lock: bool = False) -> EmbeddingModel:
+    known = await reembedding.models(connection, lock=lock)
+    target = next((model for model in known if model.target), None)
+    if target is None:
+        raise _not_ready("no model is being back-filled: call Reembed with START first", 0)
+    return target
 
 
 async def go_back(connection: Connection) -> None:
@@ -154,7 +166,8 @@ async def move_to_configured(
     configured = embedders.configured
 
     async def begin(connection: Connection) -> None:
-        active = (await standing(connection)).active
+        known = await reembedding.models(connection)
+        active = next((model for model in known if model.active), None)
         if active is None or active.name == configured.name:
             return
         if not by_itself:
@@ -181,4 +194,13 @@ async def move_to_configured(
             job.job_id,
         )
 
-    await database.transact(begin, timeout=_SECONDS)
+    try:
+        await database.transact(begin, timeout=_BEGIN_SECONDS)
+    except TooLate:
+        logger.warning(
+            "the change to the embedding model %s could not begin within %.0f s: `hitherto reembed "
+            "start %s` begins it, as does a restart",
+            configured.name,
+            _BEGIN_SECONDS,
+            configured.name,
+        )
