@@ -31,6 +31,9 @@ ACTOR = "extraction"
 # other job; once it is due it comes first, being older. Jobs of a whole tenant have slots of their
 # own, and delay no user. A running job with an expired lease may start. Alone in its transaction,
 # which most claims need for nothing, it also tells every process which jobs it took.
+#
+# Thousands of jobs of one user may stand before those of others, and each is looked at: the
+# comparison of rows lets the index of a user's jobs find an older one at once.
 _CLAIM = """
 WITH of_users AS (
     SELECT job_id
@@ -45,17 +48,20 @@ WITH of_users AS (
       AND NOT EXISTS (
           SELECT FROM jobs AS other
           WHERE other.tenant_id = job.tenant_id AND other.user_id = job.user_id
-            AND other.state IN ('queued', 'failed', 'running')
-            AND other.job_id <> job.job_id
-            AND (other.state = 'running' OR other.sequence_no < job.sequence_no
-                 AND (other.kind IN ('memory-extraction', 'document-ingestion')
-                      AND job.kind IN ('memory-extraction', 'document-ingestion')
-                   OR other.run_after <= statement_timestamp()
-                      AND NOT EXISTS (
-                          SELECT FROM unnest(%(tenants)s::text[], %(kinds)s::text[])
-                              AS resting (tenant_id, kind)
-                          WHERE resting.tenant_id = other.tenant_id
-                            AND resting.kind = other.kind))))
+            AND other.state = 'running' AND other.job_id <> job.job_id)
+      AND NOT EXISTS (
+          SELECT FROM jobs AS older
+          WHERE older.tenant_id = job.tenant_id AND older.user_id = job.user_id
+            AND older.state IN ('queued', 'failed', 'running')
+            AND (older.tenant_id, older.user_id, older.sequence_no)
+                < (job.tenant_id, job.user_id, job.sequence_no)
+            AND (older.kind IN ('memory-extraction', 'document-ingestion')
+                 AND job.kind IN ('memory-extraction', 'document-ingestion')
+              OR older.run_after <= statement_timestamp()
+                 AND NOT EXISTS (
+                     SELECT FROM unnest(%(tenants)s::text[], %(kinds)s::text[])
+                         AS resting (tenant_id, kind)
+                     WHERE resting.tenant_id = older.tenant_id AND resting.kind = older.kind)))
     ORDER BY job.sequence_no
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
