@@ -117,13 +117,8 @@ class Consolidation:
             for each in page:
                 scope = Scope(tenant_id, each)
                 board = await read_board(connection, scope, wanted)
-                for crowded in board.tags:
-                    if board.unchanged(crowded) and not wanted.again:
-                        counts["skipped_unchanged"] += 1
-                        continue
-                    groups = board.groups(crowded.tag)
-                    counts["groups"] += len(groups)
-                    counts["memories"] += sum(len(group.members) for group in groups)
+                for name, number in (await board.counts(again=wanted.again)).items():
+                    counts[name] += number
             if after is None:
                 return counts
 
@@ -226,19 +221,19 @@ class Consolidation:
         for crowded in board.tags:
             ours = crowded.job_id == run.held.job_id
             if board.unchanged(crowded) and (ours or not run.wanted.again):
-                board.settled.append(crowded.tag)
+                board.settle(crowded.tag)
                 if not ours:
                     run.result = run.result.with_counts({"skipped_unchanged": 1})
                 continue
             failed = run.failed
-            for group in board.groups(crowded.tag):
+            for group in await board.groups(crowded.tag):
                 try:
                     await self._group(run, scope, board, group, ())
                 except (ModelMisbehaved, ModelRefused) as error:
                     logger.warning("no usable answer for a group: %s", error)
                     run.not_answered(error)
             if run.failed == failed:
-                board.settled.append(crowded.tag)
+                board.settle(crowded.tag)
                 await self._settle(run, scope, board)
 
     async def _group(
@@ -341,6 +336,7 @@ class Consolidation:
 
         if not await self.write.transact(work, timeout=_SECONDS):
             raise _gone(run.held)
+        board.marked()
 
     async def _lock(
         self, connection: Connection, held: Claim, scope: Scope

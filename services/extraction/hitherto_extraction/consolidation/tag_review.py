@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import Group, mark_of, plan_groups
@@ -12,6 +12,10 @@ from hitherto_extraction.storage.consolidation import ConsolidationMark, Crowded
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.failures import KeyUnavailable
 from hitherto_shared.models import Profile, Scope
+from hitherto_shared.offloading import beside_loop, end_if_given_up
+
+_WORK_OF_A_CHARACTER = 16
+"""The work of telling whom a memory is about, in characters read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +44,96 @@ class ConsolidationTarget:
         return self.above - 1 if self.again else self.above
 
 
-@dataclass(slots=True)
 class TagReview:
     """The snapshot of a run; the memories in it change only by the run itself.
 
     A tag marked as processed thus never includes what others wrote in the meantime.
 
-    Attributes:
+    Args:
         tags: The crowded tags, the largest first.
-        members: The memories with these tags by id, the oldest first.
+        members: The memories with these tags, the oldest first.
         names: The user's names.
-        taken: Memories that were sent to the model in this run.
-        settled: Tags that were processed, now or before.
     """
 
-    tags: Sequence[CrowdedTag]
-    members: dict[UUID, Member]
-    names: Sequence[str]
-    taken: set[UUID] = field(default_factory=set)
-    settled: list[str] = field(default_factory=list)
+    def __init__(
+        self, tags: Sequence[CrowdedTag], members: Iterable[Member], names: Sequence[str]
+    ) -> None:
+        self.tags = tags
+        self.names = names
+        self._by_tag: dict[str, dict[UUID, Member]] = {each.tag: {} for each in tags}
+        self._taken: set[UUID] = set()
+        self._settled: set[str] = set()
+        self._unmarked: set[str] = set()
+        for member in members:
+            for found in self._sharing(member):
+                found[member.memory_id] = member
 
-    def groups(self, tag: str) -> list[Group]:
+    async def groups(self, tag: str) -> list[Group]:
         """The groups of a tag to ask about; their members count as taken from now on."""
-        found = plan_groups(
-            [each for each in self.members.values() if tag in each.tags],
-            taken=self.taken,
-            names=self.names,
-        )
-        self.taken.update(each.memory_id for group in found for each in group.members)
-        return found
+        return await beside_loop(self._work(tag), self._groups, tag)
 
     def unchanged(self, crowded: CrowdedTag) -> bool:
         """Whether a tag is unchanged since the last consolidation."""
-        left = mark_of(crowded.tag, self.members.values())
-        return crowded.fingerprint == left.fingerprint
+        return crowded.fingerprint == self._mark(crowded.tag).fingerprint
+
+    async def counts(self, *, again: bool) -> dict[str, int]:
+        """The numbers of groups and their memories, and of unchanged tags.
+
+        Args:
+            again: Whether unchanged tags are processed again.
+        """
+        return await beside_loop(sum(map(self._work, self._by_tag)), self._counts, again)
 
     def replace(self, originals: Sequence[Member], merged: Member) -> None:
         """Replace the originals by a merged memory."""
         for each in originals:
-            self.members.pop(each.memory_id, None)
-        self.members[merged.memory_id] = merged
-        self.taken.add(merged.memory_id)
+            for found in self._sharing(each):
+                found.pop(each.memory_id, None)
+        for found in self._sharing(merged):
+            found[merged.memory_id] = merged
+        self._taken.add(merged.memory_id)
+        changed = {tag for each in (*originals, merged) for tag in each.tags}
+        self._unmarked |= changed & self._settled
+
+    def settle(self, tag: str) -> None:
+        """Take a tag as processed, now or before."""
+        self._settled.add(tag)
+        self._unmarked.add(tag)
 
     def marks(self) -> list[ConsolidationMark]:
-        """The records of the tags that were processed."""
-        return [mark_of(tag, self.members.values()) for tag in self.settled]
+        """The records of processed tags that are new or changed since the last `marked`."""
+        return [self._mark(tag) for tag in sorted(self._unmarked)]
+
+    def marked(self) -> None:
+        """The present records are stored."""
+        self._unmarked.clear()
+
+    def _sharing(self, member: Member) -> list[dict[UUID, Member]]:
+        return [self._by_tag[tag] for tag in member.tags if tag in self._by_tag]
+
+    def _work(self, tag: str) -> int:
+        members = self._by_tag[tag].values()
+        return _WORK_OF_A_CHARACTER * sum(len(each.content) for each in members)
+
+    def _mark(self, tag: str) -> ConsolidationMark:
+        return mark_of(tag, self._by_tag[tag].values())
+
+    def _groups(self, tag: str) -> list[Group]:
+        found = plan_groups(list(self._by_tag[tag].values()), taken=self._taken, names=self.names)
+        self._taken.update(each.memory_id for group in found for each in group.members)
+        return found
+
+    def _counts(self, again: bool) -> dict[str, int]:
+        counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
+        for crowded in self.tags:
+            end_if_given_up()
+            if self.unchanged(crowded) and not again:
+                counts["skipped_unchanged"] += 1
+                continue
+            groups = self._groups(crowded.tag)
+            counts["groups"] += len(groups)
+            counts["memories"] += sum(len(group.members) for group in groups)
+        return counts
 
 
 async def read_board(
@@ -99,7 +148,7 @@ async def read_board(
         connection, scope, tag=wanted.tag, above=wanted.crowded_above
     )
     if not tags:
-        return TagReview([], {}, [])
+        return TagReview([], [], [])
     members = await consolidation.read_members(connection, scope, [each.tag for each in tags])
     try:
         profile, _ = await profiles.read_profile(connection, scope)
@@ -108,4 +157,4 @@ async def read_board(
     personal = profile.facts.get("personal")
     name = personal.get("name") if isinstance(personal, dict) else None
     names = [name] if isinstance(name, str) and name.strip() else []
-    return TagReview(tags, {each.memory_id: each for each in members}, names)
+    return TagReview(tags, members, names)
