@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from hitherto_extraction.storage import document_mentions, removal
+from hitherto_extraction.storage import document_mentions, removal, retention
+from hitherto_extraction.storage.retention import RetentionDays
 from hitherto_shared.identifiers import uuid7
-from tests.integration.upkeep.past import ANA
-from tests.integration.upkeep.stage import Stage
+from tests.integration.upkeep.past import ANA, conversation, message
+from tests.integration.upkeep.stage import TENANT, Stage
 
 _ENTITY = """
 INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
@@ -66,3 +67,26 @@ async def test_a_removal_of_all_leaves_none(stage: Stage) -> None:
         assert await removal.delete_source_vectors(connection, ANA) == count
         await removal.drop_excerpts(connection, ANA)
     assert await stage.value(_QUOTES) == 0
+
+
+_LOOKED_UP = """
+SELECT sum(coalesce(idx_scan, 0) + seq_scan) FROM pg_stat_xact_user_tables
+WHERE relname IN ('history', 'jobs', 'conversations')
+"""
+
+
+async def test_who_keeps_everything_is_not_examined(stage: Stage) -> None:
+    """Another user's retention makes the job run, over all users of the tenant."""
+    await conversation(stage)
+    for number in range(1, 31):
+        await message(stage, number)
+        await stage.memory(str(number), age="99 days")
+    await stage.rows("ANALYZE messages, memories, conversations, history, jobs")
+    keep = RetentionDays(0, 0)
+    async with stage.removal.connection() as connection, connection.transaction():
+        assert await retention.count(connection, TENANT, keep, user_id=None) == (0, 0, 0, 0)
+        assert await retention.find_due(connection, TENANT, keep, after="", limit=9) == ([], "ana")
+        assert await retention.find_messages(connection, ANA, keep, limit=99) == []
+        assert await retention.find_memories(connection, ANA, keep, limit=99) == []
+        # At most when each statement asks when the user spoke last.
+        assert await connection.fetch_value(_LOOKED_UP, ()) <= 4

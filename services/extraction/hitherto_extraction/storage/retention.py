@@ -17,7 +17,8 @@ MAX_DAYS = 36_500
 
 # In each statement `l` holds the times before which a user's memories and messages have exceeded
 # their retention. A user's own setting takes precedence over the installation's. 0 days keep them
-# for ever: the time is NULL.
+# for ever: the time is NULL, which is tested by itself, because Postgres would otherwise look for
+# the reader of every message.
 #
 # A memory has expired if the user said nothing, the memory was not recalled, and nobody but upkeep
 # changed it, for that long. A message expires by the time it was said; one that a job has yet to
@@ -39,13 +40,15 @@ WITH l AS MATERIALIZED (
     SELECT l.user_id
     FROM l
     JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
-    WHERE m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
+    WHERE l.memories_before IS NOT NULL
+      AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
       AND coalesce(m.changed_at < l.memories_before, true)
     UNION
     SELECT l.user_id
     FROM l
     JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
-    WHERE g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read)
+    WHERE l.messages_before IS NOT NULL
+      AND (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
 )
 SELECT l.user_id, due.user_id IS NOT NULL
 FROM l LEFT JOIN due USING (user_id)
@@ -63,7 +66,8 @@ WITH l AS MATERIALIZED (
 SELECT m.memory_id
 FROM l
 JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
-WHERE m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
+WHERE l.memories_before IS NOT NULL
+  AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
   AND coalesce(m.changed_at < l.memories_before, true)
   AND (%(among)s::uuid[] IS NULL OR m.memory_id = ANY(%(among)s))
 ORDER BY m.memory_id
@@ -81,7 +85,8 @@ WITH l AS MATERIALIZED (
 SELECT g.conversation_id, g.message_no, g.message_id
 FROM l
 JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
-WHERE (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
+WHERE l.messages_before IS NOT NULL
+  AND (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
   AND (%(among)s::text[] IS NULL OR g.conversation_id = ANY(%(among)s))
 ORDER BY g.conversation_id, g.message_no
 LIMIT %(limit)s
@@ -102,7 +107,8 @@ WITH l AS MATERIALIZED (
     SELECT m.tenant_id, m.user_id, m.memory_id
     FROM l
     JOIN memory_ages AS m ON m.tenant_id = l.tenant_id AND m.user_id = l.user_id
-    WHERE m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
+    WHERE l.memories_before IS NOT NULL
+      AND m.used_at < l.memories_before AND coalesce(l.spoke_at < l.memories_before, true)
       AND coalesce(m.changed_at < l.memories_before, true)
 )
 SELECT (SELECT count(*) FROM expired),
@@ -114,7 +120,8 @@ SELECT (SELECT count(*) FROM expired),
           JOIN sealed_embeddings USING (tenant_id, user_id, memory_id)),
        (SELECT count(*) FROM l
         JOIN message_readings AS g ON g.tenant_id = l.tenant_id AND g.user_id = l.user_id
-        WHERE g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read))
+        WHERE l.messages_before IS NOT NULL
+          AND (g.accepted_at < l.messages_before OR (g.said_at < l.messages_before AND g.is_read)))
 """
 
 _ANY_LIMIT = """
