@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping
 
@@ -129,3 +130,30 @@ async def test_a_table_that_was_never_analysed_is_extended_by_position(
         lines = "\n".join(str(line) for (line,) in await cursor.fetchall())
 
     assert re.search("Tid Scan on (passage_)?postings held", lines), lines
+
+
+class _Undone(Exception):
+    pass
+
+
+async def test_removing_many_texts_takes_little_longer_than_removing_two(stage: Stage) -> None:
+    """Also by the plan that Postgres keeps for a statement which runs often."""
+    await stage.user()
+    texts = [Counter({f"often{n}": 1 for n in range(20)}) for _ in range(8_000)]
+    async with stage.write.connection() as connection:
+        async with connection.transaction():
+            numbers = (await index.add(connection, ANA, {MESSAGES: texts}))[MESSAGES]
+
+        async def seconds(gone: list[int]) -> float:
+            began = time.monotonic()
+            with pytest.raises(_Undone):
+                async with connection.transaction():
+                    await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+                    await index._remove(
+                        connection, ANA, MESSAGES, dict.fromkeys(gone, 20), texts[0]
+                    )
+                    raise _Undone
+            return time.monotonic() - began
+
+        two = min([await seconds([numbers[0], numbers[-1]]) for _ in range(2)])
+        assert await seconds(numbers[::4]) < 5 * two + 0.5

@@ -45,7 +45,8 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = %(corpus)
 
 # Numbers ascend in a segment, so its ends tell whether it can hold one of those to remove. Rows are
 # updated by their physical position: a join by key is planned badly if the table has grown since it
-# was analysed, and writers here hold the user's row.
+# was analysed, and writers here hold the user's row. A subquery of numbers is hashed in any plan,
+# an array only in one for known values.
 _REMOVE = """
 WITH touched AS (
     SELECT ctid AS place, lexical_nos, frequencies, lengths
@@ -56,7 +57,7 @@ WITH touched AS (
       AND lexical_nos[cardinality(lexical_nos)] >= %(first)s
 ), posting AS (
     SELECT t.place, n.lexical_no, n.frequency, n.length,
-           n.lexical_no <> ALL(%(lexical_nos)s::int[]) AS stays
+           n.lexical_no NOT IN (SELECT unnest(%(lexical_nos)s::int[])) AS stays
     FROM touched AS t
     CROSS JOIN LATERAL unnest(t.lexical_nos, t.frequencies, t.lengths)
         AS n (lexical_no, frequency, length)
