@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hitherto_shared.private_file import NotRegular, require_regular
+
 VERSION = 1
 _HASH_DIGITS = 64
 _LOCK = ".lock"
@@ -56,13 +58,17 @@ class KeyStore:
         """The key of a user with the stamp of its file, or None if there is none.
 
         Raises:
-            BrokenRecord: The file has other contents.
+            BrokenRecord: The file has other contents, or is none.
             OSError: The folder cannot be read.
         """
+        path = self._path(user_hash)
         try:
-            with self._path(user_hash).open("rb") as file:
+            require_regular(path)
+            with path.open("rb") as file:
                 stamp = _stamp(os.fstat(file.fileno()))
                 text = file.read()
+        except NotRegular:
+            raise BrokenRecord from None
         except (FileNotFoundError, NotADirectoryError):
             return None
         return stamp, _parse(text)

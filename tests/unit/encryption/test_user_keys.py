@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import stat
 import sys
+from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -208,6 +209,19 @@ class TestWrongKeys:
     async def test_h3_a_damaged_file_is_told(self, tmp_path: Path, text: str) -> None:
         await keys(tmp_path).make(*USER)
         file_of(tmp_path).write_bytes(text.encode("utf-8", "surrogateescape"))
+        for going in (keys(tmp_path).open, keys(tmp_path).make):
+            with pytest.raises(KeyNotOpened) as caught:
+                await going(*USER)
+            assert "damaged" in caught.value.message
+
+    @pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
+    async def test_h3_what_is_no_file_is_told(
+        self, tmp_path: Path, put: Callable[[Path], None]
+    ) -> None:
+        """Whoever opens a pipe waits for a writer, and the end of the process for them."""
+        await keys(tmp_path).make(*USER)
+        file_of(tmp_path).unlink()
+        put(file_of(tmp_path))
         for going in (keys(tmp_path).open, keys(tmp_path).make):
             with pytest.raises(KeyNotOpened) as caught:
                 await going(*USER)
