@@ -108,7 +108,11 @@ def _run(options: argparse.Namespace, output: Output) -> int:
 
     def left() -> str:
         taken = sum(file.accepted for file in files)
-        return f"{taken} items were taken and stay; importing the same files again does no harm"
+        # The window that was cut off may be stored in part, without an answer.
+        return (
+            f"{taken} items were taken and stay, and so may some of those just sent; importing the "
+            "same files again does no harm"
+        )
 
     with (
         connect(options) as client,

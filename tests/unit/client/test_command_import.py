@@ -177,7 +177,7 @@ class TestImport:
         path = write(tmp_path, *(talk(f"c{n}") for n in range(150)))
         assert main(["import", path]) == 1
         err = capsys.readouterr().err
-        assert "100 items were taken and stay" in err
+        assert "100 items were taken and stay, and so may some of those just sent" in err
         assert "SCOPE_MISSING" in err
 
     def test_a_missing_file_is_found_before_anything_is_sent(
