@@ -417,3 +417,16 @@ def test_secrets_are_not_in_the_settings_own_text(tmp_path: Path) -> None:
     assert "canary" not in repr(given)
     assert "canary" not in str(given)
     assert given.api_key == "canary-key"
+
+
+@pytest.mark.parametrize(
+    ("departments", "told"),
+    [(None, "bound to another user"), ({"sales"}, "none of the departments")],
+)
+def test_a_person_is_told_what_keeps_them_from_another_user(
+    departments: set[str] | None, told: str
+) -> None:
+    held = None if departments is None else frozenset(departments)
+    principal = Principal("t", "key", frozenset({"read"}), USER, held)
+    with pytest.raises(NotPermitted, match=told):
+        principal.check_reaches("somebody else", "support")

@@ -25,6 +25,7 @@ NOT_LISTED = (
     "the credential can add the user"
 )
 """The refusal of a call about any other user, known or not."""
+ANOTHER_USER = "this credential is bound to another user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Principal:
                 others and to no department.
         """
         if self.user_id is not None and self.user_id != user_id:
-            raise user_not_allowed("this credential is bound to another user")
+            raise user_not_allowed(ANOTHER_USER)
         if self.users is not None and not self.departments and user_id not in self.users:
             raise user_not_allowed(NOT_LISTED)
         return Scope(self.tenant_id, user_id)
@@ -120,6 +121,8 @@ class Principal:
         if not self.reaches(user_id, department):
             if self.users is not None and not self.departments:
                 raise user_not_allowed(NOT_LISTED)
+            if self.user_id is not None and not self.departments:
+                raise user_not_allowed(ANOTHER_USER)
             raise user_not_allowed(
                 "this user is in none of the departments that the credential is bound to; a "
                 "credential that may act for every user can assign a department"
