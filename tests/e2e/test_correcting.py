@@ -266,7 +266,7 @@ async def test_row_39_corrections_at_once_lose_nothing(
     versions = rows(tenant_conninfo, "SELECT version FROM memory_versions ORDER BY version")
     assert versions == [(n,) for n in range(1, 21)]
     checked = await asyncio.gather(
-        *(update(services, saved.id, version=21, importance=n / 10) for n in range(10)),
+        *(update(services, saved.id, version=21, importance=n / 10 + 0.05) for n in range(10)),
         return_exceptions=True,
     )
     assert sum(isinstance(outcome, memory_pb2.Memory) for outcome in checked) == 1

@@ -441,7 +441,7 @@ class TestWithoutTheKey:
         assert [each.summary for each in listed.profiles] == ["of ana", "of bo", "of chi"]
         (file,) = set(key_files(services_folder)) - files
         file.unlink()
-        file.mkdir()
+        file.symlink_to(file)  # which is opened by nobody, not even by root
         refusal = await refusal_of(read.ListProfiles(pb.ListProfilesRequest()))
         assert refusal.code is grpc.StatusCode.UNAVAILABLE
         assert refusal.reason == "KEY_SERVICE_UNAVAILABLE"
