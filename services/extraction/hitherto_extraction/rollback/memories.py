@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.guards import relevance
-from hitherto_extraction.pipeline.guards.subjects import speaks_of_another
-from hitherto_extraction.pipeline.guards.support import JoinedWords
+from hitherto_extraction.pipeline.guards.exclusion import exclude
 from hitherto_extraction.pipeline.message_removal import reindex
 from hitherto_extraction.pipeline.versions import write_next
 from hitherto_extraction.rollback.replay import FIELDS, Replacement, replacements, replay
@@ -19,7 +18,11 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Memory, Scope
+from hitherto_shared.models import Scope
+from hitherto_shared.offloading import beside_loop, end_if_given_up
+
+_WORK_OF_A_STATEMENT = 50
+"""The work of following one statement, in characters read (`beside_loop`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Rebuilding:
         actor: The actor, and
         reason: the reason, for the history.
         gone: After the run, the memories that nothing states any more, as far as they matter here.
+        words: During it, the words of memories without those of the source, as far as known.
         around: During it, the memories that end or hold back a rebuilt one, and what ends those.
     """
 
@@ -54,14 +58,17 @@ class Rebuilding:
     actor: str
     reason: str
     gone: set[UUID] = field(default_factory=set)
+    words: dict[UUID, str] = field(default_factory=dict)
     around: dict[UUID, _MemoryHistory] = field(default_factory=dict)
 
     async def run(self, connection: Connection, touched: Collection[UUID]) -> dict[str, int]:
         """Rebuild memories, and those that were closed or held back by removed ones."""
         histories = await self._read(connection, touched)
-        self.gone = {
-            memory_id for memory_id, each in histories.items() if self._rebuilt(each) is None
-        }
+        for memory_id, each in histories.items():
+            if (alone := self._rebuilt(each)) is None:
+                self.gone.add(memory_id)
+            else:
+                self.words[memory_id] = alone["content"]
         depending = await storage.depending_on(connection, self.scope, sorted(self.gone))
         histories |= await self._read(connection, set(depending) - histories.keys())
         await self._look_around(connection, histories)
@@ -69,15 +76,14 @@ class Rebuilding:
         reworded = []
         unmentioned: list[UUID] = []
         rebuilt: dict[UUID, EditableMemory] = {}
+        work = sum(map(_work_of, self.around.values()))
         for memory_id, each in histories.items():
-            fields = self._rebuilt(each)
-            after = rebuilt[memory_id] = (
-                _forgotten(each.held)
-                if fields is None
-                else _as_rebuilt(each.held, fields, self._challenged(each))
-            )
+            lost = _named_by([each]) & self.gone
+            instead = await beside_loop(work, self._instead, each, lost) if lost else {}
+            after = rebuilt[memory_id] = self._after(each, instead)
             if await self._write(connection, each, after):
-                counts["memories_forgotten" if fields is None else "memories_restored"] += 1
+                gone = memory_id in self.gone
+                counts["memories_forgotten" if gone else "memories_restored"] += 1
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(connection, each)
@@ -106,18 +112,34 @@ class Rebuilding:
             }
             self.gone |= looked_at.keys()
 
-    def _rebuilt(self, history: _MemoryHistory) -> dict[str, Any] | None:
+    def _rebuilt(
+        self, history: _MemoryHistory, instead: Mapping[UUID, Replacement] = MappingProxyType({})
+    ) -> dict[str, Any] | None:
+        """The fields of a memory. Whether it is gone does not depend on `instead`."""
         return replay(
             history.versions,
             history.statements,
             skipped=history.skipped,
             gone=self.gone,
-            instead=self._instead(history),
+            instead=instead,
         )
 
-    def _challenged(self, history: _MemoryHistory) -> list[UUID]:
+    def _after(
+        self, history: _MemoryHistory, instead: Mapping[UUID, Replacement]
+    ) -> EditableMemory:
+        """A memory as it is without the source."""
+        fields = self._rebuilt(history, instead)
+        if fields is None:
+            return _forgotten(history.held)
+        waits = fields["status"] == "quarantined"
+        return _as_rebuilt(
+            history.held, fields, self._challenged(history, instead) if waits else ()
+        )
+
+    def _challenged(
+        self, history: _MemoryHistory, instead: Mapping[UUID, Replacement]
+    ) -> list[UUID]:
         """What a memory in quarantine still challenges."""
-        instead = self._instead(history)
         named = [
             UUID(each)
             for statement in history.statements
@@ -128,15 +150,13 @@ class Rebuilding:
         every = dict.fromkeys([*standing, *history.held.challenges])
         return [each for each in every if each not in self.gone]
 
-    def _instead(self, history: _MemoryHistory) -> dict[UUID, Replacement]:
+    def _instead(self, history: _MemoryHistory, lost: Collection[UUID]) -> dict[UUID, Replacement]:
         """What stands in the place of those that closed or held back a memory and are gone."""
         return {
-            each: behind
-            for each in _named_by([history]) & self.gone
-            if (behind := self._behind(each, history.held.memory)) is not None
+            each: behind for each in lost if (behind := self._behind(each, history)) is not None
         }
 
-    def _behind(self, gone: UUID, memory: Memory) -> Replacement | None:
+    def _behind(self, gone: UUID, ended: _MemoryHistory) -> Replacement | None:
         """What a memory gave way to in the end if one between the two is gone.
 
         In "Oslo", "Rome", "Bern" without "Rome", "Oslo" ends where "Bern" begins.
@@ -144,16 +164,25 @@ class Rebuilding:
         found: list[Replacement] = []
         left, seen = [gone], {gone}
         while left:
+            end_if_given_up()
             history = self.around.get(left.pop())
             for after in _contradictions_of(history, self.gone) if history else ():
                 if after.by in self.gone:
                     left += {after.by} - seen
                     seen.add(after.by)
-                elif (successor := self.around.get(after.by)) is not None and _gives_way(
-                    memory, successor.held.memory
+                elif (successor := self.around.get(after.by)) is not None and self._gives_way(
+                    ended, successor
                 ):
                     found.append(after)
         return min(found, key=lambda each: each.at, default=None)
+
+    def _gives_way(self, ended: _MemoryHistory, successor: _MemoryHistory) -> bool:
+        """Whether a memory ends if another one holds."""
+        old, new = ended.held.memory, successor.held.memory
+        # What the source added to either of them is no longer said.
+        return old.type == new.type and exclude(
+            self.words.get(old.memory_id, old.content), self.words.get(new.memory_id, new.content)
+        )
 
     async def _read(
         self, connection: Connection, memory_ids: Collection[UUID]
@@ -305,10 +334,9 @@ def _contradictions_of(history: _MemoryHistory, gone: Collection[UUID]) -> Itera
                     yield after
 
 
-def _gives_way(memory: Memory, successor: Memory) -> bool:
-    """Whether a memory ends if another one holds."""
-    old, new = memory.content, successor.content
-    return not speaks_of_another(old, new) and relevance.ends(old, [new], JoinedWords.of(new), new)
+def _work_of(history: _MemoryHistory) -> int:
+    """The work of comparing a memory, in characters read."""
+    return len(history.held.memory.content) + _WORK_OF_A_STATEMENT * len(history.statements)
 
 
 def _forgotten(held: EditableMemory) -> EditableMemory:
