@@ -321,6 +321,20 @@ async def test_words_that_a_source_added_do_not_decide_what_comes_back(
     assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}
 
 
+async def test_what_stays_ended_is_not_counted_as_restored(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Oslo ended because of Rome, and afterwards because of Bern."""
+    model.script = contradicting
+    for day, town in enumerate(("Oslo", "Rome", "Bern")):
+        said = f"Ana lives in {town}"
+        await learn(modelled, talk(said, conversation=town, at=NOON + timedelta(days=day)))
+    told = await take_back(modelled, conversation_id="Rome", dry_run=True)
+    assert await take_back(modelled, conversation_id="Rome") == told
+    assert (told["memories_forgotten"], told["memories_restored"]) == (1, 0)
+    assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -18,7 +18,7 @@ from hitherto_extraction.storage.editing import EditableMemory
 from hitherto_extraction.storage.rollback import StoredVersion
 from hitherto_extraction.storage.statements import NewStatement, StoredStatement
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.models import Scope
+from hitherto_shared.models import CURRENT_STATUSES, Scope
 from hitherto_shared.offloading import beside_loop, end_if_given_up
 
 _WORK_OF_A_STATEMENT = 50
@@ -82,8 +82,11 @@ class Rebuilding:
             instead = await beside_loop(work, self._instead, each, lost) if lost else {}
             after = rebuilt[memory_id] = self._after(each, instead)
             if await self._write(connection, each, after):
-                gone = memory_id in self.gone
-                counts["memories_forgotten" if gone else "memories_restored"] += 1
+                if memory_id in self.gone:
+                    counts["memories_forgotten"] += 1
+                elif after.memory.status in CURRENT_STATUSES:
+                    # What has only another replacement, or waits for review, is not back.
+                    counts["memories_restored"] += 1
                 if after.indexed_text != each.held.indexed_text:
                     reworded.append(memory_id)
             unmentioned += await self._unmention(connection, each)
