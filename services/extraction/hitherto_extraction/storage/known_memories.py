@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -249,22 +249,44 @@ async def ended_by(
     named: dict[UUID, UUID] = dict(await connection.fetch_rows(_CONTRADICTED, scope.bind()))
     through = dict(named)
     beyond = set(named.values()) - through.keys()
-    while beyond:
+    for _ in range(_LONGEST_CHAIN):
+        if not beyond:
+            break
         values = scope.bind(memory_ids=Uuids(sorted(beyond)))
         forgotten: dict[UUID, UUID] = dict(
             await connection.fetch_rows(_CONTRADICTED_BEFORE, values)
         )
         through |= forgotten
         beyond = set(forgotten.values()) - through.keys()
-    found = defaultdict[UUID, dict[UUID, UUID]](dict)
-    for memory_id, by in named.items():
-        last, steps = by, 0
-        # An import may bring a circle.
-        while last not in memory_ids and last in through and steps < _LONGEST_CHAIN:
-            last, steps = through[last], steps + 1
-        if last in memory_ids:
-            found[last][memory_id] = by
-    return dict(found)
+    replaced = defaultdict[UUID, list[UUID]](list)
+    for memory_id, by in through.items():
+        replaced[by].append(memory_id)
+    wanted = set(memory_ids)
+    found = {each: _ended_through(each, replaced, named, until=wanted) for each in wanted}
+    return {each: ended for each, ended in found.items() if ended}
+
+
+def _ended_through(
+    last: UUID,
+    replaced: Mapping[UUID, Sequence[UUID]],
+    named: Mapping[UUID, UUID],
+    *,
+    until: Collection[UUID],
+) -> dict[UUID, UUID]:
+    """The contradicted memories behind one, up to others of which the same is asked.
+
+    The walk begins at the last one, so its time grows with what it finds.
+    """
+    found: dict[UUID, UUID] = {}
+    step = [last]
+    # An import may bring a circle.
+    for _ in range(_LONGEST_CHAIN):
+        before = [each for by in step for each in replaced.get(by, ())]
+        found |= {each: named[each] for each in before if each in named}
+        step = [each for each in before if each not in until]
+        if not step:
+            break
+    return found
 
 
 async def read_top(connection: Connection, scope: Scope, limit: int) -> list[CurrentMemory]:
