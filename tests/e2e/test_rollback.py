@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,9 @@ from hitherto.v1 import (
     search_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
+from hitherto_extraction.pipeline.guards.exclusion import exclude
+from hitherto_extraction.rollback import memories as rebuilding
+from hitherto_shared import offloading
 from tests.e2e.conftest import Services
 from tests.e2e.curating import restore, save
 from tests.e2e.learning import (
@@ -319,6 +323,27 @@ async def test_words_that_a_source_added_do_not_decide_what_comes_back(
     assert {m.content for m in await memories(modelled)} == {near}
     await take_back(modelled, conversation_id="Rome")
     assert {m.content for m in await memories(modelled)} == {"Ana lives in Bern"}
+
+
+async def test_statements_are_compared_once_and_beside_the_event_loop(
+    modelled: Services, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[str, str, threading.Thread]] = []
+
+    def watched(one: str, other: str) -> bool:
+        compared.append((one, other, threading.current_thread()))
+        return exclude(one, other)
+
+    model.script = contradicting
+    for day, town in enumerate(("Oslo", "Rome", "Bern")):
+        said = f"Ana lives in {town}"
+        await learn(modelled, talk(said, conversation=town, at=NOON + timedelta(days=day)))
+    monkeypatch.setattr(rebuilding, "exclude", watched)
+    monkeypatch.setattr(offloading, "SHORT", 0)
+    await take_back(modelled, conversation_id="Rome")
+    ((one, other, thread),) = compared
+    assert (one, other) == ("Ana lives in Oslo", "Ana lives in Bern")
+    assert thread is not threading.main_thread()
 
 
 async def test_what_stays_ended_is_not_counted_as_restored(
