@@ -16,18 +16,43 @@ from hitherto_shared.text.word_forms import forms
 _MOST_COMPARED = 50
 """A conversation with more withheld memories than this counts as repeating one: the database
 returns one more at most, in no useful order."""
-_EMPTY_WORDS = frozenset(
-    content_terms(
-        "user người dùng usuario usuaria usuário usuária utilisateur utilisatrice l'utilisateur "
-        "l'utilisatrice benutzer nutzer nutzerin utente l'utente пользователь المستخدم مستخدم "
-        "המשתמש उपयोगकर्ता 用户 用戶 使用者 ユーザー 사용자 ผู้ใช้ "
-        "el la los las un una de del al en con por para su se y que es le les l du des et qui "
-        "dans pour sur sa est der die das den dem ein eine einer und mit von zu im am ist sich "
-        "lo il gli di da che per o os as um uma do no na em não не и в на с по за что é non "
-        "في من إلى على عن و"
-    )
+_LANGUAGES = (
+    ("user", ""),
+    ("người dùng, nguoi dung", ""),
+    (
+        "usuario, usuaria",
+        "el la los las lo un una de del al en con por para su se y que es",
+    ),
+    (
+        "usuário, usuária",
+        "o os as um uma de da do na no em com por para se e que é não",
+    ),
+    (
+        "utilisateur, utilisatrice, l'utilisateur, l'utilisatrice",
+        "le la les l un une de du des en et qui que dans pour par sur sa se est",
+    ),
+    (
+        "nutzer, nutzerin, benutzer, benutzerin",
+        "der die das den dem des ein eine einer und mit von zu in im am ist sich",
+    ),
+    ("utente, l'utente", "il lo la gli le un una di da in con per su al e che è si non"),
+    ("пользователь", "и в на с по за что не"),
+    ("المستخدم, مستخدم", "في من إلى على عن و"),
+    ("המשתמש", ""),
+    ("उपयोगकर्ता", ""),
+    ("用户, 用戶", ""),
+    ("使用者", ""),
+    ("ユーザー", ""),
+    ("사용자", ""),
+    ("ผู้ใช้", ""),
 )
-"""The words of models for the user, and words between others: whatever a statement is about."""
+"""By language, the words of models for the user, and words between others. Many of the latter are
+words or names in other languages ("die", "MIT", "Su")."""
+_EMPTY_WORDS = tuple(
+    (frozenset(count_terms(word)), frozenset(count_terms(between)))
+    for words, between in _LANGUAGES
+    for word in words.split(", ")
+)
 _VERDICT = "repeats a withheld memory"
 
 
@@ -43,12 +68,13 @@ def work_of(summaries: Iterable[Summary]) -> int:
 def repeating(summaries: Sequence[Summary], profile: Profile | None) -> frozenset[str]:
     """The conversations whose summaries repeat a memory that may not be shown.
 
-    A summary repeats a memory if it has half of its words, apart from function words and the user's
-    name. A sealed memory, which has no words, counts as repeated.
+    A summary repeats a memory if it has half of its words, apart from the word for the user,
+    function words of the same language, and the user's name. A sealed memory, which has no words,
+    counts as repeated.
     """
     if not any(summary.withheld for summary in summaries):
         return frozenset()
-    names = _EMPTY_WORDS.union(content_terms(_own_name(profile)))
+    names = frozenset(content_terms(_own_name(profile)))
     return frozenset(
         summary.conversation_id
         for summary in summaries
@@ -85,6 +111,10 @@ def _says_any(summary: Summary, names: Collection[str]) -> bool:
 
 def _is_said(statement: str, said: Collection[str], names: Collection[str]) -> bool:
     every = query_terms(statement)
-    terms = [term for term in every if term not in names] or every
-    found = sum(term in said or any(form in said for form in forms(term)) for term in terms)
-    return 2 * found >= len(terms)
+    found = [empty for empty in _EMPTY_WORDS if empty[0].issubset(every)]
+    user = frozenset().union(names, *(words for words, _ in found))
+    between = frozenset().union(*(words for _, words in found))
+    others = [term for term in every if term not in user]
+    terms = [term for term in others if term not in between] or others or every
+    repeated = sum(term in said or any(form in said for form in forms(term)) for term in terms)
+    return 2 * repeated >= len(terms)
