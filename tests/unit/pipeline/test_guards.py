@@ -171,6 +171,18 @@ TWO_STATEMENTS = [
     # Words that changed places between numbers, dates or names.
     ("order", "User runs 5 km and swims 3 km", "User swims 5 km and runs 3 km"),
     ("order", "User runs 5 km, swims 3 km daily", "User swims 5 km, runs 3 km daily"),
+    ("order", "Ana runs 5 km and swims 3 miles", "Ana swims 5 km and runs 3 miles"),
+    ("order", "Ana runs 5 km uphill and swims 3 km", "Ana swims 5 km uphill and runs 3 km"),
+    (
+        "order",
+        "User takes 5 mg of aspirin and 10 ml of syrup",
+        "User takes 5 mg of syrup and 10 ml of aspirin",
+    ),
+    (
+        "order",
+        "Tom plays chess well and Ben plays tennis badly",
+        "Tom plays tennis well and Ben plays chess badly",
+    ),
     (
         "order",
         "Ana runs 5 km, swims 3 km and cycles 20 km",

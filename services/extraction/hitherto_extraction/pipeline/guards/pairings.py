@@ -3,7 +3,7 @@
 The numbers and dates, and the names, divide the words of a statement among themselves: a word
 belongs to those in its clause. Clauses may stand in any order and take words with them from the
 beginning or the end of the sentence. Two statements therefore differ only if words changed places
-in both directions, and nothing shows that a number or name kept its own.
+in both directions.
 """
 
 from __future__ import annotations
@@ -77,15 +77,9 @@ def _exchanged(new: Owners, old: Sequence[Owners], frame: Collection[str]) -> li
         for word, owners in each.items():
             before.setdefault(word, set()).update(owners)
     both = [word for word in new if word in before and word not in frame]
-    kept = {
-        owner
-        for word in both
-        for owner in before[word]
-        if len(before[word]) == 1 and before[word] == new[word]
-    }
     moved = [word for word in both if before[word].isdisjoint(new[word])]
-    left = {owner for word in moved for owner in before[word]} - kept
-    taken = {owner for word in moved for owner in new[word]} - kept
+    left = {owner for word in moved for owner in before[word]}
+    taken = {owner for word in moved for owner in new[word]}
     return moved if len(left & taken) > 1 else []
 
 
