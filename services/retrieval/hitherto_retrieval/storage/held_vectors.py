@@ -223,9 +223,9 @@ def _signs(vectors: Vectors) -> Signs:
 def _added_as_pgvector_adds(columns: Vectors, vector: Vectors) -> Vectors:
     """Inner products: summed in eight lanes, these by halves, then what is left over.
 
-    Each lane is added up from its first block on, for all items at once. That is as quick as a sum
-    in any order, and quicker than the sums of some of the items. BLAS would add up equal rows
-    unequally, and its threads cost more than they gain.
+    Each lane is added up from its first block on, for all items of `columns` side by side. That is
+    as quick as a sum in any order. BLAS would add up equal rows unequally, and its threads cost
+    more than they gain.
     """
     dimensions, count = columns.shape
     blocks = dimensions // _LANES
