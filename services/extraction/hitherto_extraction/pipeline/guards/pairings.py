@@ -23,8 +23,10 @@ from hitherto_shared.text.terms import lone_characters
 _MOST_OF_A_CLAUSE = 4
 """More numbers or names than this in one clause are a list, which pairs nothing."""
 _ENDS = frozenset(".,;:!?…()[]—–。、؟،؛।")
-_AND_SIGNS = frozenset("和与與及跟")
+_AND_SIGNS = frozenset("&和与與及跟")
 _BORDERS = LISTING.union(JOINTS)
+_SHORT_ANDS = frozenset(("e", "ed", "i"))
+"""Italian, Portuguese and Polish. With a capital, they are names or the English pronoun."""
 _ARABIC_AND = "و"
 _SHORTEST_JOINED = 4
 """Characters of an Arabic word that may begin with "and"."""
@@ -114,7 +116,7 @@ def _clauses(
             end = quantities[at].end
         if at < end:
             continue
-        if token.text in _ENDS or token.text in _AND_SIGNS or token.lower in _BORDERS:
+        if _divides(token):
             yield clause
             clause = _PairedClause()
         elif token.kind != POINT and is_name(token, lower_cased):
@@ -124,6 +126,15 @@ def _clauses(
         elif content([token]) or (_is_lone(token) and token.text.translate(JOINING_SIGNS)):
             clause.words.append(word_form(key(token, loose=loose)))
     yield clause
+
+
+def _divides(token: Token) -> bool:
+    return (
+        token.text in _ENDS
+        or token.text in _AND_SIGNS
+        or token.text in _SHORT_ANDS
+        or token.lower in _BORDERS
+    )
 
 
 def _divided(tokens: Sequence[Token]) -> Iterator[Token]:
