@@ -14,11 +14,10 @@ from hitherto_retrieval.storage import memories, past, people
 from hitherto_retrieval.storage.moment import PRESENT, Moment
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Asking, Statement
+from hitherto_retrieval.withheld import SPARE
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import Entity, Kept, Memory, Preference, Profile, Scope, Summary
 
-_SPARE_CONVERSATIONS = 5
-"""Conversations read beyond the wanted number, because a context may leave some out."""
 FRESH_PLACES = 5
 """Places of the top list for the newest memories of the last week."""
 
@@ -48,7 +47,7 @@ class Extent:
     @property
     def summaries(self) -> int:
         """Number of conversations to read."""
-        return self.conversations + _SPARE_CONVERSATIONS if self.conversations else 0
+        return self.conversations + SPARE if self.conversations else 0
 
     @property
     def fresh(self) -> int:

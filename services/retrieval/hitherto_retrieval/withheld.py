@@ -16,6 +16,8 @@ from hitherto_shared.text.word_forms import forms
 _MOST_COMPARED = 50
 """A conversation with more withheld memories than this counts as repeating one: the database
 returns one more at most, in no useful order."""
+SPARE = 5
+"""Summaries to read beyond the wanted number, because some may be left out."""
 _LANGUAGES = (
     ("user", ""),
     ("người dùng, nguoi dung", ""),

@@ -264,9 +264,9 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetSuggestions(self, request, context):
-        """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-        summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
-        conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        """GetSuggestions returns questions that the user may want to ask next. They were prepared when
+        conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
+        that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

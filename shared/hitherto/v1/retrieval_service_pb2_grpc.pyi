@@ -108,9 +108,9 @@ class RetrievalServiceStub:
     INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSuggestions: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSuggestionsRequest, _retrieval_service_pb2.GetSuggestionsResponse]
-    """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-    summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
-    conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+    """GetSuggestions returns questions that the user may want to ask next. They were prepared when
+    conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
+    that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSession: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
@@ -197,9 +197,9 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSuggestions: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSuggestionsRequest, _retrieval_service_pb2.GetSuggestionsResponse]  # type: ignore[assignment]
-    """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-    summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
-    conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+    """GetSuggestions returns questions that the user may want to ask next. They were prepared when
+    conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
+    that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]  # type: ignore[assignment]
     """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
@@ -373,9 +373,9 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_service_pb2.GetSuggestionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.GetSuggestionsResponse, _abc.Awaitable[_retrieval_service_pb2.GetSuggestionsResponse]]:
-        """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
-        summaries, without those that repeat a forgotten or quarantined memory. They were prepared when the
-        conversations were read; no model is called. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        """GetSuggestions returns questions that the user may want to ask next. They were prepared when
+        conversations were read; no model is called. They come from up to 5 of the last 10 summaries: the last ones
+        that repeat no forgotten or quarantined memory. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
 
     @_abc_1.abstractmethod

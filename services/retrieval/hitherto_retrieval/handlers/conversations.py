@@ -9,7 +9,7 @@ from hitherto_retrieval.handlers.reading import ReadCalls, UserChecks
 from hitherto_retrieval.storage import conversations, people
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
-from hitherto_retrieval.withheld import repeating, work_of
+from hitherto_retrieval.withheld import SPARE, repeating, work_of
 from hitherto_shared.convert import OUTCOME, message_message, summary_message
 from hitherto_shared.errors import NotFound, not_found
 from hitherto_shared.models import Message, Scope
@@ -128,14 +128,15 @@ class ConversationCalls(ReadCalls):
             return pb.GetSuggestionsResponse(reason=reading.reason)
         with_sealed = await reading.may_show_sealed()
         recent = conversations.recent(
-            reading.scope, first=None, limit=CONVERSATIONS, with_sealed=with_sealed
+            reading.scope, first=None, limit=CONVERSATIONS + SPARE, with_sealed=with_sealed
         )
         named = people.profile(reading.scope)
         await reading.ask(recent, named)
         found = await reading.opener.whole(recent.answer)
         profile = next(iter(await reading.opener.whole([named.answer])), None)
         withheld = await beside_loop(work_of(found), repeating, found, profile)
-        found = [summary for summary in found if summary.conversation_id not in withheld]
+        shown = [summary for summary in found if summary.conversation_id not in withheld]
+        found = shown[:CONVERSATIONS]
         return pb.GetSuggestionsResponse(
             suggestions=suggest(found, limit),
             recent_topics=recent_topics(found),
