@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -235,6 +236,13 @@ async def test_older_summaries_make_suggestions_if_the_last_ones_repeat_what_is_
     modelled: Services, model: ScriptedModel
 ) -> None:
     plants = ("roses", "tulips", "ferns", "lilies", "cacti")
+
+    def watered(plant: str, request: Any) -> dict[str, Any]:
+        return {
+            "new_memories": [memory(f"Ana waters {plant}", ["m1"])],
+            **outline(plant, f"Ana waters {plant}."),
+        }
+
     model.script = replies(
         {
             "bicycle": lambda r: {
@@ -244,13 +252,7 @@ async def test_older_summaries_make_suggestions_if_the_last_ones_repeat_what_is_
                     "followup_suggestions": ["Does the bicycle work again?"],
                 },
             },
-            **{
-                plant: lambda r, plant=plant: {
-                    "new_memories": [memory(f"Ana waters {plant}", ["m1"])],
-                    **outline(plant, f"Ana waters {plant}."),
-                }
-                for plant in plants
-            },
+            **{plant: partial(watered, plant) for plant in plants},
         }
     )
     await learn(
