@@ -749,7 +749,8 @@ type ReembedResponse struct {
 	TargetModel string `protobuf:"bytes,4,opt,name=target_model,json=targetModel,proto3" json:"target_model,omitempty"`
 	// target_dimensions, the size of its vectors.
 	TargetDimensions int32 `protobuf:"varint,5,opt,name=target_dimensions,json=targetDimensions,proto3" json:"target_dimensions,omitempty"`
-	// embedded_count, the number of texts with a vector of the target model.
+	// embedded_count, the number of texts with a vector of the target model. It is 0, like pending_count, if a
+	// step other than STATUS is done but the texts could not be counted within four seconds.
 	EmbeddedCount int64 `protobuf:"varint,6,opt,name=embedded_count,json=embeddedCount,proto3" json:"embedded_count,omitempty"`
 	// pending_count, the number of texts without one.
 	PendingCount int64 `protobuf:"varint,7,opt,name=pending_count,json=pendingCount,proto3" json:"pending_count,omitempty"`

@@ -467,7 +467,9 @@ class ReembedResponse(_message.Message):
     target_dimensions: _builtins.int
     """target_dimensions, the size of its vectors."""
     embedded_count: _builtins.int
-    """embedded_count, the number of texts with a vector of the target model."""
+    """embedded_count, the number of texts with a vector of the target model. It is 0, like pending_count, if a
+    step other than STATUS is done but the texts could not be counted within four seconds.
+    """
     pending_count: _builtins.int
     """pending_count, the number of texts without one."""
     consistency_token: _builtins.str

@@ -6,10 +6,12 @@ import argparse
 import time
 from typing import Any
 
+import grpc
+
 from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto.v1.extraction_service_pb2 import GetJobRequest
-from hitherto_client import Hitherto
+from hitherto_client import Hitherto, HithertoCallError
 from hitherto_client._sync.jobs import FINAL
 from hitherto_client.command.jobs import exit_code, show_jobs
 from hitherto_client.command.options import connect, wait
@@ -37,7 +39,8 @@ def _show(output: Output, options: argparse.Namespace, reply: Any) -> None:
     show_record(output, _STATE, reply)
     if reply.HasField("job"):
         show_jobs(output, [reply.job])
-    if reply.target_model and not reply.pending_count:
+    # Both are 0 in a reply whose texts could not be counted in time.
+    if reply.target_model and reply.embedded_count and not reply.pending_count:
         output.note("everything is embedded: `hitherto reembed switch` lets reads use it")
     elif reply.job.state == job_pb2.JOB_STATE_DEAD:
         output.note("reads still use the old model")
@@ -85,14 +88,19 @@ def _follow(
             total = reply.embedded_count + reply.pending_count
             share = reply.embedded_count / total if total else 0.0
             ended = job.state in FINAL
-            text = f"{reply.embedded_count} of {total} texts embedded"
+            text = f"{reply.embedded_count} of {total} texts embedded" if total else "embedding"
             bar.show(1.0 if ended else share, text)
             if ended:
                 reply.job.CopyFrom(job)
                 return reply
             time.sleep(_POLL_SECONDS)
             job = client.connection.extraction.GetJob(GetJobRequest(job_id=job.id)).job
-            reply = _STATUS.call(client, options, model="", dimensions=0)
+            try:
+                reply = _STATUS.call(client, options, model="", dimensions=0)
+            except HithertoCallError as error:
+                # The texts of a large installation may take too long to count.
+                if error.code is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise
 
 
 COMMANDS = (

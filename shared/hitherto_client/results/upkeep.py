@@ -31,7 +31,8 @@ class Reembedding:
     """The model that everything is being embedded with; empty if there is none."""
     target_dimensions: int
     embedded_count: int
-    """Texts with a vector of the target model."""
+    """Texts with a vector of the target model; 0, like `pending_count`, if a step other than
+    `status` is done but counting them took too long."""
     pending_count: int
     """Texts without one."""
 

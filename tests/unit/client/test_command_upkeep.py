@@ -201,6 +201,29 @@ class TestReembedding:
         assert asked[0] == maintenance.REEMBED_PHASE_START
         assert set(asked[1:]) == {maintenance.REEMBED_PHASE_STATUS}
 
+    def test_texts_that_take_too_long_to_count_end_no_waiting(
+        self,
+        fakes: Fakes,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """START is answered without the numbers then, and STATUS is not."""
+        monkeypatch.setattr("hitherto_client.command.reembed._POLL_SECONDS", 0.01)
+        job = fakes.extraction.add_job(kind="reembedding", state=job_pb2.JOB_STATE_RUNNING)
+
+        def start(_: maintenance.ReembedRequest) -> maintenance.ReembedResponse:
+            fakes.fail("Reembed", Failure(grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"))
+            reply = maintenance.ReembedResponse(job=job, target_model="large")
+            job.state = job_pb2.JOB_STATE_SUCCEEDED
+            return reply
+
+        fakes.others.replies["Reembed"] = start
+        assert main(["reembed", "start", "large", "--wait"]) == 0
+        out, err = capsys.readouterr()
+        assert "SUCCEEDED" in out.upper()
+        assert "0 of 0" not in err
+        assert "everything is embedded" not in err
+
     def test_too_early(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         fakes.fail(
             "Reembed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.convert import enum_words, job_message, memory_message, timestamp
+from hitherto_shared.database.faults import Tolerated
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.models import Job
@@ -32,6 +34,8 @@ from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.text.normalise import tag_key
 from hitherto_shared.validation import Checks
+
+logger = logging.getLogger("hitherto.reembedding")
 
 _COUNTING_SECONDS = 30.0
 """Counting across all users of a tenant may take longer than other calls."""
@@ -43,7 +47,10 @@ _PHASES = enum_words(pb.ReembedPhase.DESCRIPTOR, "REEMBED_PHASE_")
 _MIN_DIMENSIONS = 8
 _MAX_DIMENSIONS = 4_000
 _SWITCH_SECONDS = 60.0
-"""The switch scans every text once."""
+"""A switch reads every text twice: it counts them without the lock, for which writers of vectors
+wait, and marks those that lack a vector under it. A roll-back only marks them."""
+_COUNT_OF_STEP_SECONDS = 4.0
+"""Counting texts after a step that is done; below `lock_timeout`."""
 
 KINDS = (*SHARES, SEARCH, "decay", "retention")
 _DIMENSIONS = enum_words(pb.UsageDimension.DESCRIPTOR, "USAGE_DIMENSION_")
@@ -170,10 +177,23 @@ class MaintenanceHandlers(maintenance_service_pb2_grpc.MaintenanceServiceService
             database=self.maintenance,
             seconds=_SWITCH_SECONDS,
         )
-        # Counted after the commit: writers of vectors wait for a change of model.
         found, position = await self.maintenance.run(
             look, timeout=seconds_left(context, _SWITCH_SECONDS), repeatable=True
         )
+
+        async def count(connection: Connection) -> ReembeddingStatus:
+            return await phases.counted(connection, found)
+
+        # After the commit, because writers of vectors wait for a change of model.
+        left = seconds_left(context, _SWITCH_SECONDS)
+        if phase == "status":
+            found = await self.maintenance.run(count, timeout=left, repeatable=True)
+        else:
+            # The step is done: a reply without the numbers is better than an error.
+            with Tolerated(logger, "texts could not be counted"):
+                found = await self.maintenance.run(
+                    count, timeout=min(left / 2, _COUNT_OF_STEP_SECONDS), repeatable=True
+                )
         token = self.answering.token(position)
         job = found.job if found.job is not None and found.job.tenant_id == tenant else None
         return pb.ReembedResponse(

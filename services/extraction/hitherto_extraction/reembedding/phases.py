@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import reembedding
@@ -38,15 +38,23 @@ class ReembeddingStatus:
 
 
 async def standing(connection: Connection) -> ReembeddingStatus:
-    """The present state. Counting reads every text's key."""
+    """The present state, without counts."""
     known = await reembedding.models(connection)
     active = next((model for model in known if model.active), None)
     target = next((model for model in known if model.target), None)
     if target is None:
         return ReembeddingStatus(active, None)
-    embedded, pending = await reembedding.count(connection, target.name)
-    job = await jobs.latest_backfill(connection, target.name)
-    return ReembeddingStatus(active, target, embedded, pending, job)
+    return ReembeddingStatus(
+        active, target, job=await jobs.latest_backfill(connection, target.name)
+    )
+
+
+async def counted(connection: Connection, found: ReembeddingStatus) -> ReembeddingStatus:
+    """The same state with counts, which read every text's key."""
+    if found.target is None:
+        return found
+    embedded, pending = await reembedding.count(connection, found.target.name)
+    return replace(found, embedded=embedded, pending=pending)
 
 
 async def start(
