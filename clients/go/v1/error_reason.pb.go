@@ -34,8 +34,8 @@ const (
 //
 // Common to all calls are: INVALID_FIELD, UNDECODABLE_REQUEST, INVALID_CONSISTENCY_TOKEN,
 // CREDENTIAL_INVALID, SCOPE_MISSING, USER_NOT_ALLOWED, REQUEST_TOO_LARGE, RATE_LIMITED, OVERLOADED,
-// DATABASE_UNAVAILABLE, SHUTTING_DOWN, DEADLINE_EXCEEDED, CAPABILITY_NOT_AVAILABLE and INTERNAL; to all
-// writes also WRITE_CONFLICT and STORAGE_FULL, to all reads about a user also AUDIT_UNAVAILABLE.
+// DATABASE_UNAVAILABLE, SHUTTING_DOWN, DEADLINE_EXCEEDED, STORAGE_FULL, CAPABILITY_NOT_AVAILABLE and
+// INTERNAL; to all writes also WRITE_CONFLICT, to all reads about a user also AUDIT_UNAVAILABLE.
 type ErrorReason int32
 
 const (
@@ -201,7 +201,8 @@ const (
 	//
 	//	{"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 33
-	// RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was partly stored.
+	// RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left, for data or for the temporary files of a
+	// write or a read. Nothing was partly stored.
 	//
 	//	{"reason": "STORAGE_FULL", "domain": "hitherto", "metadata": {}}
 	ErrorReason_ERROR_REASON_STORAGE_FULL ErrorReason = 34

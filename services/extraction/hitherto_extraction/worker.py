@@ -274,7 +274,7 @@ class Worker:
             else:
                 # Failures of the database, or of a user's key, are not the job's fault, however
                 # long they last.
-                logger.warning("the job waits: %s", fault.message)
+                logger.warning("the job waits: %s", fault.message, extra=faults.sqlstate_of(error))
                 delay = self._backoff(1)
                 await self._wait_out(held, fault.reason, fault.message, delay=delay, counts=False)
 

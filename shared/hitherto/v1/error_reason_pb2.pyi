@@ -218,7 +218,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
     """
     ERROR_REASON_STORAGE_FULL: _ErrorReason.ValueType  # 34
-    """RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was partly stored.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left, for data or for the temporary files of a
+    write or a read. Nothing was partly stored.
 
         {"reason": "STORAGE_FULL", "domain": "hitherto", "metadata": {}}
     """
@@ -342,8 +343,8 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
 
     Common to all calls are: INVALID_FIELD, UNDECODABLE_REQUEST, INVALID_CONSISTENCY_TOKEN,
     CREDENTIAL_INVALID, SCOPE_MISSING, USER_NOT_ALLOWED, REQUEST_TOO_LARGE, RATE_LIMITED, OVERLOADED,
-    DATABASE_UNAVAILABLE, SHUTTING_DOWN, DEADLINE_EXCEEDED, CAPABILITY_NOT_AVAILABLE and INTERNAL; to all
-    writes also WRITE_CONFLICT and STORAGE_FULL, to all reads about a user also AUDIT_UNAVAILABLE.
+    DATABASE_UNAVAILABLE, SHUTTING_DOWN, DEADLINE_EXCEEDED, STORAGE_FULL, CAPABILITY_NOT_AVAILABLE and
+    INTERNAL; to all writes also WRITE_CONFLICT, to all reads about a user also AUDIT_UNAVAILABLE.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
@@ -542,7 +543,8 @@ ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 33
     {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
 """
 ERROR_REASON_STORAGE_FULL: ErrorReason.ValueType  # 34
-"""RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was partly stored.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left, for data or for the temporary files of a
+write or a read. Nothing was partly stored.
 
     {"reason": "STORAGE_FULL", "domain": "hitherto", "metadata": {}}
 """

@@ -34,6 +34,11 @@ def described(error: BaseException) -> str:
     return f"{said or type(error).__name__} (SQLSTATE {error.sqlstate})"
 
 
+def sqlstate_of(error: BaseException) -> dict[str, str]:
+    """The field `sqlstate` of a log line about an error; empty if it is not the server's."""
+    return {"sqlstate": str(getattr(error, "sqlstate", None) or "")}
+
+
 def _is_away(error: BaseException) -> bool:
     """Whether the server is unusable now: no answer, shutting down, no resources.
 
@@ -80,7 +85,7 @@ def translate(error: BaseException) -> HithertoError | None:
         errors.DiskFull
         | errors.OutOfMemory
         | errors.TooManyConnections
-        # Of temporary files: `temp_file_limit`.
+        # Of the temporary files of a statement, which may only read: `temp_file_limit`.
         | errors.ConfigurationLimitExceeded,
     ):
         return Exhausted(

@@ -40,7 +40,7 @@ def as_hitherto_error(error: BaseException, request_id: str) -> HithertoError:
     if isinstance(error, HithertoError):
         return error
     if (translated := faults.translate(error)) is not None:
-        kind = {"sqlstate": str(getattr(error, "sqlstate", None) or "")}
+        kind = faults.sqlstate_of(error)
         call_lines.say(logging.WARNING, f"database: {type(error).__name__}", kind)
         return translated
     if isinstance(error, TimeoutError | asyncio.TimeoutError):

@@ -176,7 +176,7 @@ async def test_a_worker_that_dies_between_two_calls_repeats_neither(stage: Stage
     ],
 )
 async def test_a_write_that_fails_half_way_leaves_nothing(
-    stage: Stage, sqlstate: str, attempt: int
+    stage: Stage, sqlstate: str, attempt: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """faults.md rows 2 and 20: the last write of the commit fails; the rest is not there either."""
     await stage.rows(
@@ -192,7 +192,9 @@ async def test_a_write_that_fails_half_way_leaves_nothing(
     chat = CanaryChat()
     await stage.worker(stage.extraction(chat).run).start()
     await until(lambda: asked(chat, 4))
+    told = {getattr(record, "sqlstate", None) for record in caplog.records}
     if sqlstate == "P0001":
+        assert told == {None}
         await stage.settled()
         assert await stage.rows("SELECT state, error FROM jobs") == [
             ("dead", "INTERNAL: RaiseException")
@@ -200,6 +202,7 @@ async def test_a_write_that_fails_half_way_leaves_nothing(
     assert await everything(stage, "jobs", "usage_ledger") == before
     await stage.rows("DROP TRIGGER broken ON conversation_summaries")
     if sqlstate == "53100":
+        assert told == {None, sqlstate}
         await stage.settled()
         assert await stage.states() == {"succeeded": 1}
         assert len(await stage.memories()) == 1

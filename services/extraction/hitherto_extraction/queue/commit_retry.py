@@ -46,6 +46,6 @@ async def patiently(
             # The same work would take as long again.
             if isinstance(fault, KeyServiceUnavailable | WorkTooLong):
                 raise
-            logger.warning("retrying a commit: %s", fault.message)
+            logger.warning("retrying a commit: %s", fault.message, extra=faults.sqlstate_of(error))
         await asyncio.sleep(pause)
     return await database.run(work, timeout=seconds)
