@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -45,8 +46,10 @@ def named_by(setting: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        # Reading and writing an open file raise errors without its name.
+        which = error.filename or "the file"
         why = error.strerror or "I/O error"
-        raise ValueError(f"{setting}: {error.filename} cannot be used: {why}") from None
+        raise ValueError(f"{setting}: {which} cannot be used: {why}") from None
     except ValueError as error:
         raise ValueError(f"{setting}: {error}") from None
 
@@ -59,14 +62,48 @@ class NotPrivate(ValueError):
     """Other users may read the file; the text says what to do about it."""
 
 
-def require_regular(path: Path) -> os.stat_result:
-    """Check that a file is neither a directory nor a pipe, whose reader waits for a writer.
+@contextmanager
+def open_regular(path: Path) -> Iterator[BufferedReader]:
+    """Open a file to read it, without waiting for the writer of a pipe in its place.
 
     Raises:
-        NotRegular: It is one.
-        OSError: There is no such file.
+        NotRegular: It is a directory, a pipe or a device.
+        OSError: There is no such file, or it cannot be read.
     """
-    found = path.stat()
+    try:
+        file = open(path, "rb", opener=_at_once)  # noqa: SIM115 - closed below
+    except OSError:
+        # Python opens no directory, and the system no socket.
+        _require_regular(path, path.stat())
+        raise
+    with file:
+        # Of the open file: another one may stand at the path by now.
+        _require_regular(path, os.fstat(file.fileno()))
+        yield file
+
+
+@contextmanager
+def open_private(path: Path) -> Iterator[BufferedReader]:
+    """As `open_regular`, for a file with a key or a secret.
+
+    Our own file must be accessible to its owner alone, and another's to our group at most: a secret
+    mounted into a container belongs to root, and our group is how we read it (mode 0440 or 0640).
+
+    Raises:
+        NotPrivate: Others may read or change it.
+        NotRegular: It is a directory, a pipe or a device.
+        OSError: There is no such file, or it cannot be read.
+    """
+    with open_regular(path) as file:
+        _require_private(path, os.fstat(file.fileno()))
+        yield file
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _require_regular(path: Path, found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise NotRegular(
             f"{path} is a directory and must be a file: container engines create a directory in "
@@ -75,21 +112,9 @@ def require_regular(path: Path) -> os.stat_result:
         )
     if not stat.S_ISREG(found.st_mode):
         raise NotRegular(f"{path} is a pipe or a device and must be a regular file")
-    return found
 
 
-def require_private(path: Path) -> None:
-    """Check that our own file is accessible to its owner alone, and another's to our group at most.
-
-    A secret mounted into a container belongs to root, and our group is how we read it (mode 0440 or
-    0640).
-
-    Raises:
-        NotPrivate: Others may read or change it.
-        NotRegular: It is a directory, a pipe or a device.
-        OSError: There is no such file.
-    """
-    found = require_regular(path)
+def _require_private(path: Path, found: os.stat_result) -> None:
     if not hasattr(os, "geteuid"):
         return  # no such modes on this platform
     ours = found.st_uid == os.geteuid() and found.st_uid != 0

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from hitherto_shared.private_file import create_once, require_private
+from hitherto_shared.private_file import create_once, open_private
 
 _NONCE = 12
 
@@ -72,9 +72,10 @@ def load_secret(path: Path) -> bytes:
         ValueError: The file has other contents, or other users may read it.
     """
     create_once(path, os.urandom(32).hex().encode() + b"\n")
-    require_private(path)
+    with open_private(path) as file:
+        content = file.read()
     try:
-        secret = bytes.fromhex(path.read_text("ascii").strip())
+        secret = bytes.fromhex(content.decode("ascii").strip())
     except (ValueError, UnicodeDecodeError):
         secret = b""
     if len(secret) != 32:

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hitherto_shared.private_file import create_once, require_private
+from hitherto_shared.private_file import create_once, open_private
 
 _KEY_ID_DIGITS = 16
 
@@ -99,9 +99,10 @@ def load_signer(path: Path) -> Signer:
         OSError: The file cannot be read, or created.
     """
     create_once(path, _new_key())
-    require_private(path)
+    with open_private(path) as file:
+        content = file.read()
     try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        key = serialization.load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):

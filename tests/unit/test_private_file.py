@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,13 @@ from hitherto_shared.database.embedded import EmbeddedPostgresError
 from hitherto_shared.database.embedded.credentials import credentials_of
 from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.encryption.wrapping import read_kek_file
-from hitherto_shared.private_file import NotPrivate, require_private
+from hitherto_shared.private_file import (
+    NotPrivate,
+    NotRegular,
+    named_by,
+    open_private,
+    open_regular,
+)
 from hitherto_shared.sealing import load_secret
 from hitherto_shared.signing import load_signer
 from hitherto_shared.startup import (
@@ -25,6 +32,11 @@ from hitherto_shared.startup import (
     load_installation_signer,
     load_user_keys,
 )
+
+
+def read(path: Path) -> bytes:
+    with open_private(path) as file:
+        return file.read()
 
 
 def signing(path: Path) -> object:
@@ -153,11 +165,11 @@ def test_a_mounted_secret_may_be_open_to_our_group(open_folder: Path) -> None:
     path.write_text("ab" * 32)
     for mode in (0o440, 0o640, 0o400):
         path.chmod(mode)
-        require_private(path)
+        read(path)
     for mode in (0o444, 0o460, 0o644):
         path.chmod(mode)
         with pytest.raises(NotPrivate):
-            require_private(path)
+            read(path)
     # Our own file has no reader but us.
     path.chmod(0o440)
     os.chown(path, 65534, 65534)
@@ -165,7 +177,7 @@ def test_a_mounted_secret_may_be_open_to_our_group(open_folder: Path) -> None:
     os.seteuid(65534)
     try:
         with pytest.raises(NotPrivate, match="chmod 600"):
-            require_private(path)
+            read(path)
     finally:
         os.seteuid(before)
 
@@ -189,6 +201,40 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     path.chmod(0o644)
     link.symlink_to(path)
     with pytest.raises(NotPrivate):
-        require_private(link)
+        read(link)
     path.chmod(0o600)
-    require_private(link)
+    read(link)
+
+
+def test_a_pipe_that_took_the_place_of_the_file_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was there when somebody looked."""
+    path, before = tmp_path / "key", tmp_path / "before"
+    pipe(path)
+    before.touch(0o600)
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: os.stat(before))
+    for opening in (open_regular, open_private):
+        with pytest.raises(ValueError, match="is a pipe"), opening(path):
+            pass
+
+
+def test_what_is_no_file_of_a_key_is_no_outage(tmp_path: Path) -> None:
+    """Nobody can open a socket, and an account that is not root no folder of another."""
+    path = tmp_path / "key"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        with pytest.raises(NotRegular), open_regular(path):
+            pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device here")
+def test_an_error_of_a_file_that_is_open_is_told_with_its_setting() -> None:
+    with (
+        pytest.raises(
+            ValueError, match=r"^HITHERTO_SECRET_FILE: the file cannot be used: No space"
+        ),
+        named_by("HITHERTO_SECRET_FILE"),
+        open("/dev/full", "wb") as file,
+    ):
+        file.write(b"secret")

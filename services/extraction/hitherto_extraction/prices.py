@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from hitherto_shared.model_api import ModelUsage
-from hitherto_shared.private_file import named_by, require_regular
+from hitherto_shared.private_file import named_by, open_regular
 
 logger = logging.getLogger("hitherto.prices")
 
@@ -92,9 +92,8 @@ def load_prices(path: Path | None) -> Prices:
             format.
     """
     if path is not None:
-        with named_by("HITHERTO_PRICES_FILE"):
-            require_regular(path)
-            content = path.read_bytes()
+        with named_by("HITHERTO_PRICES_FILE"), open_regular(path) as file:
+            content = file.read()
     else:
         content = (resources.files("hitherto_extraction") / "prices.json").read_bytes()
     try:

@@ -14,7 +14,7 @@ from hitherto_shared.auth.key_set import PUBLIC_KEY_ALGORITHMS
 from hitherto_shared.auth.key_source import VARIABLE, KeyFile, key_source
 from hitherto_shared.auth.web_tokens import SECRET_ALGORITHM, WebTokenAuthentication
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.private_file import named_by, require_private
+from hitherto_shared.private_file import named_by, open_private
 
 logger = logging.getLogger("hitherto.auth")
 
@@ -62,10 +62,8 @@ async def web_token_authentication(
 
 
 def _read_secret(path: Path) -> bytes:
-    with named_by("HITHERTO_JWT_SECRET_FILE"):
-        require_private(path)
-        with path.open("rb") as file:
-            secret = file.read(_MAX_SECRET_BYTES + 1).strip()
+    with named_by("HITHERTO_JWT_SECRET_FILE"), open_private(path) as file:
+        secret = file.read(_MAX_SECRET_BYTES + 1).strip()
     if not MIN_SECRET_BYTES <= len(secret) <= _MAX_SECRET_BYTES:
         raise ValueError(
             f"HITHERTO_JWT_SECRET_FILE must hold {MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes "

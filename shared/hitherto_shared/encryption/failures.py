@@ -46,6 +46,17 @@ class KeyNotOpened(KeyUnavailable):
         )
 
 
+class KeyNotErased(KeyUnavailable):
+    """A folder with contents stands in place of the user's key, and is not ours to remove."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"the key of this user cannot be erased: {path} in the folder of user keys is a folder "
+            "with contents; an administrator must remove it",
+            reason=REASON,
+        )
+
+
 class SealBroken(KeyUnavailable):
     """The user's key exists, and a sealed value of a row does not open with it."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import fcntl
 import json
 import os
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hitherto_shared.private_file import NotRegular, require_regular
+from hitherto_shared.private_file import NotRegular, open_regular
 
 VERSION = 1
 _HASH_DIGITS = 64
@@ -29,6 +30,10 @@ Stamp = tuple[int, int, int]
 
 class BrokenRecord(Exception):
     """A file of the folder does not contain a wrapped key in a format that this version knows."""
+
+
+class InTheWay(Exception):
+    """A folder with contents stands in place of a user's file; the text is its path in the root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,7 @@ class KeyStore:
         """
         path = self._path(user_hash)
         try:
-            require_regular(path)
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 stamp = _stamp(os.fstat(file.fileno()))
                 text = file.read()
         except NotRegular:
@@ -104,18 +108,26 @@ class KeyStore:
     def erase(self, user_hash: str) -> bool:
         """Delete a user's key with all drafts of it; returns whether there was one.
 
-        Remains of a deleted file on the disk are beyond its reach: the file held a wrapped key.
+        Whatever stands in place of the file goes, too. Remains of a deleted file on the disk are
+        beyond its reach: the file held a wrapped key.
+
+        Raises:
+            InTheWay: It is a folder with contents.
+            OSError: The folder cannot be changed.
         """
         path = self._path(user_hash)
         if not path.parent.is_dir():
             return False
         with _alone_in(path.parent):
-            there = [path] if path.exists() else []
-            drafts = list(path.parent.glob(f"{user_hash}.*.draft"))
-            for each in (*there, *drafts):
-                each.unlink(missing_ok=True)
+            there = os.path.lexists(path)
+            for draft in list(path.parent.glob(f"{user_hash}.*.draft")):
+                draft.unlink(missing_ok=True)
+            if path.is_dir() and not path.is_symlink():
+                self._remove_folder(path)
+            else:
+                path.unlink(missing_ok=True)
             _sync_folder(path.parent)
-        return bool(there)
+        return there
 
     def hashes(self) -> Iterator[str]:
         """The hash of every user with a key, in order."""
@@ -124,6 +136,14 @@ class KeyStore:
                 for file in sorted(inner.glob("*.json")):
                     if len(file.stem) == _HASH_DIGITS:
                         yield file.stem
+
+    def _remove_folder(self, path: Path) -> None:
+        try:
+            path.rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            raise InTheWay(str(path.relative_to(self.root))) from None
 
     def _path(self, user_hash: str) -> Path:
         return self.root / user_hash[:2] / user_hash[2:4] / f"{user_hash}.json"

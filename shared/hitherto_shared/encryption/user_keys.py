@@ -13,11 +13,12 @@ from typing import ParamSpec, TypeVar
 from hitherto_shared.encryption.failures import (
     EncryptionNotConfigured,
     KeyGone,
+    KeyNotErased,
     KeyNotOpened,
     KeyServiceUnavailable,
 )
 from hitherto_shared.encryption.guarded_wrapper import SERVICE, WRAPPER_SECONDS, GuardedWrapper
-from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, Stamp, WrappedKey
+from hitherto_shared.encryption.key_store import BrokenRecord, InTheWay, KeyStore, Stamp, WrappedKey
 from hitherto_shared.encryption.user_key import KEY_BYTES, UserKey
 from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
 from hitherto_shared.user_hash import user_hash
@@ -162,10 +163,17 @@ class UserKeys:
         """Erase the user's key; returns whether there was one. What it sealed is lost for good.
 
         It needs no key-encryption key.
+
+        Raises:
+            KeyNotErased: A folder with contents stands in place of its file.
+            KeyServiceUnavailable: The folder of keys cannot be changed.
         """
         hashed = self._hash_of(tenant_id, user_id)
         self._open.pop(hashed, None)
-        return await _on_disk(self._store.erase, hashed)
+        try:
+            return await _on_disk(self._store.erase, hashed)
+        except InTheWay as error:
+            raise KeyNotErased(str(error)) from None
 
     async def _opened(
         self, wrapper: GuardedWrapper, hashed: str, tenant_id: str, user_id: str

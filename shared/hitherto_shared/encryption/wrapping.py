@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from hitherto_shared.private_file import require_private
+from hitherto_shared.private_file import open_private
 
 HOOK = "HITHERTO_KEY_WRAPPER"
 KEK_BYTES = 32
@@ -119,8 +119,8 @@ def read_kek_file(path: Path) -> bytes:
             other contents.
     """
     try:
-        require_private(path)
-        text = path.read_text("ascii")
+        with open_private(path) as file:
+            text = file.read().decode("ascii")
     except UnicodeDecodeError:
         text = ""
     except OSError as error:

@@ -28,7 +28,7 @@ from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.metrics import CERTIFICATE_EXPIRY
-from hitherto_shared.private_file import named_by, require_private, require_regular
+from hitherto_shared.private_file import named_by, open_private, open_regular
 from hitherto_shared.rpc.admission import Admission, requirements_of
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from hitherto_shared.rpc.edge_settings import EdgeSettings
@@ -143,9 +143,8 @@ class Server:
         if key_file is None or certificate_file is None:
             return None
         clients = self._settings.tls_client_ca_file
-        with named_by("HITHERTO_TLS_KEY_FILE"):
-            require_private(key_file)
-            key = key_file.read_bytes()
+        with named_by("HITHERTO_TLS_KEY_FILE"), open_private(key_file) as file:
+            key = file.read()
         pair = (key, _certificates(certificate_file, "HITHERTO_TLS_CERTIFICATE_FILE"))
         authority = _certificates(clients, "HITHERTO_TLS_CLIENT_CA_FILE") if clients else None
         _show_expiry("server", pair[1])
@@ -171,9 +170,8 @@ class Server:
 
 
 def _certificates(path: Path, setting: str) -> bytes:
-    with named_by(setting):
-        require_regular(path)
-        return path.read_bytes()
+    with named_by(setting), open_regular(path) as file:
+        return file.read()
 
 
 def _show_expiry(file: str, pem: bytes) -> None:

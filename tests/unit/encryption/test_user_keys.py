@@ -19,6 +19,7 @@ from hitherto_shared.encryption.failures import (
     BrokenSeal,
     EncryptionNotConfigured,
     KeyGone,
+    KeyNotErased,
     KeyNotOpened,
     KeyServiceUnavailable,
     KeyUnavailable,
@@ -226,6 +227,31 @@ class TestWrongKeys:
             with pytest.raises(KeyNotOpened) as caught:
                 await going(*USER)
             assert "damaged" in caught.value.message
+
+    @pytest.mark.parametrize(
+        "put",
+        [os.mkfifo, os.mkdir, lambda path: path.symlink_to(path)],
+        ids=["pipe", "folder", "loop"],
+    )
+    async def test_h3_what_is_no_file_goes_with_an_erasure(
+        self, tmp_path: Path, put: Callable[[Path], None]
+    ) -> None:
+        await keys(tmp_path).make(*USER)
+        file_of(tmp_path).unlink()
+        put(file_of(tmp_path))
+        assert await keys(tmp_path).erase(*USER)
+        assert file_of(tmp_path) not in file_of(tmp_path).parent.iterdir()
+        assert not await keys(tmp_path).erase(*USER)
+
+    async def test_h3_a_folder_with_contents_is_named_instead(self, tmp_path: Path) -> None:
+        await keys(tmp_path).make(*USER)
+        file_of(tmp_path).unlink()
+        (file_of(tmp_path) / "other").mkdir(parents=True)
+        with pytest.raises(KeyNotErased) as caught:
+            await keys(tmp_path).erase(*USER)
+        assert str(file_of(tmp_path).relative_to(tmp_path)) in caught.value.message
+        assert str(tmp_path) not in caught.value.message
+        assert (file_of(tmp_path) / "other").is_dir()
 
     async def test_h3_the_file_of_another_user_does_not_open(self, tmp_path: Path) -> None:
         held = keys(tmp_path)

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import asdict, dataclass
 
 from hitherto_shared.database.embedded.layout import DataFolderLayout, EmbeddedPostgresError
-from hitherto_shared.private_file import NotPrivate, NotRegular, require_private
+from hitherto_shared.private_file import NotPrivate, NotRegular, open_private
 
 _TOKEN_BYTES = 32
 
@@ -48,8 +48,8 @@ def credentials_of(layout: DataFolderLayout) -> Credentials:
 
 def _read(layout: DataFolderLayout) -> Credentials:
     try:
-        require_private(layout.credentials)
-        return Credentials(**json.loads(layout.credentials.read_text("utf-8")))
+        with open_private(layout.credentials) as file:
+            return Credentials(**json.load(file))
     except (NotPrivate, NotRegular) as error:
         raise EmbeddedPostgresError(str(error)) from None
     except PermissionError as error:
