@@ -15,6 +15,7 @@ from hitherto_shared.embeddings import active_embedder
 from hitherto_shared.embeddings.active_embedder import ActiveEmbedder, active_model, register_model
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.embeddings.registry import Embedders
+from hitherto_shared.errors import TooLate
 
 CONFIGURED = OfflineEmbedder()
 MISTAKEN = CONFIGURED.dimensions + 1
@@ -98,10 +99,14 @@ async def other_active(database: Database) -> None:
     await activate(database, "other")
 
 
-async def moved(database: Database) -> None:
-    """What a service with an embedded database does when it starts with another model."""
+async def moved(database: Database, *, by_itself: bool = True) -> None:
+    """What a service does when it starts with another model; `by_itself` on an embedded one."""
     await phases.move_to_configured(
-        database, Embedders(CONFIGURED, None), tenant_id="default", by_itself=True, max_attempts=4
+        database,
+        Embedders(CONFIGURED, None),
+        tenant_id="default",
+        by_itself=by_itself,
+        max_attempts=4,
     )
 
 
@@ -117,10 +122,35 @@ async def test_c7_a_service_starts_though_its_change_of_model_cannot_begin(
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
         await other.execute("LOCK TABLE hitherto.summary_embeddings IN ACCESS EXCLUSIVE MODE")
         await moved(database)
-    assert f"`hitherto reembed start {CONFIGURED.name}` begins it" in caplog.text
+    assert f"from other to {CONFIGURED.name} did not begin" in caplog.text
+    assert f"`hitherto reembed start {CONFIGURED.name}` and then `hitherto reembed switch`" in (
+        caplog.text
+    )
     await moved(database)
     known = await database.run(reembedding.models, timeout=60)
     assert [model.dimensions for model in known if model.target] == [CONFIGURED.dimensions]
+
+
+@pytest.mark.parametrize("active", ["other", CONFIGURED.name])
+async def test_c7_a_look_that_takes_long_is_not_called_a_change(
+    database: Database,
+    superuser_conninfo: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    active: str,
+) -> None:
+    """There may be nothing to change, and elsewhere than in the embedded database nobody does."""
+    await database.run(lambda connection: register_model(connection, active, 8), timeout=60)
+    await activate(database, active)
+    monkeypatch.setattr(phases, "_LOOK_SECONDS", 0.5, raising=False)
+    monkeypatch.setattr(phases, "_BEGIN_SECONDS", 0.5)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as other:
+        await other.execute("LOCK TABLE hitherto.embedding_models IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(TooLate):
+            await moved(database, by_itself=False)
+    assert "begin" not in caplog.text
+    await moved(database, by_itself=False)
+    assert ("then `hitherto reembed switch`" in caplog.text) == (active == "other")
 
 
 @pytest.mark.usefixtures("other_active")

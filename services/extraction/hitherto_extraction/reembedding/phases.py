@@ -21,6 +21,7 @@ their words until the regular back-fill has embedded them."""
 
 logger = logging.getLogger("hitherto.reembedding")
 
+_LOOK_SECONDS = 5.0
 _BEGIN_SECONDS = 4.0
 """Time limit of beginning a change at the start of a service; below `lock_timeout`. Registering the
 model may read all vectors (`register_model`)."""
@@ -172,43 +173,45 @@ async def move_to_configured(
         max_attempts: Of the job.
     """
     configured = embedders.configured
-
-    async def begin(connection: Connection) -> None:
-        known = await reembedding.models(connection)
-        active = next((model for model in known if model.active), None)
-        if active is None or active.name == configured.name:
-            return
-        if not by_itself:
-            logger.warning(
-                "memories are embedded with %s and the configuration names %s: `hitherto "
-                "reembed start %s` moves to it",
-                active.name,
-                configured.name,
-                configured.name,
-            )
-            return
-        job = await start(
-            connection,
-            tenant_id,
-            configured.name,
-            configured.dimensions,
-            max_attempts=max_attempts,
-            switch=True,
-        )
-        logger.info(
-            "changing the embedding model from %s to %s: job %s back-fills, then switches",
+    known = await database.run(reembedding.models, timeout=_LOOK_SECONDS, repeatable=True)
+    active = next((model for model in known if model.active), None)
+    if active is None or active.name == configured.name:
+        return
+    if not by_itself:
+        logger.warning(
+            "memories are embedded with %s and the configuration names %s: `hitherto reembed start "
+            "%s`, then `hitherto reembed switch`, moves to it",
             active.name,
             configured.name,
-            job.job_id,
+            configured.name,
         )
-
+        return
     try:
-        await database.transact(begin, timeout=_BEGIN_SECONDS)
+        job = await database.transact(
+            lambda connection: start(
+                connection,
+                tenant_id,
+                configured.name,
+                configured.dimensions,
+                max_attempts=max_attempts,
+                switch=True,
+            ),
+            timeout=_BEGIN_SECONDS,
+        )
     except TooLate:
         logger.warning(
-            "the change to the embedding model %s could not begin within %.0f s: `hitherto reembed "
-            "start %s` begins it, as does a restart",
+            "the change of the embedding model from %s to %s did not begin within %.0f s: the next "
+            "start tries again, or run `hitherto reembed start %s` and then `hitherto reembed "
+            "switch`",
+            active.name,
             configured.name,
             _BEGIN_SECONDS,
             configured.name,
         )
+        return
+    logger.info(
+        "changing the embedding model from %s to %s: job %s back-fills, then switches",
+        active.name,
+        configured.name,
+        job.job_id,
+    )
