@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from hitherto_extraction.consolidation.groups import plan_groups
+from hitherto_extraction.storage.consolidation import Member
 from hitherto_shared.offloading import SHORT, GivenUp, beside_loop, end_if_given_up
+from tests.unit.consolidation.rows import member
 from tests.unit.pipeline.situations import new, planned
 
 BOUND = 120.0
@@ -56,6 +59,21 @@ async def test_planning_ends_once_its_caller_is_cancelled() -> None:
             planned(new=[new()])
 
     assert isinstance(await _cancelled_during(plan_again_and_again), GivenUp)
+
+
+async def test_grouping_a_crowd_ends_once_its_caller_is_cancelled() -> None:
+    """A tag may have thousands of memories, each of which takes a while to read."""
+    give_up = time.monotonic() + BOUND
+    one = member(1, "The user likes tea")
+
+    class Crowd(tuple[Member, ...]):
+        def __iter__(self) -> Iterator[Member]:
+            while time.monotonic() < give_up:
+                yield one
+
+    crowd = Crowd()
+    raised = await _cancelled_during(lambda: plan_groups(crowd, taken=[one.memory_id], names=[]))
+    assert isinstance(raised, GivenUp)
 
 
 async def test_work_that_somebody_waits_for_goes_on() -> None:

@@ -17,6 +17,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     without_possessive,
 )
 from hitherto_extraction.storage.consolidation import ConsolidationMark, Member
+from hitherto_shared.offloading import end_if_given_up
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.vocabulary.opposites import alternatives
 
@@ -71,9 +72,13 @@ def plan_groups(
         members: The memories, the oldest first.
         taken: Those that are in another group of this run.
         names: The user's names.
+
+    Raises:
+        GivenUp: It runs in a thread, and nobody waits for it any more.
     """
     alike: defaultdict[tuple[Subject, str, str], list[Member]] = defaultdict(list)
     for member in members:
+        end_if_given_up()
         if member.memory_id not in taken:
             kind = "*" if member.type in _GO_TOGETHER else member.type
             about = subject_of(member.content, member.type, names)
