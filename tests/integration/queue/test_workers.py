@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hitherto_extraction.pipeline.extraction_prompt import PromptBackground
 from hitherto_extraction.provider.protocol import Completion, Prompt
 from hitherto_extraction.queue import attempts, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
@@ -139,6 +141,27 @@ async def test_a_worker_that_dies_in_the_models_call_is_replaced(stage: Stage) -
     assert (await stage.job(held.job_id))["attempt"] == 2
     assert chat.calls == 1
     assert len(await stage.memories()) == 2
+
+
+def backgrounds() -> list[PromptBackground]:
+    return [each for each in gc.get_objects() if isinstance(each, PromptBackground)]
+
+
+async def test_what_the_first_call_was_told_about_the_user_is_let_go(stage: Stage) -> None:
+    """It includes opened sealed memories, and a job of many calls may take an hour."""
+    await stage.submit(transcript(1, 4))
+    (held,) = await stage.claim()
+    # Whatever earlier tests left behind.
+    before = backgrounds()
+    told: list[int] = []
+
+    class Watching(CanaryChat):
+        async def complete(self, prompt: Prompt) -> Completion:
+            told.append(len(backgrounds()) - len(before))
+            return await super().complete(prompt)
+
+    await stage.extraction(Watching(), batch_tokens=50).run(held)
+    assert told == [1, 0]
 
 
 async def test_a_worker_that_dies_between_two_calls_repeats_neither(stage: Stage) -> None:

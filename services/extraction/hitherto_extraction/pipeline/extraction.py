@@ -61,9 +61,12 @@ class AttemptState:
     calls: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _OpenedJob:
-    """A job with the messages that are left of it, and the background of its first prompt."""
+    """A job with the messages that are left of it, and the background of its first prompt.
+
+    `_read` takes the background out, which holds opened sealed memories, and lets go of it.
+    """
 
     held: Claim
     messages: Sequence[StoredMessage] = ()
@@ -123,13 +126,12 @@ class Extraction:
     async def _read(self, opened: _OpenedJob, tab: AttemptState) -> None:
         """Extract batch by batch; a batch that is too large for one call is cut in two."""
         held, pending = opened.held, self.batches(opened.messages)
-        background = opened.background
         while pending:
             batch = pending.popleft()
             if tab.calls:
                 await self.budget.check(self.database, held.tenant_id, held.kind)
-                # The call before may have changed it.
-                background = None
+            # Only for the first call, which may change it.
+            background, opened.background = opened.background, None
             tab.calls += 1
             try:
                 await self._extract(held, batch, tab, background, last=not pending)
