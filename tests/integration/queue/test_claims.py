@@ -380,10 +380,10 @@ SELECT gen_random_uuid(), %s, %s, 'document-ingestion', 'queued', 4 FROM generat
 
 def rows_of(node: dict[str, Any]) -> float:
     """The rows that an executed plan read, joined, compared or handed on."""
-    counted = [
-        rows for key, rows in node.items() if key.startswith(("Actual Rows", "Rows Removed"))
-    ]
-    return node["Actual Loops"] * sum(counted) + sum(map(rows_of, node.get("Plans", [])))
+    counts = ("Actual Rows", "Rows Removed")
+    own: float = sum(rows for key, rows in node.items() if key.startswith(counts))
+    loops: int = node["Actual Loops"]
+    return loops * own + sum(map(rows_of, node.get("Plans", [])))
 
 
 @pytest.mark.parametrize("analysed", [False, True])
