@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -29,8 +31,23 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.fixture
+def temporary() -> Iterator[dict[str, str]]:
+    """An environment in which a run has a folder of its own.
+
+    At its start, a run closes the folder above its own to others. In the folder of this run, the
+    Postgres of other tests could not read its own files for a moment.
+    """
+    beside = Path(os.environ["PYTEST_DEBUG_TEMPROOT"]).parent
+    with TemporaryDirectory(prefix="rt-", dir=beside, ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)
+        yield {**os.environ, "PYTEST_DEBUG_TEMPROOT": folder}
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_postgres_ends_with_the_run(number: signal.Signals, tmp_path: Path) -> None:
+def test_postgres_ends_with_the_run(
+    number: signal.Signals, tmp_path: Path, temporary: dict[str, str]
+) -> None:
     """Also one that a shell started in the background, where interrupts are ignored at first."""
     written = tmp_path / "written"
     script = tmp_path / "test_waiting.py"
@@ -42,6 +59,7 @@ def test_postgres_ends_with_the_run(number: signal.Signals, tmp_path: Path) -> N
         subprocess.Popen(
             ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command, str(script)],
             cwd=ROOT,
+            env=temporary,
             stdout=output,
             stderr=output,
         ) as run,
